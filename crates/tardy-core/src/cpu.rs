@@ -1,0 +1,156 @@
+//! Processor numbers and lists of them, in the kernel's notation: `0-3,6`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A processor as the kernel numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CpuId(pub u32);
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// A set of processors, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct CpuList(BTreeSet<CpuId>);
+
+/// The largest number accepted: the kernel's own limit (NR_CPUS) is 8192 on x86-64.
+const CPU_MAX: u32 = 8191;
+
+impl CpuList {
+    /// The processors in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Whether `cpu` is one of them.
+    #[must_use]
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those of `self` that are not in `other`.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, cpu: CpuId) {
+        self.0.insert(cpu);
+    }
+}
+
+impl FromIterator<CpuId> for CpuList {
+    fn from_iter<I: IntoIterator<Item = CpuId>>(cpus: I) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        let mut cpus = self.iter().peekable();
+        while let Some(first) = cpus.next() {
+            let mut last = first;
+            while let Some(next) = cpus.next_if(|next| next.0 == last.0 + 1) {
+                last = next;
+            }
+            if !text.is_empty() {
+                text.push(',');
+            }
+            if first == last {
+                text.push_str(&first.to_string());
+            } else {
+                text.push_str(&format!("{first}-{last}"));
+            }
+        }
+        formatter.pad(&text)
+    }
+}
+
+/// Why a text is no list of processors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a list of processors: write numbers and ranges, as in 0-3,6")]
+pub struct ParseCpuListError(String);
+
+impl FromStr for CpuList {
+    type Err = ParseCpuListError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseCpuListError(text.to_owned());
+        let number = |part: &str| part.trim().parse::<u32>().ok().filter(|&n| n <= CPU_MAX).ok_or_else(error);
+        let mut cpus = BTreeSet::new();
+        for part in text.trim().split(',').filter(|part| !part.trim().is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(error());
+            }
+            cpus.extend((first..=last).map(CpuId));
+        }
+        Ok(Self(cpus))
+    }
+}
+
+impl From<CpuList> for String {
+    fn from(list: CpuList) -> Self {
+        list.to_string()
+    }
+}
+
+impl TryFrom<String> for CpuList {
+    type Error = ParseCpuListError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_kernels_notation_is_read_and_written() {
+        let list: CpuList = "0-2,5,7-8\n".parse().unwrap();
+        assert_eq!(list.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(list.to_string(), "0-2,5,7-8");
+        assert!("".parse::<CpuList>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_huge_ranges_too() {
+        for text in ["a", "3-1", "1-", "-1", "0-99999999", "1;2"] {
+            assert!(text.parse::<CpuList>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_set_survives_a_round_trip_through_text(cpus in proptest::collection::btree_set(0_u32..300, 0..40)) {
+            let list: CpuList = cpus.into_iter().map(CpuId).collect();
+            prop_assert_eq!(list.to_string().parse::<CpuList>().unwrap(), list);
+        }
+    }
+}

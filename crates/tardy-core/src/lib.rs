@@ -1,0 +1,8 @@
+//! Units, samples, the chunk format, histograms and statistics of `tardy`.
+//!
+//! Nothing here does I/O, reads a clock or starts a thread: what is in this crate can be tested with values alone.
+#![forbid(unsafe_code)]
+
+pub mod cpu;
+pub mod statistics;
+pub mod units;

@@ -1,0 +1,2 @@
+//! The library behind the `tardy` binary; modules stand in the order in which data flows.
+#![forbid(unsafe_code)]

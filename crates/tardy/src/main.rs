@@ -1,0 +1,3 @@
+//! The `tardy` binary.
+#![forbid(unsafe_code)]
+fn main() {}

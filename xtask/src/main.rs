@@ -1,0 +1,2 @@
+//! Development tasks: `cargo xtask test`, `cargo xtask bench`.
+fn main() {}

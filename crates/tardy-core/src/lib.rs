@@ -3,6 +3,12 @@
 //! Nothing here does I/O, reads a clock or starts a thread: what is in this crate can be tested with values alone.
 #![forbid(unsafe_code)]
 
+pub mod accounting;
+pub mod chunk;
 pub mod cpu;
+pub mod histogram;
+pub mod sample;
+pub mod series;
 pub mod statistics;
 pub mod units;
+pub mod varint;

@@ -1,0 +1,65 @@
+//! Where every due time of a series went: expected = recorded + missed + lost, and recorded = stored + unstored.
+
+use serde::{Deserialize, Serialize};
+
+/// Cumulative counts of one series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Due times that the clock passed (grid), or cycles begun (events). Never computed from the other counts.
+    pub expected: u64,
+    /// Samples that reached the recorder.
+    pub recorded: u64,
+    /// Due times that were skipped because the sample before them was late.
+    pub missed: u64,
+    /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run says so first.
+    pub lost: u64,
+    /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the disk was full.
+    pub unstored: u64,
+}
+
+impl Counts {
+    /// Samples in the file.
+    #[must_use]
+    pub fn stored(&self) -> u64 {
+        self.recorded - self.unstored.min(self.recorded)
+    }
+
+    /// Due times that no count explains; 0 when the accounting is exact.
+    #[must_use]
+    pub fn unexplained(&self) -> i128 {
+        i128::from(self.expected) - i128::from(self.recorded) - i128::from(self.missed) - i128::from(self.lost)
+    }
+
+    /// Whether every expected sample is recorded, missed or lost.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.unexplained() == 0 && self.unstored <= self.recorded
+    }
+
+    /// The sum of two series' counts.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            expected: self.expected + other.expected,
+            recorded: self.recorded + other.recorded,
+            missed: self.missed + other.missed,
+            lost: self.lost + other.lost,
+            unstored: self.unstored + other.unstored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_exact_only_when_nothing_is_unexplained() {
+        let counts = Counts { expected: 10, recorded: 7, missed: 2, lost: 1, unstored: 3 };
+        assert!(counts.is_exact());
+        assert_eq!(counts.stored(), 4);
+        assert!(!Counts { expected: 11, ..counts }.is_exact());
+        assert!(!Counts { unstored: 8, ..counts }.is_exact());
+        assert_eq!(Counts { expected: 9, ..counts }.unexplained(), -1);
+    }
+}

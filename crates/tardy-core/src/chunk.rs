@@ -1,0 +1,421 @@
+//! The file format of a series, version 1: a head, then chunks that can each be read alone.
+//!
+//! ```text
+//! head    "TARDYSR1"  u32 length  descriptor (JSON)  u32 CRC-32 of the descriptor
+//! chunk   "CHNK" or "ENDS"  u32 length of the body  u32 CRC-32 of the body  body
+//! body    varints: samples, due time of the first sample (folded),
+//!         cumulative expected, recorded, missed, lost, unstored,
+//!         columns, then for each: id, length in bytes, bytes
+//! ```
+//! Fixed-width integers are little-endian. Columns, by id:
+//!
+//! 1. latency: the first, then differences, folded;
+//! 2. missed: (samples since the last entry, missed) for samples with missed > 0;
+//! 3. due time: (departure from the predicted due time, folded; how often in a row). Predicted is
+//!    `previous due + period * (1 + missed + gap)` on a grid, `previous wake-up + request` for events;
+//! 4. gaps: (samples since the last entry, lost, missed by the lost), for gaps before a sample.
+//!
+//! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was closed in order. A torn or damaged chunk
+//! fails its CRC and ends the file there; what stands before it is whole, with its own cumulative counts.
+//!
+//! History: 1 (2026-11): first.
+
+use crate::accounting::Counts;
+use crate::sample::{Gap, Record, Sample};
+use crate::series::{Descriptor, Schedule};
+use crate::units::Nanos;
+use crate::varint::{self, Reader};
+
+/// First bytes of a series file; the digit is the format's version.
+pub const FILE_MAGIC: [u8; 8] = *b"TARDYSR1";
+const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
+const END_MAGIC: [u8; 4] = *b"ENDS";
+/// Bytes before a chunk's body: magic, length, CRC-32.
+pub const CHUNK_HEAD_BYTES: usize = 12;
+/// Largest body that is written or believed, in bytes.
+pub const BODY_BYTES_MAX: usize = 16 << 20;
+/// Largest descriptor that is believed, in bytes.
+pub const DESCRIPTOR_BYTES_MAX: usize = 1 << 20;
+
+const COLUMN_LATENCY: u64 = 1;
+const COLUMN_MISSED: u64 = 2;
+const COLUMN_DUE: u64 = 3;
+const COLUMN_GAPS: u64 = 4;
+
+/// Why bytes are no series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// The file does not begin as a series does.
+    #[error("not a series file of this format (it begins otherwise)")]
+    NotASeries,
+    /// The descriptor is damaged.
+    #[error("the series' descriptor is damaged")]
+    BadDescriptor,
+    /// The bytes end before the chunk does.
+    #[error("the last chunk is cut off")]
+    Truncated,
+    /// The chunk's bytes are not those that were written.
+    #[error("a chunk is damaged (checksum or structure)")]
+    Damaged,
+}
+
+/// The head of a series file, with `descriptor_json` as given.
+#[must_use]
+pub fn encode_head(descriptor_json: &[u8]) -> Vec<u8> {
+    let mut out = FILE_MAGIC.to_vec();
+    out.extend_from_slice(&u32::try_from(descriptor_json.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(descriptor_json);
+    out.extend_from_slice(&crc32fast::hash(descriptor_json).to_le_bytes());
+    out
+}
+
+/// Reads a head: the descriptor's bytes, and the offset of the first chunk.
+///
+/// # Errors
+/// [`FormatError::NotASeries`], or [`FormatError::BadDescriptor`] where the head is damaged or cut off.
+pub fn decode_head(bytes: &[u8]) -> Result<(&[u8], usize), FormatError> {
+    let rest = bytes.strip_prefix(&FILE_MAGIC).ok_or(FormatError::NotASeries)?;
+    let (length, rest) = rest.split_first_chunk::<4>().ok_or(FormatError::BadDescriptor)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > DESCRIPTOR_BYTES_MAX {
+        return Err(FormatError::BadDescriptor);
+    }
+    let (json, rest) = rest.split_at_checked(length).ok_or(FormatError::BadDescriptor)?;
+    let (crc, _) = rest.split_first_chunk::<4>().ok_or(FormatError::BadDescriptor)?;
+    if u32::from_le_bytes(*crc) != crc32fast::hash(json) {
+        return Err(FormatError::BadDescriptor);
+    }
+    Ok((json, FILE_MAGIC.len() + 4 + length + 4))
+}
+
+/// Turns records into chunks; reuses its memory.
+#[derive(Debug)]
+pub struct ChunkEncoder {
+    schedule: Schedule,
+    samples: u64,
+    first_due: Nanos,
+    previous: Option<Sample>,
+    pending_gap: Gap,
+    latency: Vec<u8>,
+    missed: Vec<u8>,
+    missed_last: u64,
+    due: Vec<u8>,
+    due_run: (i64, u64),
+    gaps: Vec<u8>,
+    gaps_last: u64,
+    body: Vec<u8>,
+}
+
+impl ChunkEncoder {
+    /// An encoder for a series with this descriptor.
+    #[must_use]
+    pub fn new(descriptor: &Descriptor) -> Self {
+        Self {
+            schedule: descriptor.schedule,
+            samples: 0,
+            first_due: Nanos::ZERO,
+            previous: None,
+            pending_gap: Gap::default(),
+            latency: Vec::new(),
+            missed: Vec::new(),
+            missed_last: 0,
+            due: Vec::new(),
+            due_run: (0, 0),
+            gaps: Vec::new(),
+            gaps_last: 0,
+            body: Vec::new(),
+        }
+    }
+
+    /// Samples since the last chunk was taken.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Adds a record to the chunk being built.
+    pub fn push(&mut self, record: Record) {
+        match record {
+            Record::Sample(sample) => self.push_sample(sample),
+            Record::Gap(gap) => {
+                self.pending_gap.lost += gap.lost;
+                self.pending_gap.missed += gap.missed;
+            }
+        }
+    }
+
+    fn push_sample(&mut self, sample: Sample) {
+        let index = self.samples;
+        match self.previous {
+            None => {
+                self.first_due = sample.due;
+                varint::put_signed(&mut self.latency, sample.latency.get());
+            }
+            Some(previous) => {
+                varint::put_signed(&mut self.latency, sample.latency.get().wrapping_sub(previous.latency.get()));
+                let departure = sample.due.get().wrapping_sub(predicted_due(&self.schedule, &previous, &self.pending_gap).get());
+                if self.due_run.1 > 0 && self.due_run.0 != departure {
+                    self.flush_due_run();
+                }
+                self.due_run = (departure, self.due_run.1 + 1);
+            }
+        }
+        if sample.missed > 0 {
+            varint::put(&mut self.missed, index - self.missed_last);
+            varint::put(&mut self.missed, u64::from(sample.missed));
+            self.missed_last = index;
+        }
+        if !self.pending_gap.is_empty() {
+            varint::put(&mut self.gaps, index - self.gaps_last);
+            varint::put(&mut self.gaps, self.pending_gap.lost);
+            varint::put(&mut self.gaps, self.pending_gap.missed);
+            self.gaps_last = index;
+            self.pending_gap = Gap::default();
+        }
+        self.previous = Some(sample);
+        self.samples += 1;
+    }
+
+    fn flush_due_run(&mut self) {
+        if self.due_run.1 > 0 {
+            varint::put_signed(&mut self.due, self.due_run.0);
+            varint::put(&mut self.due, self.due_run.1);
+        }
+        self.due_run = (0, 0);
+    }
+
+    /// Appends the chunk built since the last call to `out`; `last` marks the end of a file closed in order.
+    pub fn finish(&mut self, counts: &Counts, last: bool, out: &mut Vec<u8>) {
+        self.flush_due_run();
+        self.body.clear();
+        varint::put(&mut self.body, self.samples);
+        varint::put_signed(&mut self.body, self.first_due.get());
+        for count in [counts.expected, counts.recorded, counts.missed, counts.lost, counts.unstored] {
+            varint::put(&mut self.body, count);
+        }
+        let columns = [(COLUMN_LATENCY, &self.latency), (COLUMN_MISSED, &self.missed), (COLUMN_DUE, &self.due), (COLUMN_GAPS, &self.gaps)];
+        varint::put(&mut self.body, columns.iter().filter(|(_, bytes)| !bytes.is_empty()).count() as u64);
+        for (id, bytes) in columns.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            varint::put(&mut self.body, *id);
+            varint::put(&mut self.body, bytes.len() as u64);
+            self.body.extend_from_slice(bytes);
+        }
+        out.extend_from_slice(if last { &END_MAGIC } else { &CHUNK_MAGIC });
+        out.extend_from_slice(&u32::try_from(self.body.len()).expect("the recorder ends chunks long before 4 GiB").to_le_bytes());
+        out.extend_from_slice(&crc32fast::hash(&self.body).to_le_bytes());
+        out.extend_from_slice(&self.body);
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        (self.samples, self.missed_last, self.gaps_last) = (0, 0, 0);
+        self.previous = None;
+        for column in [&mut self.latency, &mut self.missed, &mut self.due, &mut self.gaps] {
+            column.clear();
+        }
+    }
+}
+
+fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
+    match *schedule {
+        Schedule::Grid { period, .. } => {
+            let steps = 1_i64.wrapping_add(i64::from(previous.missed)).wrapping_add((gap.lost as i64).wrapping_add(gap.missed as i64));
+            Nanos(previous.due.get().wrapping_add(period.get().wrapping_mul(steps)))
+        }
+        Schedule::Event { request } => Nanos(previous.due.get().wrapping_add(previous.latency.get()).wrapping_add(request.get())),
+    }
+}
+
+/// A chunk's place in the bytes that follow a series' head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkHead {
+    /// Bytes of the body that follows.
+    pub body_bytes: usize,
+    /// CRC-32 of the body.
+    pub crc: u32,
+    /// Whether the file was closed in order with this chunk.
+    pub last: bool,
+}
+
+impl ChunkHead {
+    /// Reads the head that stands before a body.
+    ///
+    /// # Errors
+    /// [`FormatError::Truncated`] for fewer than [`CHUNK_HEAD_BYTES`], [`FormatError::Damaged`] for other bytes than a head's.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>().ok_or(FormatError::Truncated)?;
+        let [m0, m1, m2, m3, l0, l1, l2, l3, c0, c1, c2, c3] = *head;
+        let last = match [m0, m1, m2, m3] {
+            CHUNK_MAGIC => false,
+            END_MAGIC => true,
+            _ => return Err(FormatError::Damaged),
+        };
+        let body_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if body_bytes > BODY_BYTES_MAX {
+            return Err(FormatError::Damaged);
+        }
+        Ok(Self { body_bytes, crc: u32::from_le_bytes([c0, c1, c2, c3]), last })
+    }
+}
+
+/// A decoded chunk, in columns; memory is reused from one chunk to the next.
+#[derive(Debug, Default, Clone)]
+pub struct Chunk {
+    /// Cumulative counts at the chunk's end.
+    pub counts: Counts,
+    /// Due time of the first sample.
+    pub first_due: Nanos,
+    /// Latencies in ns, one a sample.
+    pub latency: Vec<i64>,
+    /// (index of the sample, missed due times), ascending.
+    pub missed: Vec<(usize, u32)>,
+    /// (departure from the predicted due time in ns, how many samples in a row), from the second sample on.
+    pub due: Vec<(i64, usize)>,
+    /// (index of the sample behind the gap, gap), ascending.
+    pub gaps: Vec<(usize, Gap)>,
+}
+
+impl Chunk {
+    /// Decodes `body` into `self`; the CRC is the caller's, see [`verify`].
+    ///
+    /// # Errors
+    /// [`FormatError::Damaged`] where the structure does not hold; nothing is allocated beyond what `body` can contain.
+    pub fn decode(&mut self, body: &[u8]) -> Result<(), FormatError> {
+        self.decode_body(body).ok_or(FormatError::Damaged)
+    }
+
+    fn decode_body(&mut self, body: &[u8]) -> Option<()> {
+        self.latency.clear();
+        self.missed.clear();
+        self.due.clear();
+        self.gaps.clear();
+        let mut reader = Reader::new(body);
+        // A latency takes at least a byte, so that a body bounds its samples.
+        let samples = usize::try_from(reader.take()?).ok().filter(|&samples| samples <= body.len())?;
+        self.first_due = Nanos(reader.take_signed()?);
+        self.counts = Counts {
+            expected: reader.take()?,
+            recorded: reader.take()?,
+            missed: reader.take()?,
+            lost: reader.take()?,
+            unstored: reader.take()?,
+        };
+        let columns = reader.take()?;
+        for _ in 0..columns {
+            let id = reader.take()?;
+            let length = usize::try_from(reader.take()?).ok()?;
+            let column = Reader::new(reader.take_bytes(length)?);
+            match id {
+                COLUMN_LATENCY => self.decode_latency(column, samples)?,
+                COLUMN_MISSED => self.decode_missed(column, samples)?,
+                COLUMN_DUE => self.decode_due(column, samples)?,
+                COLUMN_GAPS => self.decode_gaps(column, samples)?,
+                _ => {}
+            }
+        }
+        (self.latency.len() == samples).then_some(())
+    }
+
+    fn decode_latency(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
+        self.latency.reserve(samples);
+        let mut latency = 0_i64;
+        for _ in 0..samples {
+            latency = latency.wrapping_add(column.take_signed()?);
+            self.latency.push(latency);
+        }
+        Some(())
+    }
+
+    fn decode_missed(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
+        let mut index = 0_usize;
+        while !column.is_empty() {
+            index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
+            self.missed.push((index, u32::try_from(column.take()?).ok()?));
+        }
+        Some(())
+    }
+
+    fn decode_due(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
+        let mut total = 0_usize;
+        while !column.is_empty() {
+            let departure = column.take_signed()?;
+            let run = usize::try_from(column.take()?).ok()?;
+            total = total.checked_add(run).filter(|&total| total < samples)?;
+            self.due.push((departure, run));
+        }
+        Some(())
+    }
+
+    fn decode_gaps(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
+        let mut index = 0_usize;
+        while !column.is_empty() {
+            index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
+            self.gaps.push((index, Gap { lost: column.take()?, missed: column.take()? }));
+        }
+        Some(())
+    }
+
+    /// The chunk's samples, each with its due time, and with the gap before it.
+    pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
+        Samples { chunk: self, schedule, index: 0, previous: Sample::default(), missed: 0, due: 0, due_left: 0, gaps: 0 }
+    }
+}
+
+/// Iterator over a chunk's samples.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    chunk: &'a Chunk,
+    schedule: &'a Schedule,
+    index: usize,
+    previous: Sample,
+    missed: usize,
+    due: usize,
+    due_left: usize,
+    gaps: usize,
+}
+
+impl Iterator for Samples<'_> {
+    type Item = (Gap, Sample);
+
+    fn next(&mut self) -> Option<(Gap, Sample)> {
+        let latency = Nanos(*self.chunk.latency.get(self.index)?);
+        let gap = match self.chunk.gaps.get(self.gaps) {
+            Some(&(index, gap)) if index == self.index => {
+                self.gaps += 1;
+                gap
+            }
+            _ => Gap::default(),
+        };
+        let due = if self.index == 0 {
+            self.chunk.first_due
+        } else {
+            if self.due_left == 0 {
+                self.due_left = self.chunk.due.get(self.due).map_or(usize::MAX, |&(_, run)| run);
+                self.due += 1;
+            }
+            self.due_left -= 1;
+            let departure = self.chunk.due.get(self.due - 1).map_or(0, |&(departure, _)| departure);
+            Nanos(predicted_due(self.schedule, &self.previous, &gap).get().wrapping_add(departure))
+        };
+        let missed = match self.chunk.missed.get(self.missed) {
+            Some(&(index, missed)) if index == self.index => {
+                self.missed += 1;
+                missed
+            }
+            _ => 0,
+        };
+        let sample = Sample { due, latency, missed };
+        self.previous = sample;
+        self.index += 1;
+        Some((gap, sample))
+    }
+}
+
+/// Whether `body` is the body that `head` was written for.
+#[must_use]
+pub fn verify(head: &ChunkHead, body: &[u8]) -> bool {
+    head.body_bytes == body.len() && crc32fast::hash(body) == head.crc
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
+//!
+//! Values live in pages of 1 ns buckets that are made when first used; latencies cluster, so that a few pages hold nearly all. When the
+//! page budget is spent, new values are kept one by one; when that budget is spent too, they are counted in buckets of relative width
+//! 1/64, and [`Histogram::coarse`] says how many. The largest and the smallest value are always exact.
+
+use std::collections::BTreeMap;
+
+const PAGE_BITS: u32 = 11;
+const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
+/// Values from here on never get a page: 2^26 ns = 67 ms.
+const PAGED_END: i64 = 1 << 26;
+const COARSE_BITS: u32 = 6;
+
+/// How much memory a histogram may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Pages of 2048 buckets, 16 KiB each.
+    pub pages: usize,
+    /// Values outside of pages, about 50 bytes each.
+    pub values: usize,
+}
+
+impl Budget {
+    /// For the recorder, which must stay below 1 MiB a processor.
+    pub const RECORDER: Self = Self { pages: 24, values: 4096 };
+    /// For analysis: at most about 70 MiB, reached only by the oddest run.
+    pub const ANALYSIS: Self = Self { pages: 4096, values: 65_536 };
+}
+
+/// Counts of values in ns.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    pages: Vec<Option<Box<[u64; PAGE_BUCKETS]>>>,
+    pages_left: usize,
+    values: BTreeMap<i64, u64>,
+    values_left: usize,
+    coarse: BTreeMap<i64, u64>,
+    min: i64,
+    max: i64,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    #[must_use]
+    pub fn new(budget: Budget) -> Self {
+        Self {
+            pages: Vec::new(),
+            pages_left: budget.pages,
+            values: BTreeMap::new(),
+            values_left: budget.values,
+            coarse: BTreeMap::new(),
+            min: i64::MAX,
+            max: i64::MIN,
+        }
+    }
+
+    /// Counts `value` once.
+    #[inline]
+    pub fn record(&mut self, value: i64) {
+        self.record_many(value, 1);
+    }
+
+    /// Counts `value` `count` times.
+    #[inline]
+    pub fn record_many(&mut self, value: i64, count: u64) {
+        if let Ok(index) = usize::try_from(value)
+            && let Some(Some(page)) = self.pages.get_mut(index >> PAGE_BITS)
+        {
+            page[index & (PAGE_BUCKETS - 1)] += count;
+            return;
+        }
+        if count > 0 {
+            self.record_new(value, count);
+        }
+    }
+
+    #[cold]
+    fn record_new(&mut self, value: i64, count: u64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        if (0..PAGED_END).contains(&value) && self.pages_left > 0 {
+            let index = value as usize;
+            let page = index >> PAGE_BITS;
+            if self.pages.len() <= page {
+                self.pages.resize_with(page + 1, || None);
+            }
+            self.pages_left -= 1;
+            let mut buckets = Box::new([0; PAGE_BUCKETS]);
+            buckets[index & (PAGE_BUCKETS - 1)] = count;
+            self.pages[page] = Some(buckets);
+            return;
+        }
+        if let Some(known) = self.values.get_mut(&value) {
+            *known += count;
+        } else if self.values_left > 0 {
+            self.values_left -= 1;
+            self.values.insert(value, count);
+        } else {
+            *self.coarse.entry(coarse_bucket(value)).or_default() += count;
+        }
+    }
+
+    /// Adds all counts of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        other.for_each(|value, count| self.record_many(value, count));
+        if let (Some(min), Some(max)) = (other.min(), other.max()) {
+            self.min = self.min.min(min);
+            self.max = self.max.max(max);
+        }
+    }
+
+    /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for its upper end, so that no quantile is
+    /// ever made to look better than it was.
+    pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
+        let mut others = self.others();
+        let mut next = others.next();
+        for (page, buckets) in self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_ref()?))) {
+            for (bucket, &count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let value = ((page << PAGE_BITS) | bucket) as i64;
+                while let Some((other, count)) = next.filter(|&(other, _)| other <= value) {
+                    visit(other, count);
+                    next = others.next();
+                }
+                visit(value, count);
+            }
+        }
+        while let Some((other, count)) = next {
+            visit(other, count);
+            next = others.next();
+        }
+    }
+
+    /// Values outside of pages, exact and coarse, in ascending order.
+    fn others(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let mut exact = self.values.iter().map(|(&value, &count)| (value, count)).peekable();
+        let mut coarse = self.coarse.iter().map(|(&value, &count)| (value.min(self.max), count)).peekable();
+        std::iter::from_fn(move || match (exact.peek(), coarse.peek()) {
+            (Some(a), Some(b)) if a.0 <= b.0 => exact.next(),
+            (Some(_), None) => exact.next(),
+            _ => coarse.next(),
+        })
+    }
+
+    /// How many values were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let mut total = 0;
+        self.for_each(|_, count| total += count);
+        total
+    }
+
+    /// The smallest value, exact; `None` when empty.
+    #[must_use]
+    pub fn min(&self) -> Option<i64> {
+        // A value in a page that existed already passes `record` without touching `min`: the first bucket in use tells.
+        let paged = self.pages.iter().enumerate().find_map(|(index, page)| {
+            let bucket = page.as_ref()?.iter().position(|&count| count > 0)?;
+            Some(((index << PAGE_BITS) | bucket) as i64)
+        });
+        let noted = (self.min <= self.max).then_some(self.min);
+        paged.into_iter().chain(noted).min()
+    }
+
+    /// The largest value, exact; `None` when empty.
+    #[must_use]
+    pub fn max(&self) -> Option<i64> {
+        let paged = self.pages.iter().enumerate().rev().find_map(|(index, page)| {
+            let bucket = page.as_ref()?.iter().rposition(|&count| count > 0)?;
+            Some(((index << PAGE_BITS) | bucket) as i64)
+        });
+        let noted = (self.min <= self.max).then_some(self.max);
+        paged.into_iter().chain(noted).max()
+    }
+
+    /// How many values were counted in buckets wider than 1 ns, because the budget was spent.
+    #[must_use]
+    pub fn coarse(&self) -> u64 {
+        self.coarse.values().sum()
+    }
+
+    /// How many values are above `limit`.
+    #[must_use]
+    pub fn above(&self, limit: i64) -> u64 {
+        let mut total = 0;
+        self.for_each(|value, count| {
+            if value > limit {
+                total += count;
+            }
+        });
+        total
+    }
+
+    /// The values of the given ranks (1 is the smallest), which must ascend; `None` for a rank that does not exist.
+    #[must_use]
+    pub fn values_at(&self, ranks: &[u64]) -> Vec<Option<i64>> {
+        let mut found = vec![None; ranks.len()];
+        let (mut seen, mut next) = (0_u64, ranks.iter().take_while(|&&rank| rank == 0).count());
+        self.for_each(|value, count| {
+            seen += count;
+            while next < ranks.len() && ranks[next] <= seen {
+                found[next] = Some(value);
+                next += 1;
+            }
+        });
+        found
+    }
+
+    /// Forgets everything, and keeps the budget.
+    pub fn clear(&mut self) {
+        self.pages_left += self.pages.iter_mut().filter_map(Option::take).count();
+        self.values_left += self.values.len();
+        self.values.clear();
+        self.coarse.clear();
+        (self.min, self.max) = (i64::MAX, i64::MIN);
+    }
+}
+
+/// The upper end of the bucket of relative width 1/64 that `value` falls into.
+fn coarse_bucket(value: i64) -> i64 {
+    let magnitude = value.unsigned_abs();
+    let shift = (64 - magnitude.leading_zeros()).saturating_sub(COARSE_BITS + 1);
+    if value >= 0 {
+        i64::try_from(((magnitude >> shift) << shift) | ((1_u64 << shift) - 1)).unwrap_or(i64::MAX)
+    } else {
+        // Rounded towards zero, which is the upper end for a negative value.
+        -i64::try_from((magnitude >> shift) << shift).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_value() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => 0_i64..100_000, 2 => -1000_i64..100_000_000, 1 => any::<i64>()]
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_extremes() {
+        let histogram = Histogram::new(Budget::RECORDER);
+        assert_eq!((histogram.min(), histogram.max(), histogram.count()), (None, None, 0));
+        assert_eq!(histogram.values_at(&[1]), [None]);
+    }
+
+    #[test]
+    fn a_spent_budget_is_said_and_never_makes_a_quantile_smaller() {
+        let mut histogram = Histogram::new(Budget { pages: 1, values: 2 });
+        for value in [10, 1_000_000, 2_000_000, 3_000_123, 3_000_124, 4_000_000, -5] {
+            histogram.record(value);
+        }
+        assert_eq!((histogram.coarse(), histogram.count()), (4, 7));
+        assert_eq!((histogram.min(), histogram.max()), (Some(-5), Some(4_000_000)));
+        let median = histogram.values_at(&[5])[0].unwrap();
+        assert!((3_000_123..3_000_123 + 3_000_123 / 32).contains(&median), "{median}");
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_equal_those_of_the_sorted_values(values in proptest::collection::vec(any_value(), 1..300)) {
+            let mut histogram = Histogram::new(Budget::ANALYSIS);
+            values.iter().for_each(|&value| histogram.record(value));
+            let mut sorted = values;
+            sorted.sort_unstable();
+            let ranks: Vec<u64> = (1..=sorted.len() as u64).collect();
+            let expected: Vec<Option<i64>> = sorted.iter().map(|&value| Some(value)).collect();
+            prop_assert_eq!(histogram.values_at(&ranks), expected);
+            prop_assert_eq!((histogram.min(), histogram.max()), (sorted.first().copied(), sorted.last().copied()));
+            let limit = sorted[sorted.len() / 2];
+            prop_assert_eq!(histogram.above(limit), sorted.iter().filter(|&&value| value > limit).count() as u64);
+        }
+
+        #[test]
+        fn merging_equals_recording_both(
+            left in proptest::collection::vec(any_value(), 0..200),
+            right in proptest::collection::vec(any_value(), 0..200),
+        ) {
+            let fill = |values: &[i64]| {
+                let mut histogram = Histogram::new(Budget::ANALYSIS);
+                values.iter().for_each(|&value| histogram.record(value));
+                histogram
+            };
+            let mut merged = fill(&left);
+            merged.merge(&fill(&right));
+            let both = fill(&[left, right].concat());
+            let list = |histogram: &Histogram| { let mut out = Vec::new(); histogram.for_each(|v, c| out.push((v, c))); out };
+            prop_assert_eq!(list(&merged), list(&both));
+            prop_assert_eq!((merged.min(), merged.max()), (both.min(), both.max()));
+        }
+
+        #[test]
+        fn a_coarse_bucket_contains_its_value(value in any::<i64>()) {
+            let upper = coarse_bucket(value);
+            prop_assert!(upper >= value);
+            prop_assert!((upper as i128 - value as i128) <= (value.unsigned_abs() >> COARSE_BITS) as i128 + 1);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What one wake-up tells.
+
+use crate::units::Nanos;
+
+/// One wake-up of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// When the probe was to wake up, on the monotonic clock.
+    pub due: Nanos,
+    /// How much later it did; negative when it was early.
+    pub latency: Nanos,
+    /// Due times that passed unused because of this late wake-up; always 0 for probes without a schedule.
+    pub missed: u32,
+}
+
+impl Sample {
+    /// When the probe did wake up, on the monotonic clock.
+    #[must_use]
+    pub fn wake(&self) -> Nanos {
+        self.due.saturating_add(self.latency)
+    }
+}
+
+/// What a probe hands to the recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// A wake-up.
+    Sample(Sample),
+    /// Wake-ups that happened here and could not be handed over, because the ring was full.
+    Gap(Gap),
+}
+
+/// Samples that were taken and lost before the recorder had them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gap {
+    /// Samples lost.
+    pub lost: u64,
+    /// Due times that the lost samples had missed.
+    pub missed: u64,
+}
+
+impl Gap {
+    /// Whether nothing was lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lost == 0 && self.missed == 0
+    }
+}

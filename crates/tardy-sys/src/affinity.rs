@@ -1,0 +1,58 @@
+//! Which processors a thread may run on: sched_setaffinity(2).
+
+use std::io;
+
+const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+
+/// Lets thread `tid` (0: the calling one) run on `cpus` only.
+///
+/// # Errors
+/// EINVAL where none of them is online and allowed; ESRCH where there is no such thread.
+pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
+    let words = cpus.iter().max().map_or(1, |&cpu| cpu as usize / WORD_BITS + 1);
+    let mut mask = vec![0 as libc::c_ulong; words];
+    for &cpu in cpus {
+        mask[cpu as usize / WORD_BITS] |= 1 << (cpu as usize % WORD_BITS);
+    }
+    let bytes = std::mem::size_of_val(mask.as_slice());
+    // SAFETY: the kernel reads `bytes` bytes at the mask, which has so many.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid, bytes, mask.as_ptr()) };
+    crate::check(result as libc::c_int).map(drop)
+}
+
+/// The processors that thread `tid` (0: the calling one) may run on, ascending.
+///
+/// # Errors
+/// ESRCH where there is no such thread.
+pub fn get(tid: i32) -> io::Result<Vec<u32>> {
+    // 1024 words cover 65536 processors, more than any kernel is built for; a mask shorter than the kernel's is EINVAL.
+    let mut mask = vec![0 as libc::c_ulong; 1024];
+    let bytes = std::mem::size_of_val(mask.as_slice());
+    // SAFETY: the kernel writes at most `bytes` bytes to the mask, which has so many.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid, bytes, mask.as_mut_ptr()) };
+    crate::check(result as libc::c_int)?;
+    let is_set = |cpu: &usize| mask[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1;
+    Ok((0..mask.len() * WORD_BITS).filter(is_set).map(|cpu| cpu as u32).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_where_it_was_put() {
+        std::thread::spawn(|| {
+            let first = get(0).unwrap()[0];
+            set(0, &[first]).unwrap();
+            assert_eq!(get(0).unwrap(), [first]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn processors_that_do_not_exist_are_an_error() {
+        assert_eq!(set(0, &[8000]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(get(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+}

@@ -1,0 +1,231 @@
+//! Clocks and absolute sleeps: clock_gettime(2), clock_nanosleep(2).
+//!
+//! The sleeps go straight to the kernel: glibc's wrapper is a cancellation point and costs 50 user instructions more than the call itself,
+//! in the one loop whose length is promised.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+const NANOS_PER_SEC: i64 = 1_000_000_000;
+
+/// CLOCK_MONOTONIC in ns.
+#[inline]
+#[must_use]
+pub fn monotonic() -> i64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_REALTIME in ns since 1970; for metadata, never for data: it steps.
+#[must_use]
+pub fn realtime() -> i64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// CPU time that the calling thread has used, in ns.
+#[must_use]
+pub fn thread_cpu_time() -> i64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time that the process has used, in ns.
+#[must_use]
+pub fn process_cpu_time() -> i64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time that another thread of this process has used, in ns.
+///
+/// # Errors
+/// EINVAL where the thread has ended.
+pub fn cpu_time_of_thread(tid: i32) -> io::Result<i64> {
+    // The kernel's encoding of a thread's CPU clock: include/linux/posix-timers_types.h, CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED.
+    let clock = (!tid << 3) | 4 | 2;
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: `time` is writable and large enough for a timespec; the kernel checks the clock's number.
+    crate::check(unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `time`.
+    Ok(to_nanos(&unsafe { time.assume_init() }))
+}
+
+/// Resolution of CLOCK_MONOTONIC timers in ns: 1 with high-resolution timers, one tick without.
+///
+/// # Errors
+/// Those of clock_getres(2).
+pub fn monotonic_resolution() -> io::Result<i64> {
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: `time` is writable and large enough for a timespec.
+    crate::check(unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, time.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `time`.
+    Ok(to_nanos(&unsafe { time.assume_init() }))
+}
+
+#[inline]
+fn read(clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec; the clocks used in this file exist on every Linux, so that the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    to_nanos(&time)
+}
+
+#[inline]
+#[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+fn to_nanos(time: &libc::timespec) -> i64 {
+    time.tv_sec as i64 * NANOS_PER_SEC + time.tv_nsec as i64
+}
+
+/// A point in time in the form that the kernel wants, moved on without a division.
+#[derive(Debug, Clone, Copy)]
+pub struct Instant {
+    seconds: i64,
+    nanos: i64,
+}
+
+impl Instant {
+    /// `nanos` since the clock's start.
+    #[must_use]
+    pub fn from_nanos(nanos: i64) -> Self {
+        Self { seconds: nanos.div_euclid(NANOS_PER_SEC), nanos: nanos.rem_euclid(NANOS_PER_SEC) }
+    }
+
+    /// ns since the clock's start.
+    #[inline]
+    #[must_use]
+    pub fn to_nanos(self) -> i64 {
+        self.seconds * NANOS_PER_SEC + self.nanos
+    }
+
+    /// Moves on by `step`, which must be at least 0 and below one second for the short way.
+    #[inline]
+    pub fn advance(&mut self, step: i64) {
+        if !(0..NANOS_PER_SEC).contains(&step) {
+            *self = Self::from_nanos(self.to_nanos() + step);
+            return;
+        }
+        self.nanos += step;
+        if self.nanos >= NANOS_PER_SEC {
+            self.nanos -= NANOS_PER_SEC;
+            self.seconds += 1;
+        }
+    }
+
+    fn timespec(self) -> libc::timespec {
+        libc::timespec { tv_sec: self.seconds as libc::time_t, tv_nsec: self.nanos as _ }
+    }
+}
+
+/// Sleeps until `due` on CLOCK_MONOTONIC; a signal that interrupts the sleep is ignored, and the sleep goes on.
+///
+/// # Errors
+/// Those of clock_nanosleep(2) but EINTR.
+#[inline]
+pub fn sleep_until(due: Instant) -> io::Result<()> {
+    loop {
+        match nanosleep(libc::TIMER_ABSTIME, &due.timespec()) {
+            0 => return Ok(()),
+            error if error == -i64::from(libc::EINTR) => {}
+            error => return Err(io::Error::from_raw_os_error(-(error as i32))),
+        }
+    }
+}
+
+/// Sleeps for `duration` ns on CLOCK_MONOTONIC; returns early, with `Ok`, when a signal interrupts it.
+///
+/// # Errors
+/// Those of clock_nanosleep(2) but EINTR.
+#[inline]
+pub fn sleep_for(duration: Instant) -> io::Result<()> {
+    match nanosleep(0, &duration.timespec()) {
+        0 => Ok(()),
+        error if error == -i64::from(libc::EINTR) => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-(error as i32))),
+    }
+}
+
+/// clock_nanosleep(CLOCK_MONOTONIC, flags, time, NULL) without the C library; 0, or a negative errno.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; rcx and r11 are what the
+    // instruction clobbers on x86-64, and both are named.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_clock_nanosleep => result,
+            in("rdi") i64::from(libc::CLOCK_MONOTONIC),
+            in("rsi") i64::from(flags),
+            in("rdx") std::ptr::from_ref(time),
+            in("r10") 0_i64,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline]
+fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; `svc` preserves all
+    // registers but x0.
+    unsafe {
+        std::arch::asm!(
+            "svc #0",
+            inlateout("x0") i64::from(libc::CLOCK_MONOTONIC) => result,
+            in("x1") i64::from(flags),
+            in("x2") std::ptr::from_ref(time),
+            in("x3") 0_i64,
+            in("x8") libc::SYS_clock_nanosleep,
+            options(nostack),
+        );
+    }
+    result
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline]
+fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+    // SAFETY: `time` is valid for the call and a null remainder is allowed.
+    let result = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, time, std::ptr::null_mut()) };
+    -i64::from(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absolute_sleep_never_ends_before_its_time() {
+        let due = monotonic() + 2_000_000;
+        sleep_until(Instant::from_nanos(due)).unwrap();
+        assert!(monotonic() >= due);
+    }
+
+    #[test]
+    fn a_time_that_is_no_time_is_an_error() {
+        let bad = Instant { seconds: 0, nanos: 2 * NANOS_PER_SEC };
+        assert_eq!(sleep_until(bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(sleep_for(bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn advancing_equals_adding() {
+        let mut instant = Instant::from_nanos(1_999_999_999);
+        for step in [0, 1, 999_999_999, 1_000_000, 5_000_000_001, -7_000_000_000] {
+            let expected = instant.to_nanos() + step;
+            instant.advance(step);
+            assert_eq!(instant.to_nanos(), expected);
+            assert!((0..NANOS_PER_SEC).contains(&instant.nanos));
+        }
+    }
+
+    #[test]
+    fn cpu_clocks_of_threads_are_readable_and_dead_ones_are_an_error() {
+        assert!(cpu_time_of_thread(crate::sched::thread_id()).unwrap() > 0);
+        let ended = std::thread::spawn(crate::sched::thread_id).join().unwrap();
+        assert_eq!(cpu_time_of_thread(ended).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert!(monotonic_resolution().unwrap() >= 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! Keeping memory in place: mlockall(2), and touching what the loop will touch.
+
+use std::io;
+
+/// Locks all memory of the process, present and future.
+///
+/// # Errors
+/// EPERM or ENOMEM where RLIMIT_MEMLOCK does not allow it.
+pub fn lock_all() -> io::Result<()> {
+    // SAFETY: mlockall takes flags and no memory.
+    crate::check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
+}
+
+/// Lets go of all locked memory.
+///
+/// # Errors
+/// Those of munlockall(2).
+pub fn unlock_all() -> io::Result<()> {
+    // SAFETY: munlockall has no preconditions.
+    crate::check(unsafe { libc::munlockall() }).map(drop)
+}
+
+/// Touches 64 KiB of the calling thread's stack, so that the loop below it faults nothing. The thread's stack must be larger.
+#[inline(never)]
+pub fn touch_stack() {
+    let mut pages = [0_u8; 64 * 1024];
+    for page in pages.chunks_mut(4096) {
+        page[0] = std::hint::black_box(1);
+    }
+    std::hint::black_box(&pages);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_locked_or_the_limit_is_named() {
+        match lock_all() {
+            Ok(()) => unlock_all().unwrap(),
+            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM | libc::EAGAIN)), "{error}"),
+        }
+        touch_stack();
+    }
+}

@@ -1,0 +1,63 @@
+//! Limits of the process: setrlimit(2).
+
+use std::io;
+
+/// The limits that tardy reads or sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// us that a real-time thread may run without blocking.
+    RealTimeMicros,
+    /// Highest real-time priority without CAP_SYS_NICE.
+    RealTimePriority,
+    /// Bytes of memory that may be locked without CAP_IPC_LOCK.
+    LockedBytes,
+}
+
+impl Resource {
+    fn number(self) -> u32 {
+        #[allow(clippy::unnecessary_cast, reason = "the type differs between C libraries")]
+        match self {
+            Self::RealTimeMicros => libc::RLIMIT_RTTIME as u32,
+            Self::RealTimePriority => libc::RLIMIT_RTPRIO as u32,
+            Self::LockedBytes => libc::RLIMIT_MEMLOCK as u32,
+        }
+    }
+}
+
+/// The (soft, hard) limits; `u64::MAX` is none.
+///
+/// # Errors
+/// Those of getrlimit(2).
+pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit for the kernel to fill.
+    crate::check(unsafe { libc::getrlimit(resource.number() as _, &mut limit) })?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Sets both limits.
+///
+/// # Errors
+/// EPERM where the hard limit would rise without CAP_SYS_RESOURCE; EINVAL where soft is above hard.
+pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `limit` is a valid rlimit for the kernel to read.
+    crate::check(unsafe { libc::setrlimit(resource.number() as _, &limit) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_can_be_set_to_what_it_is() {
+        let (soft, hard) = get(Resource::RealTimePriority).unwrap();
+        set(Resource::RealTimePriority, soft, hard).unwrap();
+        assert_eq!(get(Resource::RealTimePriority).unwrap(), (soft, hard));
+    }
+
+    #[test]
+    fn a_soft_limit_above_the_hard_one_is_an_error() {
+        assert_eq!(set(Resource::RealTimePriority, 2, 1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,118 @@
+//! Scheduling policy of threads: sched_setattr(2), by number, because musl's own wrapper is a stub that fails; and timer slack.
+
+use std::io;
+
+/// How a thread is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The fair class, with its nice value.
+    Other {
+        /// -20 to 19.
+        nice: i32,
+    },
+    /// First in, first out among equal priorities, before everything of the fair class.
+    Fifo {
+        /// 1 to 99.
+        priority: u32,
+    },
+    /// As `Fifo`, with a time slice among equal priorities.
+    RoundRobin {
+        /// 1 to 99.
+        priority: u32,
+    },
+}
+
+/// struct sched_attr as of Linux 3.14 (include/uapi/linux/sched/types.h, SCHED_ATTR_SIZE_VER0).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+const SCHED_ATTR_BYTES: u32 = 48;
+
+/// The calling thread's number.
+#[must_use]
+pub fn thread_id() -> i32 {
+    // SAFETY: gettid has no preconditions and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Sets the policy of thread `tid` (0: the calling one). Children do not inherit a real-time policy.
+///
+/// # Errors
+/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO; ESRCH where there is no such thread; EINVAL for a bad priority.
+pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
+    let mut attr = SchedAttr { size: SCHED_ATTR_BYTES, ..SchedAttr::default() };
+    match policy {
+        Policy::Other { nice } => attr.nice = nice,
+        Policy::Fifo { priority } => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
+        Policy::RoundRobin { priority } => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
+    }
+    if !matches!(policy, Policy::Other { .. }) {
+        attr.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    }
+    // SAFETY: the kernel reads `size` bytes at `attr`, which has exactly so many.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(&attr), 0_u32) };
+    crate::check(result as libc::c_int).map(drop)
+}
+
+/// The policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
+///
+/// # Errors
+/// ESRCH where there is no such thread.
+pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
+    let mut attr = SchedAttr::default();
+    // SAFETY: the kernel writes at most the given number of bytes to `attr`, which has exactly so many.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, std::ptr::from_mut(&mut attr), SCHED_ATTR_BYTES, 0_u32) };
+    crate::check(result as libc::c_int)?;
+    Ok((attr.policy, attr.priority))
+}
+
+/// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns; real-time threads have no slack anyway.
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn set_timer_slack(slack: u32) -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and reads no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, libc::c_ulong::from(slack)) }).map(drop)
+}
+
+/// The calling thread's timer slack in ns.
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn timer_slack() -> io::Result<u32> {
+    // SAFETY: PR_GET_TIMERSLACK takes no argument.
+    crate::check(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack| slack as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_that_is_set_is_the_policy_that_is_read() {
+        std::thread::spawn(|| {
+            set_policy(0, Policy::Other { nice: 3 }).unwrap();
+            assert_eq!(policy(0).unwrap(), (libc::SCHED_OTHER as u32, 0));
+            set_timer_slack(1).unwrap();
+            assert_eq!(timer_slack().unwrap(), 1);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_priority_that_does_not_exist_is_an_error() {
+        assert_eq!(set_policy(0, Policy::Fifo { priority: 100 }).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(policy(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+}

@@ -1,0 +1,105 @@
+//! Signals as a file descriptor: sigprocmask(2), signalfd(2); and waiting on descriptors with poll(2).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Signals that end a run in order or tell of a limit.
+pub const INTERRUPT: i32 = libc::SIGINT;
+/// Sent by init systems and `kill`.
+pub const TERMINATE: i32 = libc::SIGTERM;
+/// Sent when the terminal goes away.
+pub const HANG_UP: i32 = libc::SIGHUP;
+/// Sent when a real-time thread passes RLIMIT_RTTIME.
+pub const CPU_LIMIT: i32 = libc::SIGXCPU;
+/// Sent when a write passes RLIMIT_FSIZE.
+pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
+
+/// Signals that are blocked in the calling thread and the threads it starts from now on, and read here instead.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// Blocks `signals` and opens a descriptor that reads them. Call it before other threads exist.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM; EINVAL for a number that is no signal.
+    pub fn block(signals: &[i32]) -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        for &signal in signals {
+            // SAFETY: the set was initialised above.
+            crate::check(unsafe { libc::sigaddset(set.as_mut_ptr(), signal) })?;
+        }
+        // SAFETY: the set was initialised above; a null old set is allowed.
+        crate::check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) })?;
+        // SAFETY: the set is initialised; -1 asks for a new descriptor.
+        let fd = crate::check(unsafe { libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
+        // SAFETY: the descriptor was just opened, and nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next signal that has come, if any.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn take(&self) -> io::Result<Option<i32>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let bytes = std::mem::size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the kernel writes at most `bytes` bytes to `info`, which has so many.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
+        if read == -1 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+        }
+        // SAFETY: signalfd reads are whole records or errors, so that `info` is filled.
+        Ok(Some(unsafe { info.assume_init() }.ssi_signo as i32))
+    }
+}
+
+impl std::os::fd::AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds. Tells which can.
+///
+/// # Errors
+/// Those of poll(2) but EINTR, which is an answer with nothing readable.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: the pointer and the length describe `polled`, which outlives the call.
+    match crate::check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_blocked_signal_is_read_from_the_descriptor() {
+        std::thread::spawn(|| {
+            let signals = SignalFd::block(&[libc::SIGUSR2]).unwrap();
+            assert_eq!(signals.take().unwrap(), None);
+            assert_eq!(wait_readable(&[signals.as_fd()], 0).unwrap(), [false]);
+            // SAFETY: the signal is blocked in this thread, so that it stays pending.
+            unsafe { libc::raise(libc::SIGUSR2) };
+            assert_eq!(wait_readable(&[signals.as_fd()], 1000).unwrap(), [true]);
+            assert_eq!(signals.take().unwrap(), Some(libc::SIGUSR2));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_number_that_is_no_signal_is_an_error() {
+        assert_eq!(SignalFd::block(&[4096]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,76 @@
+//! What the calling thread or the process has used: getrusage(2).
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Whose usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// The calling thread.
+    Thread,
+    /// The whole process.
+    Process,
+    /// Children that ended and were waited for.
+    Children,
+}
+
+/// Counts since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// CPU time in ns, in user mode.
+    pub user: i64,
+    /// CPU time in ns, in the kernel.
+    pub system: i64,
+    /// Page faults that needed no disk.
+    pub faults_minor: u64,
+    /// Page faults that did.
+    pub faults_major: u64,
+    /// Context switches because the thread waited.
+    pub switches_voluntary: u64,
+    /// Context switches because another one was to run.
+    pub switches_involuntary: u64,
+    /// Largest resident size of the process so far, in bytes.
+    pub resident_bytes_max: u64,
+}
+
+/// Reads the counts.
+///
+/// # Errors
+/// Those of getrusage(2).
+pub fn usage(who: Who) -> io::Result<Usage> {
+    let who = match who {
+        Who::Thread => libc::RUSAGE_THREAD,
+        Who::Process => libc::RUSAGE_SELF,
+        Who::Children => libc::RUSAGE_CHILDREN,
+    };
+    let mut raw = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the kernel fills one rusage at the pointer, which is valid for writing.
+    crate::check(unsafe { libc::getrusage(who, raw.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `raw`.
+    let raw = unsafe { raw.assume_init() };
+    #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+    let nanos = |time: libc::timeval| time.tv_sec as i64 * 1_000_000_000 + time.tv_usec as i64 * 1000;
+    Ok(Usage {
+        user: nanos(raw.ru_utime),
+        system: nanos(raw.ru_stime),
+        faults_minor: raw.ru_minflt as u64,
+        faults_major: raw.ru_majflt as u64,
+        switches_voluntary: raw.ru_nvcsw as u64,
+        switches_involuntary: raw.ru_nivcsw as u64,
+        resident_bytes_max: raw.ru_maxrss as u64 * 1024,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_touched_page_is_counted_as_a_fault() {
+        let before = usage(Who::Thread).unwrap();
+        let fresh = std::hint::black_box(vec![1_u8; 8 << 20]);
+        let after = usage(Who::Thread).unwrap();
+        assert!(after.faults_minor + after.faults_major > before.faults_minor + before.faults_major, "{}", fresh.len());
+        assert!(usage(Who::Process).unwrap().resident_bytes_max >= 8 << 20);
+    }
+}

@@ -1,0 +1,90 @@
+//! What the measuring threads share with the rest of the tool.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use tardy_core::cpu::CpuId;
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+
+/// The sample that stopped a run with `--stop-above`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoppedBy {
+    /// Where it was taken.
+    pub cpu: Option<CpuId>,
+    /// The sample.
+    pub sample: Sample,
+}
+
+/// One for all measuring threads of a run.
+#[derive(Debug, Default)]
+pub struct Control {
+    end: AtomicI64,
+    stopped: AtomicBool,
+    stopped_by: Mutex<Option<StoppedBy>>,
+    trace_marker: Option<Mutex<File>>,
+    tracing_on: Option<Mutex<File>>,
+}
+
+impl Control {
+    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` a 0, when a latency stops the run.
+    #[must_use]
+    pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
+        Self {
+            end: AtomicI64::new(i64::MAX),
+            trace_marker: trace_marker.map(Mutex::new),
+            tracing_on: tracing_on.map(Mutex::new),
+            ..Self::default()
+        }
+    }
+
+    /// No sample that is due at `end` or later is waited for.
+    pub fn stop_at(&self, end: Nanos) {
+        self.end.fetch_min(end.get(), Ordering::Relaxed);
+    }
+
+    /// Ends all loops at their next wake-up.
+    pub fn stop(&self) {
+        self.end.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    /// Whether a sample due at `due` is past the end.
+    #[inline]
+    #[must_use]
+    pub fn is_past_end(&self, due: Nanos) -> bool {
+        due.get() >= self.end.load(Ordering::Relaxed)
+    }
+
+    /// Stops the run because of `sample`; only the first one is kept. Called from a measuring loop, which ends with it.
+    #[cold]
+    pub fn stop_because_of(&self, cpu: Option<CpuId>, sample: Sample) {
+        self.stop();
+        if self.stopped.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // The kernel's own tracing first: what it holds ages with every event.
+        if let Some(file) = &self.tracing_on
+            && let Ok(mut file) = file.lock()
+        {
+            let _ = file.write_all(b"0");
+        }
+        if let Some(file) = &self.trace_marker
+            && let Ok(mut file) = file.lock()
+        {
+            let place = cpu.map_or_else(String::new, |cpu| format!(" on cpu {cpu}"));
+            let _ =
+                file.write_all(format!("tardy: latency {} ns{place}, due at {} ns\n", sample.latency.get(), sample.due.get()).as_bytes());
+        }
+        if let Ok(mut stopped_by) = self.stopped_by.lock() {
+            *stopped_by = Some(StoppedBy { cpu, sample });
+        }
+    }
+
+    /// The sample that stopped the run, if one did.
+    #[must_use]
+    pub fn stopped_by(&self) -> Option<StoppedBy> {
+        self.stopped_by.lock().ok().and_then(|stopped| *stopped)
+    }
+}

@@ -1,0 +1,47 @@
+//! `nanosleep`: relative sleeps, one after another, as in mckenney2009's loop.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+use super::control::Control;
+use super::{ProbeInfo, ThreadPlan};
+use crate::record::ring::Producer;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "nanosleep",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, relative): time slept minus time asked for; includes the cost of one clock read",
+    quantity: "latency",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    source: "mckenney2009, section 2.1",
+    has_schedule: false,
+    measure,
+};
+
+fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+    let Schedule::Event { request } = plan.schedule else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "nanosleep has no grid"));
+    };
+    let duration = clock::Instant::from_nanos(request.get());
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    let mut before = clock::monotonic();
+    let mut due = Nanos(before) + request;
+    while !control.is_past_end(due) {
+        producer.begin_cycle();
+        clock::sleep_for(duration)?;
+        let after = clock::monotonic();
+        let sample = Sample { due, latency: Nanos(after) - due, missed: 0 };
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+        before = clock::monotonic();
+        due = Nanos(before) + request;
+    }
+    producer.close(due);
+    Ok(())
+}

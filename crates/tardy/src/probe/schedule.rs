@@ -1,0 +1,107 @@
+//! The grid of due times as the measuring loop walks it.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tardy_core::units::Nanos;
+use tardy_sys::clock::Instant;
+
+/// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness never accumulates.
+#[derive(Debug)]
+pub(crate) struct GridWalk {
+    base: Instant,
+    due: Instant,
+    period: i64,
+    dither: Option<(i64, Pcg64Mcg)>,
+}
+
+impl GridWalk {
+    pub(crate) fn new(start: Nanos, period: Nanos, dither: Nanos, seed: u64) -> Self {
+        let base = Instant::from_nanos(start.get());
+        let dither = (dither > Nanos::ZERO).then(|| (dither.get(), Pcg64Mcg::seed_from_u64(seed)));
+        let mut walk = Self { base, due: base, period: period.get(), dither };
+        walk.draw_due();
+        walk
+    }
+
+    /// The current grid point, without dither.
+    #[inline]
+    pub(crate) fn base(&self) -> Nanos {
+        Nanos(self.base.to_nanos())
+    }
+
+    /// When to wake up: the grid point, moved by its dither.
+    #[inline]
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    #[inline]
+    fn draw_due(&mut self) {
+        self.due = self.base;
+        if let Some((width, random)) = &mut self.dither {
+            self.due.advance(random.random_range(0..*width));
+        }
+    }
+
+    /// Moves on to the first due time after `now`, and tells how many were skipped.
+    #[inline]
+    pub(crate) fn advance_past(&mut self, now: i64) -> u32 {
+        self.base.advance(self.period);
+        self.draw_due();
+        if self.due.to_nanos() > now { 0 } else { self.skip_past(now) }
+    }
+
+    #[cold]
+    fn skip_past(&mut self, now: i64) -> u32 {
+        // Grid points that lie further back than the widest dither have passed whatever was drawn for them.
+        let width = self.dither.as_ref().map_or(0, |&(width, _)| width);
+        let mut skipped = ((now - width - self.base.to_nanos()) / self.period).max(0);
+        self.base.advance(self.period * skipped);
+        while self.due.to_nanos() <= now {
+            self.base.advance(self.period);
+            self.draw_due();
+            skipped += 1;
+        }
+        u32::try_from(skipped).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn overrun_is_counted_when_two_periods_are_missed() {
+        let mut walk = GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1);
+        assert_eq!(walk.advance_past(1050), 0);
+        assert_eq!(walk.base(), Nanos(1100));
+        assert_eq!(walk.advance_past(1350), 2);
+        assert_eq!(walk.base(), Nanos(1400));
+    }
+
+    #[test]
+    fn a_due_time_that_is_now_has_passed() {
+        let mut walk = GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1);
+        assert_eq!(walk.advance_past(1100), 1);
+        assert_eq!(walk.base(), Nanos(1200));
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_due_time_is_in_the_future_and_none_before_it_is_left_out(
+            period in 1_i64..10_000_000_000, late in 0_i64..20_000_000_000, dither in 0_i64..1000, seed in any::<u64>(),
+        ) {
+            let (start, dither) = (Nanos(7), dither.min(period - 1));
+            let mut walk = GridWalk::new(start, Nanos(period), Nanos(dither), seed);
+            let due = walk.due().to_nanos();
+            prop_assert!((7..7 + period).contains(&due));
+            prop_assume!(late / period < i64::from(u32::MAX));
+            let now = due + late;
+            let missed = walk.advance_past(now);
+            prop_assert!(walk.due().to_nanos() > now);
+            prop_assert!(walk.base().get() - period <= now, "the point before may have passed");
+            prop_assert_eq!((walk.base() - start).get() / period, i64::from(missed) + 1);
+        }
+    }
+}

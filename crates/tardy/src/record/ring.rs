@@ -1,0 +1,268 @@
+//! The way of a sample from the measuring thread to the recorder: one writer, one reader, no lock, no wait.
+//!
+//! A full ring never stops the writer. What could not be handed over is counted, and handed over as a [`Gap`] before the next sample, or
+//! left in the ring's closing statement; so that a loss is known, with its place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use tardy_core::sample::{Gap, Record, Sample};
+use tardy_core::units::Nanos;
+
+/// Three plain words that are made visible by the ring's head; atomics, because writer and reader share them.
+#[derive(Debug, Default)]
+struct Slot {
+    due: AtomicI64,
+    /// [`GAP`] marks a gap: then `due` is the number of samples lost.
+    latency: AtomicI64,
+    missed: AtomicU64,
+}
+
+const GAP: i64 = i64::MIN;
+
+/// A cache line of its own, so that writer and reader do not slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+#[derive(Debug)]
+struct Ring {
+    slots: Box<[Slot]>,
+    head: Line<AtomicU64>,
+    tail: Line<AtomicU64>,
+    cycles: Line<AtomicU64>,
+    closing: Closing,
+}
+
+#[derive(Debug, Default)]
+struct Closing {
+    closed: AtomicBool,
+    next_due: AtomicI64,
+    lost: AtomicU64,
+    missed: AtomicU64,
+}
+
+/// What the writer said when it closed the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClosingStatement {
+    /// The first due time that was not waited for.
+    pub next_due: Nanos,
+    /// Samples lost after the last one that was handed over.
+    pub gap: Gap,
+}
+
+/// The measuring thread's end.
+#[derive(Debug)]
+pub struct Producer {
+    ring: Arc<Ring>,
+    head: u64,
+    free_until: u64,
+    cycles: u64,
+    gap: Gap,
+}
+
+/// The recorder's end.
+#[derive(Debug)]
+pub struct Consumer {
+    ring: Arc<Ring>,
+    tail: u64,
+}
+
+/// A ring for at least `capacity` samples; all its memory is touched before it is returned.
+#[must_use]
+pub fn ring(capacity: usize) -> (Producer, Consumer) {
+    let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4)).map(|_| Slot::default()).collect();
+    let free_until = slots.len() as u64;
+    let ring = Arc::new(Ring { slots, head: Line::default(), tail: Line::default(), cycles: Line::default(), closing: Closing::default() });
+    (Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default() }, Consumer { ring, tail: 0 })
+}
+
+impl Producer {
+    /// Says that a cycle begins; for probes without a schedule, whose expected samples are the cycles begun.
+    #[inline]
+    pub fn begin_cycle(&mut self) {
+        self.cycles += 1;
+        self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
+    }
+
+    /// Hands over `sample`, or counts it as lost when the ring is full.
+    #[inline]
+    pub fn push(&mut self, sample: Sample) {
+        if self.head == self.free_until || self.gap.lost > 0 {
+            self.push_slowly(sample);
+        } else {
+            self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
+        }
+    }
+
+    #[cold]
+    fn push_slowly(&mut self, sample: Sample) {
+        self.free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
+        let wanted = if self.gap.lost > 0 { 2 } else { 1 };
+        if self.free_until - self.head < wanted {
+            self.gap.lost += 1;
+            self.gap.missed += u64::from(sample.missed);
+            return;
+        }
+        if self.gap.lost > 0 {
+            let gap = std::mem::take(&mut self.gap);
+            self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);
+        }
+        self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
+    }
+
+    #[inline]
+    fn store(&mut self, due: i64, latency: i64, missed: u64) {
+        let slot = &self.ring.slots[self.head as usize & (self.ring.slots.len() - 1)];
+        slot.due.store(due, Ordering::Relaxed);
+        slot.latency.store(latency, Ordering::Relaxed);
+        slot.missed.store(missed, Ordering::Relaxed);
+        self.head += 1;
+        self.ring.head.0.store(self.head, Ordering::Release);
+    }
+
+    /// Ends the series. `next_due` is the first due time that was not waited for.
+    pub fn close(self, next_due: Nanos) {
+        let closing = &self.ring.closing;
+        closing.next_due.store(next_due.get(), Ordering::Relaxed);
+        closing.lost.store(self.gap.lost, Ordering::Relaxed);
+        closing.missed.store(self.gap.missed, Ordering::Relaxed);
+        closing.closed.store(true, Ordering::Release);
+    }
+}
+
+impl Consumer {
+    /// Takes what is there, in order, at most `count_max` records; tells how many.
+    pub fn drain_up_to(&mut self, count_max: u64, mut take: impl FnMut(Record)) -> u64 {
+        let begin = self.tail;
+        let end = self.ring.head.0.load(Ordering::Acquire).min(begin.saturating_add(count_max));
+        while self.tail < end {
+            let slot = &self.ring.slots[self.tail as usize & (self.ring.slots.len() - 1)];
+            let (due, latency, missed) =
+                (slot.due.load(Ordering::Relaxed), slot.latency.load(Ordering::Relaxed), slot.missed.load(Ordering::Relaxed));
+            take(if latency == GAP {
+                Record::Gap(Gap { lost: due.unsigned_abs(), missed })
+            } else {
+                Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), missed: missed as u32 })
+            });
+            self.tail += 1;
+            // Let the writer have the slots back a few at a time: one store each would bounce its cache line for nothing.
+            if self.tail.is_multiple_of(64) {
+                self.ring.tail.0.store(self.tail, Ordering::Release);
+            }
+        }
+        self.ring.tail.0.store(self.tail, Ordering::Release);
+        self.tail - begin
+    }
+
+    /// Cycles begun so far.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.ring.cycles.0.load(Ordering::Relaxed)
+    }
+
+    /// What the writer said at the end, once it has ended. Drain once more after this answers: samples may stand before it.
+    #[must_use]
+    pub fn closing_statement(&self) -> Option<ClosingStatement> {
+        let closing = &self.ring.closing;
+        closing.closed.load(Ordering::Acquire).then(|| ClosingStatement {
+            next_due: Nanos(closing.next_due.load(Ordering::Relaxed)),
+            gap: Gap { lost: closing.lost.load(Ordering::Relaxed), missed: closing.missed.load(Ordering::Relaxed) },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample(index: i64, missed: u32) -> Sample {
+        Sample { due: Nanos(index * 1000), latency: Nanos(index), missed }
+    }
+
+    fn drained(consumer: &mut Consumer) -> Vec<Record> {
+        let mut records = Vec::new();
+        consumer.drain_up_to(u64::MAX, |record| records.push(record));
+        records
+    }
+
+    #[test]
+    fn an_overflow_is_handed_over_as_a_gap_before_the_next_sample() {
+        let (mut producer, mut consumer) = ring(4);
+        for index in 0..6 {
+            producer.push(sample(index, 2));
+        }
+        assert_eq!(drained(&mut consumer).len(), 4);
+        producer.push(sample(6, 0));
+        let expected = [Record::Gap(Gap { lost: 2, missed: 4 }), Record::Sample(sample(6, 0))];
+        assert_eq!(drained(&mut consumer), expected);
+    }
+
+    #[test]
+    fn what_is_lost_at_the_end_stands_in_the_closing_statement() {
+        let (mut producer, mut consumer) = ring(4);
+        for index in 0..7 {
+            producer.push(sample(index, 1));
+        }
+        assert_eq!(consumer.closing_statement(), None);
+        producer.close(Nanos(7000));
+        assert_eq!(drained(&mut consumer).len(), 4);
+        let statement = ClosingStatement { next_due: Nanos(7000), gap: Gap { lost: 3, missed: 3 } };
+        assert_eq!(consumer.closing_statement(), Some(statement));
+    }
+
+    #[test]
+    fn two_threads_lose_nothing_that_is_not_counted() {
+        let (mut producer, mut consumer) = ring(64);
+        let writer = std::thread::spawn(move || {
+            for index in 0..200_000 {
+                producer.push(sample(index, 0));
+            }
+            producer.close(Nanos(200_000_000));
+        });
+        let (mut next, mut lost) = (0, 0);
+        let mut check = |record| match record {
+            Record::Gap(gap) => (lost, next) = (lost + gap.lost, next + gap.lost as i64),
+            Record::Sample(taken) => {
+                assert_eq!(taken, sample(next, 0));
+                next += 1;
+            }
+        };
+        let statement = loop {
+            let statement = consumer.closing_statement();
+            consumer.drain_up_to(u64::MAX, &mut check);
+            if let Some(statement) = statement {
+                break statement;
+            }
+        };
+        writer.join().unwrap();
+        assert_eq!(next + statement.gap.lost as i64, 200_000);
+    }
+
+    proptest! {
+        #[test]
+        fn recorded_and_lost_add_up_for_any_order_of_events(pushes in proptest::collection::vec((0_usize..12, 0_u32..4), 0..60)) {
+            let (mut producer, mut consumer) = ring(8);
+            let (mut pushed, mut missed) = (0, 0);
+            let (mut recorded, mut recorded_missed, mut gaps) = (0, 0, Gap::default());
+            let mut take = |record| match record {
+                Record::Sample(sample) => { recorded += 1; recorded_missed += u64::from(sample.missed); }
+                Record::Gap(gap) => { gaps.lost += gap.lost; gaps.missed += gap.missed; }
+            };
+            for (count, miss) in pushes {
+                for _ in 0..count {
+                    producer.push(sample(pushed as i64, miss));
+                    pushed += 1;
+                    missed += u64::from(miss);
+                }
+                consumer.drain_up_to(u64::MAX, &mut take);
+            }
+            producer.close(Nanos(0));
+            consumer.drain_up_to(u64::MAX, &mut take);
+            let closing = consumer.closing_statement().unwrap().gap;
+            prop_assert_eq!(recorded + gaps.lost + closing.lost, pushed);
+            prop_assert_eq!(recorded_missed + gaps.missed + closing.missed, missed);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! One series on its way from the ring to its file: counted, then written in chunks.
+//!
+//! Nothing is computed here but the counts, the running maximum, and a histogram for what is not stored.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::ChunkEncoder;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::sample::{Gap, Record, Sample};
+use tardy_core::series::Descriptor;
+use tardy_core::units::Nanos;
+
+use super::keep::Keep;
+use super::ring::Consumer;
+use super::series_writer::SeriesWriter;
+
+/// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled recorder less than 250 ms in all.
+pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
+
+/// Samples after which a chunk is ended early, so that a backlog cannot make one that readers refuse.
+const CHUNK_SAMPLES_MAX: u64 = 65_536;
+
+/// Why some samples that were to be stored are not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreFailure {
+    /// Due time of the first sample that was not stored.
+    #[serde(rename = "since_ns")]
+    pub since: Nanos,
+    /// What the system said.
+    pub error: String,
+    /// How many samples it concerns.
+    pub samples: u64,
+}
+
+/// The worst sample so far, for the live view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worst {
+    /// Its latency.
+    pub latency: Nanos,
+    /// Its due time.
+    pub due: Nanos,
+}
+
+/// One series on its way to the disk.
+#[derive(Debug)]
+pub struct SeriesRecorder {
+    descriptor: Descriptor,
+    path: PathBuf,
+    consumer: Consumer,
+    writer: Option<SeriesWriter>,
+    chunk: Vec<u8>,
+    tally: Tally,
+    failure: Option<StoreFailure>,
+}
+
+/// What has come out of the ring, and the chunk that it goes into.
+#[derive(Debug)]
+struct Tally {
+    keep: Keep,
+    encoder: ChunkEncoder,
+    counts: Counts,
+    unwritten: Unwritten,
+    histogram: Histogram,
+    worst: Option<Worst>,
+    latest: Option<Sample>,
+}
+
+/// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
+#[derive(Debug, Default)]
+struct Unwritten {
+    samples: u64,
+    first_due: Option<Nanos>,
+}
+
+impl SeriesRecorder {
+    /// Creates the series' file in `folder`.
+    ///
+    /// # Errors
+    /// Those of creating and writing the file.
+    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: Keep) -> io::Result<Self> {
+        let path = folder.join(descriptor.file_name());
+        let writer = Some(SeriesWriter::create(&path, &descriptor)?);
+        let encoder = ChunkEncoder::new(&descriptor);
+        Ok(Self {
+            descriptor,
+            path,
+            consumer,
+            writer,
+            chunk: Vec::with_capacity(64 << 10),
+            tally: Tally {
+                keep,
+                encoder,
+                counts: Counts::default(),
+                unwritten: Unwritten::default(),
+                histogram: Histogram::new(Budget::RECORDER),
+                worst: None,
+                latest: None,
+            },
+            failure: None,
+        })
+    }
+
+    /// Empties the ring and writes what it held.
+    pub fn flush(&mut self) {
+        while self.drain() {
+            self.end_chunk();
+        }
+        self.end_chunk();
+    }
+
+    /// Takes samples out of the ring; true where there may be more and the chunk is full.
+    fn drain(&mut self) -> bool {
+        let Self { consumer, tally, .. } = self;
+        consumer.drain_up_to(CHUNK_SAMPLES_MAX, |record| tally.take(record)) == CHUNK_SAMPLES_MAX
+    }
+
+    fn end_chunk(&mut self) {
+        self.count_expected(None);
+        self.write_chunk(false);
+    }
+
+    /// Takes the last samples after the measuring thread has ended, and closes the file. True once that is done.
+    pub fn try_close(&mut self) -> bool {
+        let Some(statement) = self.consumer.closing_statement() else {
+            return false;
+        };
+        while self.drain() {
+            self.end_chunk();
+        }
+        self.tally.count_gap(statement.gap);
+        self.count_expected(Some(statement.next_due));
+        self.write_chunk(true);
+        if let Some(writer) = &self.writer
+            && let Err(error) = writer.sync()
+        {
+            self.note_failure(&error, 0, None);
+        }
+        self.writer = None;
+        true
+    }
+
+    /// Expected samples come from the clock and the grid (or the cycles begun), never from what was recorded.
+    fn count_expected(&mut self, next_due: Option<Nanos>) {
+        let schedule = &self.descriptor.schedule;
+        if !schedule.is_grid() {
+            // A cycle that has begun and not ended is not yet expected to have a sample.
+            let cycles = self.consumer.cycles();
+            self.tally.counts.expected =
+                if next_due.is_some() { cycles } else { cycles.min(self.tally.counts.recorded + self.tally.counts.lost) };
+        } else if let Some(next_due) = next_due {
+            self.tally.counts.expected = schedule.expected_at(next_due).map_or(0, |through_next| through_next - 1);
+        } else if let Some(latest) = self.tally.latest {
+            self.tally.counts.expected = schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.missed);
+        }
+    }
+
+    fn write_chunk(&mut self, last: bool) {
+        if self.tally.encoder.samples() == 0 && !last {
+            return;
+        }
+        let unwritten = std::mem::take(&mut self.tally.unwritten);
+        self.chunk.clear();
+        self.tally.encoder.finish(&self.tally.counts, last, &mut self.chunk);
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        if let Err(error) = writer.append(&self.chunk) {
+            self.tally.counts.unstored += unwritten.samples;
+            self.note_failure(&error, unwritten.samples, unwritten.first_due);
+        }
+    }
+
+    fn note_failure(&mut self, error: &io::Error, samples: u64, first_due: Option<Nanos>) {
+        let since = first_due.or(self.tally.latest.map(|latest| latest.due)).unwrap_or_default();
+        let failure = self.failure.get_or_insert_with(|| StoreFailure { since, error: error.to_string(), samples: 0 });
+        failure.samples += samples;
+    }
+
+    /// What the series is.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Where its file is.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.tally.counts
+    }
+
+    /// The worst sample so far.
+    #[must_use]
+    pub fn worst(&self) -> Option<Worst> {
+        self.tally.worst
+    }
+
+    /// The sample taken last.
+    #[must_use]
+    pub fn latest(&self) -> Option<Sample> {
+        self.tally.latest
+    }
+
+    /// What was not stored although it was to be.
+    #[must_use]
+    pub fn failure(&self) -> Option<&StoreFailure> {
+        self.failure.as_ref()
+    }
+
+    /// The histogram of all samples; `None` where every sample is in the file, which says more.
+    #[must_use]
+    pub fn histogram(&self) -> Option<&Histogram> {
+        (self.tally.keep != Keep::All || self.failure.is_some()).then_some(&self.tally.histogram)
+    }
+}
+
+impl Tally {
+    fn take(&mut self, record: Record) {
+        let sample = match record {
+            Record::Gap(gap) => {
+                self.encoder.push(record);
+                return self.count_gap(gap);
+            }
+            Record::Sample(sample) => sample,
+        };
+        self.counts.recorded += 1;
+        self.counts.missed += u64::from(sample.missed);
+        self.latest = Some(sample);
+        if self.worst.is_none_or(|worst| sample.latency > worst.latency) {
+            self.worst = Some(Worst { latency: sample.latency, due: sample.due });
+        }
+        self.histogram.record(sample.latency.get());
+        if !self.keep.stores(&sample) {
+            self.counts.unstored += 1;
+            return;
+        }
+        self.unwritten.samples += 1;
+        self.unwritten.first_due.get_or_insert(sample.due);
+        self.encoder.push(record);
+    }
+
+    fn count_gap(&mut self, gap: Gap) {
+        self.counts.lost += gap.lost;
+        self.counts.missed += gap.missed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ring::{Producer, ring};
+    use tardy_core::series::{ClockKind, Schedule};
+
+    fn recorder(folder: &std::path::Path, capacity: usize, keep: Keep) -> (Producer, SeriesRecorder) {
+        let (producer, consumer) = ring(capacity);
+        let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+        let descriptor = Descriptor {
+            probe: "cyclic".into(),
+            cpu: None,
+            quantity: "latency".into(),
+            unit: "ns".into(),
+            clock: ClockKind::Hardware,
+            schedule,
+        };
+        (producer, SeriesRecorder::create(folder, descriptor, consumer, keep).unwrap())
+    }
+
+    fn sample(index: i64, missed: u32) -> Sample {
+        Sample { due: Nanos(index * 1000), latency: Nanos(index % 700), missed }
+    }
+
+    #[test]
+    fn accounting_holds_under_ring_overflow() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut producer, mut recorder) = recorder(folder.path(), 8, Keep::All);
+        let mut index = 0;
+        for burst in [3, 20, 5, 40, 1] {
+            for step in 0..burst {
+                let missed = if step % 7 == 3 { 2 } else { 0 };
+                producer.push(sample(index, missed));
+                index += 1 + i64::from(missed);
+            }
+            recorder.flush();
+        }
+        for _ in 0..12 {
+            producer.push(sample(index, 0));
+            index += 1;
+        }
+        producer.close(Nanos(index * 1000));
+        assert!(recorder.try_close());
+        let counts = recorder.counts();
+        assert!(counts.is_exact(), "{counts:?}");
+        assert_eq!(counts.expected, index as u64);
+        assert!(counts.lost > 20 && counts.missed > 4 && counts.recorded > 20, "{counts:?}");
+    }
+
+    #[test]
+    fn samples_that_are_not_kept_are_counted_and_stand_in_the_histogram() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut producer, mut recorder) = recorder(folder.path(), 1024, Keep::Tail(Nanos(690)));
+        (0..700).for_each(|index| producer.push(sample(index, 0)));
+        producer.close(Nanos(700_000));
+        assert!(recorder.try_close());
+        assert_eq!(recorder.counts(), Counts { expected: 700, recorded: 700, unstored: 690, ..Counts::default() });
+        assert_eq!(recorder.histogram().unwrap().count(), 700);
+    }
+
+    #[test]
+    fn a_series_that_is_still_running_is_not_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (producer, mut recorder) = recorder(folder.path(), 8, Keep::All);
+        assert!(!recorder.try_close());
+        producer.close(Nanos(0));
+        assert!(recorder.try_close());
+    }
+}

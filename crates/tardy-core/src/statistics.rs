@@ -1,2 +1,21 @@
 //! Statistics for latency tails, in three layers that are never mixed in one number: what was observed, bounds that assume no
 //! distribution, and models of the tail.
+//!
+//! The layers, and where they live:
+//! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable samples only. Where exceedances come in
+//!   clusters they are asked with the effective number of samples, `extremal index * n`, which is not whole: so they take real numbers.
+//! - dependence: [`extremal_index`], [`clusters`].
+
+pub mod binomial;
+pub mod clusters;
+pub mod confidence;
+pub mod extremal_index;
+pub mod incomplete_beta;
+pub mod incomplete_gamma;
+pub mod poisson;
+pub mod proportion;
+pub mod quantile;
+#[cfg(test)]
+mod reference;
+mod saddle_point;
+pub mod tolerance;

@@ -1,0 +1,60 @@
+//! The binomial distribution, continued to real numbers of trials and events.
+
+use super::incomplete_beta::incomplete_beta;
+
+/// P(at most `events` events in `trials` trials) where each has probability `probability`.
+///
+/// `trials` and `events` may be real: the function is continued through the incomplete beta function and stays monotone in each argument.
+/// Below 0 events it is 0, from `trials` events on it is 1. A probability outside 0 to 1 is taken as the nearer end.
+#[must_use]
+pub fn cumulative(events: f64, trials: f64, probability: f64) -> f64 {
+    cumulative_with_complement(events, trials, probability, 1.0 - probability)
+}
+
+/// The same with `complement = 1 - probability` given by the caller, who may know more of its digits.
+#[must_use]
+pub fn cumulative_with_complement(events: f64, trials: f64, probability: f64, complement: f64) -> f64 {
+    if events < 0.0 || events.is_nan() || trials.is_nan() {
+        return 0.0;
+    }
+    if events >= trials {
+        return 1.0;
+    }
+    incomplete_beta(trials - events, events + 1.0, complement, probability)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whole_numbers_give_the_sum(trials in 1_u32..60, events in 0_u32..60, probability in 0.001_f64..0.999) {
+            let events = events.min(trials);
+            let mut term = (1.0 - probability).powi(trials as i32);
+            let mut sum = term;
+            for i in 0..events {
+                term *= f64::from(trials - i) / f64::from(i + 1) * probability / (1.0 - probability);
+                sum += term;
+            }
+            prop_assert!((cumulative(f64::from(events), f64::from(trials), probability) - sum).abs() < 1e-11);
+        }
+
+        #[test]
+        fn it_grows_with_the_events(n in 0.0_f64..1e5, fewer in -1.0_f64..1e5, more in 0.0_f64..1e5, p in 0.0_f64..=1.0) {
+            let more = fewer + more;
+            prop_assert!(cumulative(fewer, n, p) <= cumulative(more, n, p) + 1e-12);
+        }
+    }
+
+    #[test]
+    fn the_ends_are_exact() {
+        assert_eq!(cumulative(0.0, 0.0, 0.5), 1.0);
+        assert_eq!(cumulative(-0.5, 10.0, 0.5), 0.0);
+        assert_eq!(cumulative(10.0, 10.0, 1.0), 1.0);
+        assert_eq!(cumulative(9.0, 10.0, 1.0), 0.0);
+        assert_eq!(cumulative(0.0, 10.0, 0.0), 1.0);
+        assert_eq!(cumulative(f64::NAN, 10.0, 0.5), 0.0);
+    }
+}

@@ -12,3 +12,5 @@ pub mod series;
 pub mod statistics;
 pub mod units;
 pub mod varint;
+pub mod verdict;
+pub mod warning;

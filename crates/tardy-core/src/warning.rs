@@ -1,0 +1,232 @@
+//! What a reader of a result must know before the numbers: values with data, stored in the run and shown in every report.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::{CpuId, CpuList};
+use crate::units::Nanos;
+
+/// How much a warning takes away from the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Samples are missing, or the run was cut off: nothing can be concluded from what is not there.
+    Incomplete,
+    /// The set-up was not what a verdict needs, so that the run says less about the system.
+    Degraded,
+    /// Worth knowing.
+    Notice,
+}
+
+/// One warning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "warning", rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "fields are named as in the message")]
+pub enum Warning {
+    /// Samples were taken and lost before they were recorded.
+    SamplesLost { probe: String, cpu: Option<CpuId>, lost: u64 },
+    /// Samples were recorded and could not be stored.
+    SamplesNotStored { probe: String, cpu: Option<CpuId>, samples: u64, since_start: Nanos, error: String },
+    /// The accounting of a series does not add up.
+    AccountingInexact { probe: String, cpu: Option<CpuId>, unexplained: i64 },
+    /// The tool was ended before it could close the run.
+    CutOff { lost_at_most: Nanos },
+    /// Bytes of a series file could not be read.
+    DamagedFile { file: String, bytes: u64 },
+    /// The run ended before its time.
+    Interrupted { after: Nanos, planned: Nanos },
+    /// A probe did not sleep and was ended by the watchdog.
+    WatchdogEnded { cpu: Option<CpuId> },
+    /// Most due times passed unused.
+    MostPeriodsMissed { probe: String, cpu: Option<CpuId>, share: f64, period: Nanos },
+    /// A probe woke up before its time.
+    EarlyWakeUps { probe: String, cpu: Option<CpuId>, count: u64, earliest: Nanos },
+    /// The policy asked for could not be had.
+    NoRealTimePolicy { policy: String, error: String },
+    /// Memory could not be locked.
+    MemoryNotLocked { error: String },
+    /// A probe could not be bound to its processor.
+    NotBound { cpu: CpuId, error: String },
+    /// The power management's latency limit could not be set.
+    CpuLatencyNotSet { error: String },
+    /// Timers fire at the tick.
+    NoHighResolutionTimers { resolution: Nanos },
+    /// The measuring thread faulted pages in its loop.
+    FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
+    /// Stalls that look like real-time throttling.
+    LooksLikeThrottling { windows: u64, length: Nanos },
+    /// The hypervisor ran something else.
+    TimeStolen { cpu: CpuId, stolen: Nanos },
+    /// A limit of the control group applied.
+    CgroupThrottled { periods: u64 },
+    /// System-management interrupts came.
+    ManagementInterrupts { cpu: CpuId, count: u64 },
+    /// Interrupts that could not be moved.
+    InterruptsNotMoved { interrupts: String, error: String },
+    /// A load is not there.
+    LoadAbsent { load: String, missing: String, remedy: String },
+    /// A load did not do what it was to do.
+    LoadProblem { load: String, problem: String },
+    /// The tool's own threads share the measured processors.
+    NoProcessorLeft { cpus: CpuList },
+    /// Two probes share a processor and its priority.
+    ProbesShareProcessors { probes: Vec<String> },
+    /// A latency stopped the run.
+    StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
+    /// The times are those of an emulated machine.
+    VirtualTime,
+    /// Free text from an import or a foreign source.
+    Note { text: String },
+}
+
+impl Warning {
+    /// How much it takes away.
+    #[must_use]
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::SamplesLost { .. }
+            | Self::SamplesNotStored { .. }
+            | Self::AccountingInexact { .. }
+            | Self::CutOff { .. }
+            | Self::DamagedFile { .. }
+            | Self::WatchdogEnded { .. } => Severity::Incomplete,
+            Self::MostPeriodsMissed { .. }
+            | Self::NoRealTimePolicy { .. }
+            | Self::MemoryNotLocked { .. }
+            | Self::NotBound { .. }
+            | Self::CpuLatencyNotSet { .. } => Severity::Degraded,
+            _ => Severity::Notice,
+        }
+    }
+
+    /// Its place in a list: what matters most first.
+    #[must_use]
+    pub fn rank(&self) -> (u8, Severity) {
+        match self {
+            Self::SamplesLost { .. } => (0, self.severity()),
+            Self::SamplesNotStored { .. } => (1, self.severity()),
+            Self::MostPeriodsMissed { .. } => (2, self.severity()),
+            _ => (3, self.severity()),
+        }
+    }
+}
+
+struct On(Option<CpuId>);
+
+impl fmt::Display for On {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |cpu| write!(formatter, " on cpu {cpu}"))
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SamplesLost { probe, cpu, lost } => {
+                write!(f, "{lost} samples of {probe}{} were lost before they were recorded: the tool got too little CPU time", On(*cpu))
+            }
+            Self::SamplesNotStored { probe, cpu, samples, since_start, error } => write!(
+                f,
+                "{samples} samples of {probe}{} were not stored, from {since_start} after the start on ({error}); their histogram was kept",
+                On(*cpu)
+            ),
+            Self::AccountingInexact { probe, cpu, unexplained } => {
+                write!(f, "the accounting of {probe}{} does not add up: {unexplained} due times unexplained (please report this)", On(*cpu))
+            }
+            Self::CutOff { lost_at_most } => {
+                write!(f, "the run was cut off (the tool was killed or the power failed): at most the last {lost_at_most} are missing")
+            }
+            Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
+            Self::Interrupted { after, planned } => write!(f, "interrupted after {after} of {planned}"),
+            Self::WatchdogEnded { cpu } => {
+                write!(
+                    f,
+                    "a probe{} ran without sleeping and was ended by the watchdog: its period is too short for this machine",
+                    On(*cpu)
+                )
+            }
+            Self::MostPeriodsMissed { probe, cpu, share, period } => write!(
+                f,
+                "{probe}{} missed {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
+                On(*cpu),
+                share * 100.0
+            ),
+            Self::EarlyWakeUps { probe, cpu, count, earliest } => {
+                write!(
+                    f,
+                    "{probe}{} woke up early {count} times, by up to {}: an error of the system's clock or timer",
+                    On(*cpu),
+                    -*earliest
+                )
+            }
+            Self::NoRealTimePolicy { policy, error } => write!(
+                f,
+                "probes ran as ordinary tasks, not as {policy} ({error}): run as root, or give CAP_SYS_NICE or an rtprio limit; latencies are those of an ordinary task"
+            ),
+            Self::MemoryNotLocked { error } => {
+                write!(f, "memory was not locked ({error}): give CAP_IPC_LOCK or a memlock limit; page faults may count as latency")
+            }
+            Self::NotBound { cpu, error } => write!(f, "the probe of cpu {cpu} was not bound to it ({error})"),
+            Self::CpuLatencyNotSet { error } => write!(
+                f,
+                "deep sleep states were left on ({error}): /dev/cpu_dma_latency needs write permission, or --cpu-dma-latency leave"
+            ),
+            Self::NoHighResolutionTimers { resolution } => {
+                write!(f, "timers fire at the tick, every {resolution}: high-resolution timers are off (highres=off, or no fit clock)")
+            }
+            Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}", On(*cpu)),
+            Self::LooksLikeThrottling { windows, length } => write!(
+                f,
+                "{windows} stalls of about {length} look like real-time throttling (kernel.sched_rt_runtime_us), not like latency of the kernel"
+            ),
+            Self::TimeStolen { cpu, stolen } => write!(f, "the hypervisor took {stolen} from cpu {cpu}; such time counts as latency here"),
+            Self::CgroupThrottled { periods } => write!(f, "the control group's CPU quota stopped this process in {periods} periods"),
+            Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on cpu {cpu}"),
+            Self::InterruptsNotMoved { interrupts, error } => write!(f, "interrupts {interrupts} could not be moved ({error})"),
+            Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} did not run: {missing}; {remedy}"),
+            Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
+            Self::NoProcessorLeft { cpus } => {
+                write!(f, "the tool's own threads share the measured processors {cpus}; leave one out with --cpus to keep them apart")
+            }
+            Self::ProbesShareProcessors { probes } => {
+                write!(f, "the probes {} share processors and priority, and delay each other", probes.join(", "))
+            }
+            Self::StoppedAbove { cpu, latency, limit } => {
+                write!(f, "stopped by a latency of {latency}{}, above {limit}", On(*cpu))
+            }
+            Self::VirtualTime => write!(
+                f,
+                "virtual time: the length of the kernel's code paths in instructions; no caches, buses, firmware or parallel processors, and no worst case of any machine"
+            ),
+            Self::Note { text } => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_samples_come_first_and_missed_periods_before_the_rest() {
+        let mut warnings = [
+            Warning::VirtualTime,
+            Warning::MemoryNotLocked { error: "no".into() },
+            Warning::MostPeriodsMissed { probe: "cyclic".into(), cpu: None, share: 0.9, period: Nanos(1) },
+            Warning::SamplesLost { probe: "cyclic".into(), cpu: Some(CpuId(1)), lost: 3 },
+        ];
+        warnings.sort_by_key(Warning::rank);
+        let severities: Vec<Severity> = warnings.iter().map(Warning::severity).collect();
+        assert_eq!(severities, [Severity::Incomplete, Severity::Degraded, Severity::Degraded, Severity::Notice]);
+        assert!(matches!(warnings[1], Warning::MostPeriodsMissed { .. }));
+    }
+
+    #[test]
+    fn a_warning_survives_a_round_trip_through_json() {
+        let warning = Warning::SamplesLost { probe: "cyclic".into(), cpu: Some(CpuId(1)), lost: 3 };
+        let json = serde_json::to_string(&warning).unwrap();
+        assert_eq!(json, r#"{"warning":"samples-lost","probe":"cyclic","cpu":1,"lost":3}"#);
+        assert_eq!(serde_json::from_str::<Warning>(&json).unwrap(), warning);
+    }
+}

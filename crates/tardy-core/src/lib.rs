@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod sample;
 pub mod series;
 pub mod statistics;
+pub mod summary;
 pub mod units;
 pub mod varint;
 pub mod verdict;

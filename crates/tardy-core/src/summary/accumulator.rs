@@ -1,0 +1,313 @@
+//! One pass over a series.
+
+use std::collections::BTreeMap;
+
+use crate::accounting::Counts;
+use crate::chunk::Chunk;
+use crate::histogram::{Budget, Histogram};
+use crate::sample::{Gap, Sample};
+use crate::series::Schedule;
+use crate::summary::cell::Cell;
+use crate::summary::miss_runs::MissRuns;
+use crate::units::Nanos;
+use crate::verdict::Window;
+
+/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader busy for hours.
+const EXPANDED_MAX: u64 = 100_000_000;
+
+/// From when to when a phase lasted, on the series' clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseSpan {
+    /// When its first load started.
+    pub begin: Nanos,
+    /// When its last process was gone, and the system had settled.
+    pub end: Nanos,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Questions {
+    /// Latencies that are in time.
+    pub window: Option<Window>,
+    /// Length of the stall that real-time throttling makes on this machine.
+    pub stall: Option<Nanos>,
+    /// When the phases were.
+    pub phases: Vec<PhaseSpan>,
+}
+
+/// Wake-ups before their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Early {
+    /// How many.
+    pub count: u64,
+    /// The earliest, in ns; negative.
+    pub earliest: i64,
+}
+
+/// Counts of one series, or of a part of it.
+#[derive(Debug, Clone)]
+pub struct SeriesAccumulator {
+    schedule: Schedule,
+    questions: Questions,
+    /// Samples by the phases that they belong to.
+    pub cells: BTreeMap<Vec<usize>, Cell>,
+    /// Absolute differences of successive wake-ups from the time between their due times: the period jitter.
+    pub jitter: Histogram,
+    /// Runs of consecutive misses.
+    pub miss_runs: MissRuns,
+    /// Wake-ups before their time.
+    pub early: Early,
+    /// Stalls as long as those that throttling makes.
+    pub stalls: u64,
+    /// Samples read.
+    pub samples: u64,
+    /// Samples that were lost before they were recorded, as found between those that were read.
+    pub gaps: Gap,
+    /// Cumulative counts of the last chunk read.
+    pub counts: Counts,
+    /// Due time of the first sample read.
+    pub first_due: Option<Nanos>,
+    /// Wake-up of the last sample read.
+    pub last_wake: Option<Nanos>,
+    first_latency: Option<i64>,
+    last_latency: Option<i64>,
+}
+
+/// A sample with its place in the series.
+#[derive(Clone, Copy)]
+struct Placed {
+    sample: Sample,
+    place: u64,
+}
+
+impl SeriesAccumulator {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new(schedule: Schedule, questions: Questions) -> Self {
+        Self {
+            schedule,
+            questions,
+            cells: BTreeMap::new(),
+            jitter: Histogram::new(Budget::ANALYSIS),
+            miss_runs: MissRuns::default(),
+            early: Early::default(),
+            stalls: 0,
+            samples: 0,
+            gaps: Gap::default(),
+            counts: Counts::default(),
+            first_due: None,
+            last_wake: None,
+            first_latency: None,
+            last_latency: None,
+        }
+    }
+
+    /// Counts a chunk; chunks come in their order.
+    pub fn add(&mut self, chunk: &Chunk) {
+        self.counts = chunk.counts;
+        let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else { return };
+        self.first_latency.get_or_insert(first);
+        self.first_due.get_or_insert(chunk.first_due);
+        self.samples += chunk.latency.len() as u64;
+        let begin = chunk.first_due.get().saturating_add(first.min(0));
+        let (last_due, places) = last_due_and_places(chunk, &self.schedule);
+        let end = last_due.get().saturating_add(chunk.latency.iter().copied().max().unwrap_or(0));
+        self.last_wake = Some(last_due.saturating_add(Nanos(last)));
+        // The place of a sample is the number of due times before it; the chunk's own count stands at its end.
+        let place = chunk.counts.expected.saturating_sub(places);
+        let phases = phases_touching(&self.questions.phases, Nanos(begin), Nanos(end));
+        let is_whole = phases.iter().all(|&phase| {
+            let span = self.questions.phases[phase];
+            span.begin.get() <= begin && end < span.end.get()
+        });
+        if is_whole {
+            self.add_whole(chunk, phases, place);
+        } else {
+            self.add_one_by_one(chunk, &phases, place);
+        }
+        self.last_latency = Some(last);
+    }
+
+    /// All samples belong to the same phases: one loop over the latencies, and a closer look at those few that stand out.
+    fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64) {
+        let mut cell = self.cells.remove(&phases).unwrap_or_default();
+        let high = self.watch_above(&cell);
+        let low = self.watch_below();
+        let mut standing_out: Vec<usize> = chunk.missed.iter().map(|&(index, _)| index).collect();
+        let mut previous = self.last_latency.unwrap_or(chunk.latency[0]);
+        let skip_first = usize::from(self.last_latency.is_none());
+        let mut sum = 0_i128;
+        for (index, &latency) in chunk.latency.iter().enumerate() {
+            cell.latency.record(latency);
+            if index >= skip_first {
+                self.jitter.record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
+            }
+            previous = latency;
+            sum += i128::from(latency);
+            if latency > high || latency < low {
+                standing_out.push(index);
+            }
+        }
+        cell.sum += sum;
+        if !standing_out.is_empty() || !chunk.gaps.is_empty() {
+            standing_out.sort_unstable();
+            standing_out.dedup();
+            let mut wanted = standing_out.iter().copied().peekable();
+            let mut place = place;
+            let schedule = self.schedule;
+            for (index, (gap, sample)) in chunk.samples(&schedule).enumerate() {
+                place += self.note_gap(gap);
+                if wanted.next_if_eq(&index).is_some() {
+                    self.note(&mut cell, Placed { sample, place });
+                }
+                place += 1 + u64::from(sample.missed);
+            }
+        }
+        self.cells.insert(phases, cell);
+    }
+
+    /// The chunk lies across the edge of a phase: each sample is put where it belongs.
+    fn add_one_by_one(&mut self, chunk: &Chunk, candidates: &[usize], place: u64) {
+        let mut place = place;
+        let mut previous = self.last_latency;
+        let spans: Vec<PhaseSpan> = candidates.iter().map(|&phase| self.questions.phases[phase]).collect();
+        let schedule = self.schedule;
+        for (gap, sample) in chunk.samples(&schedule) {
+            place += self.note_gap(gap);
+            let (begin, end) = (sample.due.min(sample.wake()), sample.wake());
+            let touched = phases_touching(&spans, begin, end).into_iter().map(|index| candidates[index]).collect();
+            let mut cell = self.cells.remove(&touched).unwrap_or_default();
+            let latency = sample.latency.get();
+            cell.latency.record(latency);
+            cell.sum += i128::from(latency);
+            if let Some(previous) = previous {
+                self.jitter.record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
+            }
+            previous = Some(latency);
+            self.note(&mut cell, Placed { sample, place });
+            self.cells.insert(touched, cell);
+            place += 1 + u64::from(sample.missed);
+        }
+    }
+
+    /// Latencies above this are looked at one by one.
+    fn watch_above(&self, cell: &Cell) -> i64 {
+        let window = self.questions.window.map_or(i64::MAX, |window| window.latest.get());
+        let stall = self.questions.stall.map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
+        let worst = cell.worst.map_or(i64::MIN, |worst| worst.latency.get());
+        cell.top.threshold().min(window).min(stall).min(worst)
+    }
+
+    /// Latencies below this are looked at one by one.
+    fn watch_below(&self) -> i64 {
+        self.questions.window.and_then(|window| window.earliest).map_or(0, |earliest| earliest.get().max(0))
+    }
+
+    fn note_gap(&mut self, gap: Gap) -> u64 {
+        self.gaps.lost += gap.lost;
+        self.gaps.missed += gap.missed;
+        gap.lost.saturating_add(gap.missed)
+    }
+
+    /// A sample that may matter by itself.
+    fn note(&mut self, cell: &mut Cell, Placed { sample, place }: Placed) {
+        let latency = sample.latency.get();
+        cell.note_worst(Some(sample));
+        cell.top.add(latency, place);
+        if latency < 0 {
+            self.early.count += 1;
+            self.early.earliest = self.early.earliest.min(latency);
+        }
+        if self.questions.stall.is_some_and(|stall| (shortest_stall(stall)..=stall.get() + stall.get() / 5).contains(&latency)) {
+            self.stalls += 1;
+        }
+        if let Some(window) = self.questions.window {
+            let itself = u64::from(window.misses(sample.latency));
+            let misses = itself + u64::from(sample.missed);
+            self.miss_runs.add(place + 1 - itself, misses);
+            cell.misses += misses;
+        }
+        if sample.missed > 0 {
+            let expand = cell.missed.saturating_add(u64::from(sample.missed)) <= EXPANDED_MAX;
+            cell.note_skipped(sample, self.schedule.period(), expand);
+        }
+    }
+
+    /// Adds the part of the same series that follows.
+    pub fn merge(&mut self, next: &Self) {
+        for (phases, cell) in &next.cells {
+            self.cells.entry(phases.clone()).or_default().merge(cell);
+        }
+        self.jitter.merge(&next.jitter);
+        if let (Some(last), Some(first)) = (self.last_latency, next.first_latency) {
+            self.jitter.record(first.abs_diff(last).min(i64::MAX as u64) as i64);
+        }
+        self.miss_runs.merge(&next.miss_runs);
+        self.early.count += next.early.count;
+        self.early.earliest = self.early.earliest.min(next.early.earliest);
+        self.stalls += next.stalls;
+        self.samples += next.samples;
+        self.gaps.lost += next.gaps.lost;
+        self.gaps.missed += next.gaps.missed;
+        if next.counts != Counts::default() {
+            self.counts = next.counts;
+        }
+        self.first_due = self.first_due.or(next.first_due);
+        self.last_wake = next.last_wake.or(self.last_wake);
+        self.first_latency = self.first_latency.or(next.first_latency);
+        self.last_latency = next.last_latency.or(self.last_latency);
+    }
+
+    /// All samples, whatever their phase.
+    #[must_use]
+    pub fn whole(&self) -> Cell {
+        let mut whole = Cell::default();
+        self.cells.values().for_each(|cell| whole.merge(cell));
+        whole
+    }
+
+    /// The samples that belong to a phase, by its place in [`Questions::phases`].
+    #[must_use]
+    pub fn phase(&self, phase: usize) -> Cell {
+        let mut of_phase = Cell::default();
+        self.cells.iter().filter(|(phases, _)| phases.contains(&phase)).for_each(|(_, cell)| of_phase.merge(cell));
+        of_phase
+    }
+
+    /// When samples are due.
+    #[must_use]
+    pub fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+}
+
+fn shortest_stall(stall: Nanos) -> i64 {
+    stall.get() - stall.get() / 5
+}
+
+fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize> {
+    phases.iter().enumerate().filter(|(_, span)| span.begin <= end && begin < span.end).map(|(index, _)| index).collect()
+}
+
+/// The due time of a chunk's last sample, and how many due times (or cycles) the chunk spans.
+fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
+    let samples = chunk.latency.len();
+    let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
+    let gaps: u64 = chunk.gaps.iter().map(|&(_, gap)| gap.lost.saturating_add(gap.missed)).fold(0, u64::saturating_add);
+    let places = (samples as u64).saturating_add(missed).saturating_add(gaps);
+    let last_due = match *schedule {
+        Schedule::Grid { period, .. } => {
+            let missed_by_last =
+                chunk.missed.last().filter(|&&(index, _)| index + 1 == samples).map_or(0, |&(_, missed)| u64::from(missed));
+            let gap_before_first = chunk.gaps.first().filter(|&&(index, _)| index == 0).map_or(0, |&(_, gap)| gap.lost + gap.missed);
+            let steps = places.saturating_sub(1 + missed_by_last).saturating_sub(gap_before_first);
+            let departures = chunk.due.iter().fold(0_i64, |sum, &(departure, run)| sum.wrapping_add(departure.wrapping_mul(run as i64)));
+            chunk.first_due.get().wrapping_add(period.get().wrapping_mul(steps as i64)).wrapping_add(departures)
+        }
+        Schedule::Event { .. } => chunk.samples(schedule).last().map_or(chunk.first_due, |(_, sample)| sample.due).get(),
+    };
+    (Nanos(last_due), places)
+}
+
+#[cfg(test)]
+mod tests;

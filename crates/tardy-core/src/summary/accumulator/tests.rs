@@ -1,0 +1,138 @@
+use super::*;
+use crate::chunk::{CHUNK_HEAD_BYTES, ChunkEncoder};
+use crate::sample::Record;
+use crate::series::{ClockKind, Descriptor};
+use proptest::prelude::*;
+
+const PERIOD: i64 = 1_000;
+const GRID: Schedule = Schedule::Grid { period: Nanos(PERIOD), start: Nanos(0), dither: Nanos(0) };
+
+/// A series as a probe would give it: each latency moves the next due time to the next future multiple of the period.
+fn samples(latencies: &[i64]) -> Vec<Sample> {
+    let mut place = 0;
+    latencies
+        .iter()
+        .map(|&latency| {
+            let missed = (latency.max(0) / PERIOD) as u32;
+            let sample = Sample { due: Nanos(place * PERIOD), latency: Nanos(latency), missed };
+            place += 1 + i64::from(missed);
+            sample
+        })
+        .collect()
+}
+
+fn chunks(samples: &[Sample], size: usize) -> Vec<Chunk> {
+    let descriptor = Descriptor {
+        probe: "cyclic".into(),
+        cpu: None,
+        quantity: "latency".into(),
+        unit: "ns".into(),
+        clock: ClockKind::Hardware,
+        schedule: GRID,
+    };
+    let mut encoder = ChunkEncoder::new(&descriptor);
+    let mut counts = Counts::default();
+    samples
+        .chunks(size)
+        .map(|part| {
+            for &sample in part {
+                encoder.push(Record::Sample(sample));
+                counts.recorded += 1;
+                counts.missed += u64::from(sample.missed);
+                counts.expected += 1 + u64::from(sample.missed);
+            }
+            let mut bytes = Vec::new();
+            encoder.finish(&counts, false, &mut bytes);
+            let mut chunk = Chunk::default();
+            chunk.decode(&bytes[CHUNK_HEAD_BYTES..]).unwrap();
+            chunk
+        })
+        .collect()
+}
+
+fn accumulate(chunks: &[Chunk], questions: &Questions) -> SeriesAccumulator {
+    let mut accumulator = SeriesAccumulator::new(GRID, questions.clone());
+    chunks.iter().for_each(|chunk| accumulator.add(chunk));
+    accumulator
+}
+
+fn listed(histogram: &Histogram) -> Vec<(i64, u64)> {
+    let mut list = Vec::new();
+    histogram.for_each(|value, count| list.push((value, count)));
+    list
+}
+
+#[test]
+fn skipped_due_times_are_expanded_and_count_as_misses() {
+    let questions = Questions { window: Some(Window::deadline(Nanos(500))), ..Questions::default() };
+    let accumulator = accumulate(&chunks(&samples(&[10, 3_400, 20, 600, 30]), 2), &questions);
+    let whole = accumulator.whole();
+    assert_eq!(listed(&whole.skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
+    assert_eq!((whole.misses, whole.missed), (1 + 3 + 1, 3));
+    assert_eq!(accumulator.miss_runs.longest().unwrap().length, 4);
+    assert_eq!(accumulator.miss_runs.longest().unwrap().place, 1);
+    assert_eq!(whole.corrected().unwrap().count(), 8);
+}
+
+#[test]
+fn early_wake_ups_and_stalls_are_counted() {
+    let questions = Questions { stall: Some(Nanos(50_000)), ..Questions::default() };
+    let accumulator = accumulate(&chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4), &questions);
+    assert_eq!(accumulator.early, Early { count: 2, earliest: -7 });
+    assert_eq!(accumulator.stalls, 1);
+}
+
+fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
+    proptest::collection::vec(prop_oneof![8 => 0_i64..900, 1 => -50_i64..0, 1 => 900_i64..7_000], 1..200)
+}
+
+proptest! {
+    /// The oracle walks the samples one by one, and knows nothing of chunks or cells.
+    #[test]
+    fn chunks_phases_and_parts_give_what_the_samples_give(
+        latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,
+        edges in proptest::collection::vec((0_i64..150, 1_i64..100), 0..4), limit in 0_i64..2_000,
+    ) {
+        let samples = samples(&latencies);
+        let chunks = chunks(&samples, size);
+        let phases: Vec<PhaseSpan> =
+            edges.iter().map(|&(begin, length)| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + length) * PERIOD) }).collect();
+        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone() };
+        let mut accumulator = accumulate(&chunks[..cut.min(chunks.len())], &questions);
+        accumulator.merge(&accumulate(&chunks[cut.min(chunks.len())..], &questions));
+
+        let whole = accumulator.whole();
+        let mut sorted = latencies.clone();
+        sorted.sort_unstable();
+        let found: Vec<i64> = listed(&whole.latency).iter().flat_map(|&(value, count)| std::iter::repeat_n(value, count as usize)).collect();
+        prop_assert_eq!(&found, &sorted);
+        prop_assert_eq!(whole.worst.map(|worst| worst.latency.get()), sorted.last().copied());
+        prop_assert_eq!(whole.sum, latencies.iter().map(|&latency| i128::from(latency)).sum::<i128>());
+
+        let misses_of = |sample: &Sample| u64::from(sample.latency.get() > limit) + u64::from(sample.missed);
+        prop_assert_eq!(whole.misses, samples.iter().map(misses_of).sum::<u64>());
+        let mut flags = Vec::new();
+        for sample in &samples {
+            flags.push(sample.latency.get() > limit);
+            flags.extend(std::iter::repeat_n(true, sample.missed as usize));
+        }
+        let longest = flags.split(|miss| !miss).map(<[bool]>::len).max().unwrap_or(0) as u64;
+        prop_assert_eq!(accumulator.miss_runs.longest().map_or(0, |run| run.length), longest);
+
+        let mut jitter: Vec<i64> = latencies.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+        jitter.sort_unstable();
+        let found: Vec<i64> = listed(&accumulator.jitter).iter().flat_map(|&(value, count)| std::iter::repeat_n(value, count as usize)).collect();
+        prop_assert_eq!(found, jitter);
+
+        for (index, phase) in phases.iter().enumerate() {
+            let inside: Vec<&Sample> = samples.iter().filter(|sample| phase.begin <= sample.wake() && sample.due.min(sample.wake()) < phase.end).collect();
+            let cell = accumulator.phase(index);
+            prop_assert_eq!(cell.latency.count(), inside.len() as u64);
+            prop_assert_eq!(cell.misses, inside.iter().map(|sample| misses_of(sample)).sum::<u64>());
+            prop_assert_eq!(cell.worst.map(|worst| worst.latency), inside.iter().map(|sample| sample.latency).max());
+        }
+        prop_assert_eq!(accumulator.early.count, latencies.iter().filter(|&&latency| latency < 0).count() as u64);
+        prop_assert_eq!((accumulator.samples, accumulator.first_due), (samples.len() as u64, Some(samples[0].due)));
+        prop_assert_eq!(accumulator.last_wake, samples.last().map(Sample::wake));
+    }
+}

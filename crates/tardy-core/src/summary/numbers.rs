@@ -1,0 +1,156 @@
+//! The numbers of a summary, ready to be printed or written as JSON: every time in ns, with `_ns` at the end of its key.
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::statistics::confidence::Confidence;
+use crate::statistics::quantile::quantile_ranks_of_clustered;
+use crate::summary::cell::Cell;
+
+/// The percentiles that summaries print, as probabilities.
+pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
+
+/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Percentile {
+    /// The share of samples at or below it.
+    pub probability: f64,
+    /// The sample of that rank.
+    pub value_ns: i64,
+    /// Lower end of the interval; absent where the samples set none.
+    pub lower_ns: Option<i64>,
+    /// Upper end of the interval; absent where there are too few samples, see `samples_needed`.
+    pub upper_ns: Option<i64>,
+    /// The fewest samples that have both ends.
+    pub samples_needed: Option<u64>,
+}
+
+impl Percentile {
+    /// Whether there are enough samples to bound it from above.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        self.upper_ns.is_some()
+    }
+}
+
+/// What a set of samples comes to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Samples.
+    pub samples: u64,
+    /// The smallest latency.
+    pub min_ns: i64,
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+    /// The largest latency.
+    pub max_ns: i64,
+    /// When the largest one was due, from the start of the run on.
+    pub max_at_ns: i64,
+    /// As measured.
+    pub percentiles: Vec<Percentile>,
+    /// With the skipped due times expanded; absent where none was skipped.
+    pub percentiles_corrected: Option<Vec<Percentile>>,
+    /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell, and independence is assumed.
+    pub extremal_index: Option<f64>,
+    /// Due times skipped.
+    pub missed: u64,
+    /// Samples and skipped due times outside of the window; absent where no window was asked for.
+    pub misses: Option<u64>,
+    /// Samples whose latency is known to 1/64 only, because memory was bounded.
+    pub coarse: u64,
+}
+
+/// The numbers of `cell`; `start_ns` is the start of the run on the series' clock. `None` where it has no samples.
+#[must_use]
+pub fn numbers(cell: &Cell, start_ns: i64, has_window: bool) -> Option<Numbers> {
+    let samples = cell.latency.count();
+    let index = cell.top.extremal_index(samples);
+    let corrected = cell.corrected();
+    Some(Numbers {
+        samples,
+        min_ns: cell.latency.min()?,
+        mean_ns: cell.sum as f64 / samples as f64,
+        max_ns: cell.latency.max()?,
+        max_at_ns: cell.worst.map_or(0, |worst| worst.due.get().saturating_sub(start_ns)),
+        percentiles: percentiles(&cell.latency, index),
+        percentiles_corrected: corrected.as_ref().map(|corrected| percentiles(corrected, index)),
+        extremal_index: index,
+        missed: cell.missed,
+        misses: has_window.then_some(cell.misses),
+        coarse: cell.latency.coarse(),
+    })
+}
+
+/// [`PERCENTILES`] of a histogram, with their intervals on the effective number of samples.
+#[must_use]
+pub fn percentiles(histogram: &Histogram, extremal_index: Option<f64>) -> Vec<Percentile> {
+    let samples = histogram.count();
+    if samples == 0 {
+        return Vec::new();
+    }
+    let wanted: Vec<_> = PERCENTILES
+        .iter()
+        .map(|&probability| {
+            let ranks = quantile_ranks_of_clustered(samples, probability, extremal_index.unwrap_or(1.0), Confidence::NINETY_FIVE);
+            (probability, rank_of(probability, samples), ranks)
+        })
+        .collect();
+    let mut ranks: Vec<u64> = wanted.iter().flat_map(|(_, rank, ranks)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let values = histogram.values_at(&ranks);
+    let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
+    wanted
+        .iter()
+        .filter_map(|(probability, rank, ranks)| {
+            Some(Percentile {
+                probability: *probability,
+                value_ns: value(*rank)?,
+                lower_ns: ranks.lower.and_then(value),
+                upper_ns: ranks.upper.and_then(value),
+                samples_needed: ranks.samples_needed,
+            })
+        })
+        .collect()
+}
+
+/// The rank of the smallest sample that at least the share `probability` lies at or below (the inverse of the empirical distribution).
+fn rank_of(probability: f64, samples: u64) -> u64 {
+    // The product is taken from above, where 1 - p is small and exact: 0.99999 * 1e5 must be 99999, not the rank after it.
+    let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
+    samples.saturating_sub(above).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Budget;
+
+    fn one_to(n: i64) -> Histogram {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        (1..=n).for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn percentiles_are_samples_of_the_right_rank() {
+        let values: Vec<i64> = percentiles(&one_to(100_000), Some(1.0)).iter().map(|p| p.value_ns).collect();
+        assert_eq!(values, [50_000, 99_000, 99_900, 99_990, 99_999]);
+    }
+
+    #[test]
+    fn the_bounds_are_those_of_the_order_statistics() {
+        // n = 10^4, p = .999, 95 %: ranks 9983 and 9997 (David and Nagaraja, 7.1).
+        let list = percentiles(&one_to(10_000), Some(1.0));
+        assert_eq!((list[2].lower_ns, list[2].upper_ns), (Some(9_983), Some(9_997)));
+        assert_eq!(list[3].upper_ns, None, "10^4 samples cannot bound the 99.99th percentile");
+        assert!(list[3].samples_needed.unwrap() > 10_000);
+    }
+
+    #[test]
+    fn clustered_samples_have_wider_bounds() {
+        let independent = percentiles(&one_to(1_000_000), Some(1.0))[2];
+        let clustered = percentiles(&one_to(1_000_000), Some(0.2))[2];
+        assert!(clustered.lower_ns < independent.lower_ns && clustered.upper_ns > independent.upper_ns);
+    }
+}

@@ -1,0 +1,92 @@
+//! The largest samples of a series with their places, from which the clustering of late wake-ups is judged.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::statistics::extremal_index::extremal_index;
+
+/// Samples that are remembered.
+const KEPT: usize = 1000;
+/// Fewer exceedances say nothing about clustering.
+const EXCEEDANCES_MIN: usize = 50;
+/// At most one sample in so many is an exceedance: the extremal index is about the tail.
+const SAMPLES_PER_EXCEEDANCE: u64 = 20;
+
+/// The largest latencies seen, each with its place in the series (in due times, or cycles).
+#[derive(Debug, Clone, Default)]
+pub struct Top {
+    largest: BinaryHeap<Reverse<(i64, u64)>>,
+}
+
+impl Top {
+    /// Latencies up to this would not be kept.
+    #[inline]
+    #[must_use]
+    pub fn threshold(&self) -> i64 {
+        match self.largest.peek() {
+            Some(&Reverse((latency, _))) if self.largest.len() >= KEPT => latency,
+            _ => i64::MIN,
+        }
+    }
+
+    /// Adds a sample, if it is among the largest.
+    pub fn add(&mut self, latency: i64, place: u64) {
+        if self.largest.len() < KEPT {
+            self.largest.push(Reverse((latency, place)));
+        } else if latency > self.threshold() {
+            self.largest.pop();
+            self.largest.push(Reverse((latency, place)));
+        }
+    }
+
+    /// Adds the samples of another part of the same series.
+    pub fn merge(&mut self, other: &Self) {
+        for &Reverse((latency, place)) in &other.largest {
+            self.add(latency, place);
+        }
+    }
+
+    /// The extremal index of a series of `samples` samples: 1 for independent late samples, less where they cluster; `None` where there
+    /// are too few to tell.
+    #[must_use]
+    pub fn extremal_index(&self, samples: u64) -> Option<f64> {
+        let count = self.largest.len().min(usize::try_from(samples / SAMPLES_PER_EXCEEDANCE).unwrap_or(usize::MAX));
+        if count < EXCEEDANCES_MIN {
+            return None;
+        }
+        let mut sorted: Vec<(i64, u64)> = self.largest.iter().map(|&Reverse(sample)| sample).collect();
+        sorted.sort_unstable_by_key(|&(latency, _)| Reverse(latency));
+        let mut places: Vec<u64> = sorted[..count].iter().map(|&(_, place)| place).collect();
+        places.sort_unstable();
+        extremal_index(&places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_kept_in_whatever_order_they_come() {
+        let mut top = Top::default();
+        (0..10_000_u64).for_each(|place| top.add((place * 7919 % 10_000) as i64, place));
+        assert_eq!(top.threshold(), 9_000);
+    }
+
+    #[test]
+    fn late_samples_in_pairs_have_an_index_of_one_half() {
+        use rand::{RngExt, SeedableRng};
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+        let mut top = Top::default();
+        let mut place = 0;
+        for cluster in 0..500_u64 {
+            // Between clusters of independent origin the distances are exponential.
+            place += 2 + (-1000.0 * (1.0 - random.random_range(0.0..1.0_f64)).ln()) as u64;
+            top.add(1_000 + cluster as i64, place);
+            top.add(1_000 + cluster as i64, place + 1);
+        }
+        let index = top.extremal_index(1_000_000).unwrap();
+        assert!((0.35..0.65).contains(&index), "{index}");
+        assert_eq!(top.extremal_index(900), None, "45 exceedances are too few");
+    }
+}

@@ -1,2 +1,4 @@
 //! The library behind the `tardy` binary; modules stand in the order in which data flows.
 #![forbid(unsafe_code)]
+
+pub mod machine;

@@ -1,5 +1,6 @@
 //! The library behind the `tardy` binary; modules stand in the order in which data flows.
 #![forbid(unsafe_code)]
 
+pub mod machine;
 pub mod probe;
 pub mod record;

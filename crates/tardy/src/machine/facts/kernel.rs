@@ -1,0 +1,218 @@
+//! The kernel: version, preemption, clock, command line.
+
+use std::io::{BufRead, BufReader, Read};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::root::Root;
+
+/// The running kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelFacts {
+    /// As `uname -r`.
+    pub release: Option<String>,
+    /// As `uname -v`: build number, preemption, date.
+    pub version: Option<String>,
+    /// As `uname -m`; where the kernel does not tell (before 6.1), what this program was built for.
+    pub architecture: Option<String>,
+    /// How far the kernel lets itself be interrupted by a task that became ready.
+    pub preemption: Option<Preemption>,
+    /// What the boot loader gave.
+    pub command_line: Option<String>,
+    /// The bits of Documentation/admin-guide/tainted-kernels.rst; 0 is untainted.
+    pub taint: Option<u64>,
+    /// Whether timers work to the nanosecond and not to the tick (`.hres_active` in /proc/timer_list, for root only).
+    pub high_resolution_timers: Option<bool>,
+    /// The clock in use.
+    pub clocksource: Option<String>,
+    /// The clocks that could be.
+    pub clocksources_available: Vec<String>,
+}
+
+/// The preemption model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Preemption {
+    /// What the kernel was built as.
+    pub compiled: Compiled,
+    /// For a kernel that can choose: `none`, `voluntary`, `full` or `lazy`.
+    pub mode: Option<String>,
+    /// Where `mode` was found.
+    pub mode_from: Option<PreemptionSource>,
+}
+
+/// What a kernel was built as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compiled {
+    /// PREEMPT_RT.
+    RealTime,
+    /// PREEMPT_DYNAMIC: chosen at the start, or in debugfs.
+    Dynamic,
+    /// PREEMPT.
+    Full,
+    /// PREEMPT_LAZY.
+    Lazy,
+    /// Neither of them in the version: voluntary, or none.
+    VoluntaryOrNone,
+    /// Something that this version of the program does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// Where the mode of a dynamic kernel was found, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PreemptionSource {
+    /// `sched/preempt` in debugfs: the mode now.
+    Debugfs,
+    /// `preempt=` on the command line: the mode at the start.
+    CommandLine,
+    /// The configuration that the kernel was built with, in /boot: the mode at the start.
+    BuildConfiguration,
+    /// A source of a later version of this program.
+    #[serde(other)]
+    Unknown,
+}
+
+impl KernelFacts {
+    pub(super) fn read(root: &Root) -> Self {
+        const CLOCKSOURCE: &str = "sys/devices/system/clocksource/clocksource0";
+        let release = root.text("proc/sys/kernel/osrelease");
+        let version = root.text("proc/sys/kernel/version");
+        let command_line = root.text("proc/cmdline");
+        let available = root.text(format!("{CLOCKSOURCE}/available_clocksource")).unwrap_or_default();
+        Self {
+            preemption: Preemption::read(root, release.as_deref(), version.as_deref(), command_line.as_deref()),
+            architecture: root.text("proc/sys/kernel/arch").or_else(|| Some(std::env::consts::ARCH.to_owned())),
+            taint: root.number("proc/sys/kernel/tainted"),
+            high_resolution_timers: high_resolution_timers(root),
+            clocksource: root.text(format!("{CLOCKSOURCE}/current_clocksource")),
+            clocksources_available: available.split_whitespace().map(str::to_owned).collect(),
+            release,
+            version,
+            command_line,
+        }
+    }
+}
+
+impl Preemption {
+    fn read(root: &Root, release: Option<&str>, version: Option<&str>, command_line: Option<&str>) -> Option<Self> {
+        let compiled = match (root.number::<u32>("sys/kernel/realtime"), version) {
+            (Some(1), _) => Compiled::RealTime,
+            (_, Some(version)) => compiled(version),
+            (_, None) => return None,
+        };
+        // A kernel with PREEMPT_RT may be dynamic as well, between full and lazy.
+        let chooses = matches!(compiled, Compiled::Dynamic | Compiled::RealTime);
+        let now = root.text("sys/kernel/debug/sched/preempt").and_then(|modes| mode_in_parentheses(&modes));
+        let from_debugfs = now.map(|mode| (mode, PreemptionSource::Debugfs));
+        let from_start = || {
+            let parameter = command_line?.split_whitespace().filter_map(|word| word.strip_prefix("preempt=")).next_back()?;
+            Some((parameter.to_owned(), PreemptionSource::CommandLine))
+        };
+        let from_build = || Some((mode_of_build(root, release?)?, PreemptionSource::BuildConfiguration));
+        let found = from_debugfs.or_else(|| if chooses { from_start().or_else(from_build) } else { None });
+        let (mode, mode_from) = found.unzip();
+        Some(Self { compiled, mode, mode_from })
+    }
+}
+
+/// The words that init/Makefile puts into the version; patched kernels before 4.x wrote `PREEMPT RT`.
+fn compiled(version: &str) -> Compiled {
+    let mut words = version.split_whitespace().skip_while(|word| !word.starts_with("PREEMPT"));
+    match (words.next(), words.next()) {
+        (Some("PREEMPT_RT"), _) | (Some("PREEMPT"), Some("RT")) => Compiled::RealTime,
+        (Some("PREEMPT_DYNAMIC"), _) => Compiled::Dynamic,
+        (Some("PREEMPT_LAZY"), _) => Compiled::Lazy,
+        (Some("PREEMPT"), _) => Compiled::Full,
+        (Some(_), _) => Compiled::Unknown,
+        (None, _) => Compiled::VoluntaryOrNone,
+    }
+}
+
+/// `none voluntary (full)` -> `full`.
+fn mode_in_parentheses(modes: &str) -> Option<String> {
+    Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
+}
+
+/// The choice of kernel/Kconfig.preempt, from the folders where distributions keep it.
+fn mode_of_build(root: &Root, release: &str) -> Option<String> {
+    let text = root.read(format!("boot/config-{release}")).or_else(|_| root.read(format!("lib/modules/{release}/config"))).ok()?;
+    let modes = [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary"), ("PREEMPT_NONE", "none")];
+    let chosen = modes
+        .iter()
+        .find(|(option, _)| text.lines().any(|line| line.strip_prefix("CONFIG_").and_then(|line| line.strip_suffix("=y")) == Some(option)));
+    chosen.map(|(_, mode)| (*mode).to_owned())
+}
+
+/// The file lists every timer; the first processor's line is enough, and near the beginning.
+fn high_resolution_timers(root: &Root) -> Option<bool> {
+    const BYTES_MAX: u64 = 4 << 20;
+    let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));
+    let line = file.lines().map_while(Result::ok).find(|line| line.trim_start().starts_with(".hres_active"))?;
+    match line.split_once(':')?.1.trim() {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fake_root::FakeRoot;
+    use super::*;
+
+    fn preemption(fake: FakeRoot) -> Option<Preemption> {
+        KernelFacts::read(&fake.root()).preemption
+    }
+
+    fn version(text: &str) -> FakeRoot {
+        FakeRoot::new().with("proc/sys/kernel/version", text).with("proc/sys/kernel/osrelease", "6.1.0-amd64\n")
+    }
+
+    #[test]
+    fn the_version_tells_how_the_kernel_was_built() {
+        for (text, expected) in [
+            ("#1 SMP PREEMPT_RT Debian 6.1.76-1\n", Compiled::RealTime),
+            ("#1 SMP PREEMPT RT Mon\n", Compiled::RealTime),
+            ("#1 SMP PREEMPT_DYNAMIC Debian\n", Compiled::Dynamic),
+            ("#1 SMP PREEMPT Mon\n", Compiled::Full),
+            ("#1 SMP PREEMPT_LAZY Mon\n", Compiled::Lazy),
+            ("#1 SMP Debian\n", Compiled::VoluntaryOrNone),
+            ("#1 SMP PREEMPT_ODD\n", Compiled::Unknown),
+        ] {
+            assert_eq!(preemption(version(text)).unwrap().compiled, expected, "{text}");
+        }
+        assert_eq!(preemption(FakeRoot::new()), None);
+        assert_eq!(preemption(version("#1 SMP").with("sys/kernel/realtime", "1\n")).unwrap().compiled, Compiled::RealTime);
+    }
+
+    #[test]
+    fn the_mode_of_a_dynamic_kernel_comes_from_the_best_source_there_is() {
+        let mode = |fake| preemption(fake).and_then(|found| Some((found.mode?, found.mode_from?)));
+        let dynamic = || version("#1 SMP PREEMPT_DYNAMIC Debian\n");
+        let configured = || {
+            dynamic().with("boot/config-6.1.0-amd64", "# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_PREEMPT_DYNAMIC=y\n")
+        };
+        let started = || configured().with("proc/cmdline", "quiet preempt=none preempt=full\n");
+        assert_eq!(mode(dynamic()), None);
+        assert_eq!(mode(configured()), Some(("voluntary".into(), PreemptionSource::BuildConfiguration)));
+        assert_eq!(mode(started()), Some(("full".into(), PreemptionSource::CommandLine)));
+        let now = started().with("sys/kernel/debug/sched/preempt", "none voluntary full (lazy)\n");
+        assert_eq!(mode(now), Some(("lazy".into(), PreemptionSource::Debugfs)));
+        let cannot_choose = version("#1 SMP\n").with("proc/cmdline", "preempt=full\n");
+        assert_eq!(mode(cannot_choose), None);
+    }
+
+    #[test]
+    fn timers_work_to_the_nanosecond_only_where_the_list_says_so() {
+        let timers = |list: &str| KernelFacts::read(&FakeRoot::new().with("proc/timer_list", list).root()).high_resolution_timers;
+        assert_eq!(timers("cpu: 0\n  .resolution: 1 nsecs\n  .hres_active    : 1\n"), Some(true));
+        assert_eq!(timers("cpu: 0\n  .hres_active    : 0\n"), Some(false));
+        assert_eq!(timers("cpu: 0\n"), None);
+        assert_eq!(timers(""), None);
+    }
+}

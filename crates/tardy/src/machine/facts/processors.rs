@@ -1,0 +1,169 @@
+//! The processors: which there are, which are set apart, how they sleep and at what speed they run.
+//!
+//! Sources: Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpuidle.rst and cpufreq.rst.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+
+use super::super::root::Root;
+
+const FOLDER: &str = "sys/devices/system/cpu";
+
+/// The processors.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessorFacts {
+    /// The name of the first one; for Arm, which has none, `implementer 0x41 part 0xd08`.
+    pub model: Option<String>,
+    /// Those that run.
+    pub online: Option<CpuList>,
+    /// Those taken out of load balancing by `isolcpus=` or an isolated partition.
+    pub isolated: Option<CpuList>,
+    /// Those that stop the tick while one task runs.
+    pub nohz_full: Option<CpuList>,
+    /// Whether two threads share a core.
+    pub smt_active: Option<bool>,
+    /// What sets the frequency (`intel_pstate`, `acpi-cpufreq`).
+    pub frequency_driver: Option<String>,
+    /// The processors by frequency governor.
+    pub governors: BTreeMap<String, CpuList>,
+    /// How idle processors sleep.
+    pub idle: IdleFacts,
+}
+
+/// How idle processors sleep.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleFacts {
+    /// What enters the states (`intel_idle`, `haltpoll`, `none`).
+    pub driver: Option<String>,
+    /// What chooses among them (`menu`, `teo`).
+    pub governor: Option<String>,
+    /// The states of all online processors, lightest first.
+    pub states: Vec<IdleState>,
+}
+
+/// One idle state.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleState {
+    /// As in `POLL`, `C1E`.
+    pub name: String,
+    /// How long it takes to leave it, by the driver's table.
+    pub exit_latency: Nanos,
+    /// The processors that have it.
+    pub cpus: CpuList,
+    /// The processors on which it is switched off.
+    pub disabled: CpuList,
+}
+
+impl ProcessorFacts {
+    pub(super) fn read(root: &Root, cpuinfo: &str) -> Self {
+        let online = root.online_cpus();
+        let cpus = || online.iter().flat_map(CpuList::iter);
+        let mut governors: BTreeMap<String, CpuList> = BTreeMap::new();
+        for cpu in cpus() {
+            if let Some(governor) = root.text(format!("{FOLDER}/cpu{cpu}/cpufreq/scaling_governor")) {
+                governors.entry(governor).or_default().insert(cpu);
+            }
+        }
+        let frequency_driver = cpus().find_map(|cpu| root.text(format!("{FOLDER}/cpu{cpu}/cpufreq/scaling_driver")));
+        let idle = IdleFacts::read(root, cpus());
+        Self {
+            model: model(cpuinfo),
+            isolated: root.cpu_list(format!("{FOLDER}/isolated")),
+            nohz_full: root.cpu_list(format!("{FOLDER}/nohz_full")),
+            smt_active: root.number::<u32>(format!("{FOLDER}/smt/active")).map(|active| active == 1),
+            frequency_driver,
+            governors,
+            idle,
+            online,
+        }
+    }
+}
+
+impl IdleFacts {
+    fn read(root: &Root, cpus: impl Iterator<Item = CpuId>) -> Self {
+        let mut states: Vec<IdleState> = Vec::new();
+        for cpu in cpus {
+            let folder = format!("{FOLDER}/cpu{cpu}/cpuidle");
+            for state in root.names(&folder).iter().filter(|name| name.starts_with("state")) {
+                let Some(name) = root.text(format!("{folder}/{state}/name")) else { continue };
+                let Some(latency_us) = root.number::<i64>(format!("{folder}/{state}/latency")) else { continue };
+                let exit_latency = Nanos(latency_us.saturating_mul(1_000));
+                let known = states.iter().position(|known| known.name == name && known.exit_latency == exit_latency);
+                let at = known.unwrap_or_else(|| {
+                    states.push(IdleState { name, exit_latency, ..IdleState::default() });
+                    states.len() - 1
+                });
+                states[at].cpus.insert(cpu);
+                // Bit 0 is the user's choice, bit 1 the driver's.
+                if root.number::<u32>(format!("{folder}/{state}/disable")).is_some_and(|disabled| disabled != 0) {
+                    states[at].disabled.insert(cpu);
+                }
+            }
+        }
+        states.sort_by_key(|state| state.exit_latency);
+        let governor = || root.text(format!("{FOLDER}/cpuidle/current_governor_ro"));
+        Self {
+            driver: root.text(format!("{FOLDER}/cpuidle/current_driver")),
+            governor: root.text(format!("{FOLDER}/cpuidle/current_governor")).or_else(governor),
+            states,
+        }
+    }
+}
+
+/// x86 and PowerPC name the processor, RISC-V its ISA or `uarch`, Arm gives numbers.
+fn model(cpuinfo: &str) -> Option<String> {
+    let field = |name: &str| {
+        let found = cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name);
+        found.map(|(_, value)| value.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|value| !value.is_empty())
+    };
+    let by_number = || Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?));
+    field("model name").or_else(|| field("cpu")).or_else(by_number).or_else(|| field("uarch")).or_else(|| field("isa"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fake_root::FakeRoot;
+    use super::*;
+
+    #[test]
+    fn processors_are_grouped_by_what_they_share() {
+        let mut fake = FakeRoot::new()
+            .with("sys/devices/system/cpu/online", "0-2\n")
+            .with("sys/devices/system/cpu/isolated", "\n")
+            .with("sys/devices/system/cpu/smt/active", "0\n");
+        for (cpu, governor, disabled) in [(0, "powersave", 0), (1, "performance", 1), (2, "performance", 0)] {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}");
+            fake = fake.with(&format!("{folder}/cpufreq/scaling_governor"), governor);
+            for (state, name, latency) in [("state0", "POLL", 0), ("state1", "C1", 2), ("state10", "C10", 890)] {
+                fake = fake
+                    .with(&format!("{folder}/cpuidle/{state}/name"), name)
+                    .with(&format!("{folder}/cpuidle/{state}/latency"), latency.to_string())
+                    .with(&format!("{folder}/cpuidle/{state}/disable"), disabled.to_string());
+            }
+        }
+        let facts = ProcessorFacts::read(&fake.root(), "");
+        assert_eq!(facts.governors["performance"].to_string(), "1-2");
+        assert_eq!(facts.idle.states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["POLL", "C1", "C10"]);
+        let deepest = &facts.idle.states[2];
+        assert_eq!(
+            (deepest.exit_latency, deepest.cpus.to_string(), deepest.disabled.to_string()),
+            (Nanos::from_micros(890), "0-2".into(), "1".into())
+        );
+        assert_eq!((facts.smt_active, facts.isolated, facts.nohz_full), (Some(false), Some(CpuList::default()), None));
+        assert_eq!(facts.model, None);
+    }
+
+    #[test]
+    fn each_architecture_names_its_processor_in_its_own_way() {
+        assert_eq!(model("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD   EPYC\n").as_deref(), Some("AMD EPYC"));
+        assert_eq!(model("CPU implementer\t: 0x41\nCPU part\t: 0xd08\n").as_deref(), Some("implementer 0x41 part 0xd08"));
+        assert_eq!(model("hart : 0\nisa : rv64imafdc\nuarch : sifive,u74-mc\n").as_deref(), Some("sifive,u74-mc"));
+        assert_eq!(model("model name\t:\n"), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! Moving device interrupts off processors, and back.
+//!
+//! Planning is pure; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each. The caller journals a move before it applies it.
+//! Format: Documentation/core-api/irq/irq-affinity.rst. Interrupts of the processor itself (timer, inter-processor) have no such file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuList;
+
+use super::root::Root;
+
+/// An interrupt as found under /proc/irq.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IrqState {
+    /// Its number.
+    pub irq: u32,
+    /// The names of its handlers; none if no driver has requested it.
+    pub handlers: Vec<String>,
+    /// The processors that it may be delivered to (`smp_affinity_list`).
+    pub allowed: CpuList,
+    /// The processors that it is delivered to, where the kernel tells.
+    pub effective: Option<CpuList>,
+    /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity only the kernel manages.
+    pub writable: bool,
+    /// The full path of `smp_affinity_list`.
+    pub path: PathBuf,
+}
+
+/// One change: serialised into the plan and the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IrqMove {
+    /// The interrupt's number.
+    pub irq: u32,
+    /// The file that is written, `/proc/irq/N/smp_affinity_list`.
+    pub path: PathBuf,
+    /// What it contains.
+    pub old: CpuList,
+    /// What it shall contain.
+    pub new: CpuList,
+}
+
+/// What is to be moved, and what stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IrqPlan {
+    /// The changes.
+    pub moves: Vec<IrqMove>,
+    /// Interrupts that may reach the processors and cannot be moved.
+    pub staying: Vec<StayingIrq>,
+}
+
+/// An interrupt that was not moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StayingIrq {
+    /// The interrupt's number.
+    pub irq: u32,
+    /// The names of its handlers.
+    pub handlers: Vec<String>,
+    /// Why it stays.
+    pub reason: Refusal,
+}
+
+/// Why an interrupt is not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refusal {
+    /// EIO, EPERM, or no write bit: a per-processor interrupt, or one that the kernel spreads over the queues of a device.
+    #[error("its affinity is managed by the kernel: boot with isolcpus=managed_irq,... or give the device fewer queues")]
+    Managed,
+    /// EINVAL: no processor of the list is online.
+    #[error("no processor of the list is online: leave one out of the measured processors")]
+    NoOnlineCpu,
+    /// ENOSPC: the interrupt vectors of the other processors are used up.
+    #[error("the other processors have no interrupt vector left: leave it, or give the devices fewer queues")]
+    NoVector,
+    /// The file may not be opened for writing.
+    #[error("no right to write it: run as root")]
+    NoRight,
+    /// The file is gone: the driver freed the interrupt.
+    #[error("the interrupt no longer exists: nothing needs to be done")]
+    Gone,
+    /// Every processor is to be freed.
+    #[error("no other processor is left for it: measure fewer processors")]
+    NoOtherCpu,
+    /// A reason of a later version of this program, or an error that none of the others names.
+    #[error("the kernel refused: see its log")]
+    #[serde(other)]
+    Other,
+}
+
+/// What was found when a move was undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restored {
+    /// The old value is in place; it was already, or it was written over the new one.
+    Done,
+    /// The old value is in place, over a third one that somebody else had written in between.
+    Over(CpuList),
+    /// The interrupt no longer exists.
+    Gone,
+}
+
+/// Reads all of /proc/irq; an interrupt whose list cannot be read is left out.
+#[must_use]
+pub fn read(root: &Root) -> Vec<IrqState> {
+    let mut states: Vec<IrqState> = root.names("proc/irq").iter().filter_map(|name| read_one(root, name.parse().ok()?)).collect();
+    states.sort_by_key(|state| state.irq);
+    states
+}
+
+fn read_one(root: &Root, irq: u32) -> Option<IrqState> {
+    let folder = format!("proc/irq/{irq}");
+    let path = root.path(format!("{folder}/smp_affinity_list"));
+    let is_handler = |name: &String| root.path(&folder).join(name).is_dir();
+    Some(IrqState {
+        irq,
+        handlers: root.names(&folder).into_iter().filter(is_handler).collect(),
+        allowed: root.cpu_list(format!("{folder}/smp_affinity_list"))?,
+        effective: root.cpu_list(format!("{folder}/effective_affinity_list")).filter(|cpus| !cpus.is_empty()),
+        writable: fs::metadata(&path).ok()?.permissions().mode() & 0o200 != 0,
+        path,
+    })
+}
+
+impl IrqPlan {
+    /// Plans to move everything that may reach `freed` to what it may reach beside, or else to all of `online` that is not freed.
+    ///
+    /// An interrupt that no driver has requested is left alone: it does not come.
+    #[must_use]
+    pub fn new(states: &[IrqState], freed: &CpuList, online: &CpuList) -> Self {
+        let mut plan = Self::default();
+        let others = online.minus(freed);
+        for state in states.iter().filter(|state| !state.handlers.is_empty() && state.allowed.iter().any(|cpu| freed.contains(cpu))) {
+            let beside: CpuList = state.allowed.iter().filter(|&cpu| others.contains(cpu)).collect();
+            let new = if beside.is_empty() { others.clone() } else { beside };
+            let refusal = if !state.writable {
+                // An interrupt for all processors that is in fact delivered elsewhere does not disturb these.
+                let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
+                if state.effective.as_ref().is_some_and(elsewhere) {
+                    continue;
+                }
+                Some(Refusal::Managed)
+            } else {
+                new.is_empty().then_some(Refusal::NoOtherCpu)
+            };
+            match refusal {
+                Some(reason) => plan.staying.push(StayingIrq { irq: state.irq, handlers: state.handlers.clone(), reason }),
+                None => plan.moves.push(IrqMove { irq: state.irq, path: state.path.clone(), old: state.allowed.clone(), new }),
+            }
+        }
+        plan
+    }
+}
+
+impl IrqMove {
+    /// Writes the new value and gives what the file then contains.
+    ///
+    /// Where it is delivered (`effective_affinity_list`) may change only with the next interrupt: see [`Self::effective`].
+    ///
+    /// # Errors
+    /// The refusal; the interrupt then stays where it was.
+    pub fn apply(&self) -> Result<CpuList, Refusal> {
+        write(&self.path, &self.new)?;
+        current(&self.path)
+    }
+
+    /// Where it is delivered now, if the kernel tells.
+    #[must_use]
+    pub fn effective(&self) -> Option<CpuList> {
+        current(&self.path.with_file_name("effective_affinity_list")).ok().filter(|cpus| !cpus.is_empty())
+    }
+
+    /// Puts the old value back, whatever is there.
+    ///
+    /// # Errors
+    /// The refusal, other than that the interrupt is gone.
+    pub fn restore(&self) -> Result<Restored, Refusal> {
+        let found = match current(&self.path) {
+            Err(Refusal::Gone) => return Ok(Restored::Gone),
+            other => other?,
+        };
+        if found == self.old {
+            return Ok(Restored::Done);
+        }
+        match write(&self.path, &self.old) {
+            Err(Refusal::Gone) => Ok(Restored::Gone),
+            Err(refusal) => Err(refusal),
+            Ok(()) if found == self.new => Ok(Restored::Done),
+            Ok(()) => Ok(Restored::Over(found)),
+        }
+    }
+}
+
+fn current(path: &Path) -> Result<CpuList, Refusal> {
+    let text = fs::read_to_string(path).map_err(|error| refusal_to_open(&error))?;
+    text.parse().map_err(|_| Refusal::Other)
+}
+
+fn write(path: &Path, cpus: &CpuList) -> Result<(), Refusal> {
+    // Not created where it is missing: a fake file in /proc's place would look like success.
+    let mut file = OpenOptions::new().write(true).truncate(true).open(path).map_err(|error| refusal_to_open(&error))?;
+    file.write_all(format!("{cpus}\n").as_bytes()).map_err(|error| refusal_to_write(&error))
+}
+
+fn refusal_to_open(error: &io::Error) -> Refusal {
+    match error.kind() {
+        ErrorKind::PermissionDenied => Refusal::NoRight,
+        ErrorKind::NotFound => Refusal::Gone,
+        _ => Refusal::Other,
+    }
+}
+
+/// `write_irq_affinity` in kernel/irq/proc.c: EIO, in later versions EPERM, for what only the kernel may set.
+fn refusal_to_write(error: &io::Error) -> Refusal {
+    /// asm-generic/errno-base.h
+    const EIO: i32 = 5;
+    match error.kind() {
+        ErrorKind::PermissionDenied => Refusal::Managed,
+        ErrorKind::InvalidInput => Refusal::NoOnlineCpu,
+        ErrorKind::StorageFull => Refusal::NoVector,
+        _ if error.raw_os_error() == Some(EIO) => Refusal::Managed,
+        _ => Refusal::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_root::FakeRoot;
+    use super::*;
+
+    fn cpus(text: &str) -> CpuList {
+        text.parse().unwrap()
+    }
+
+    fn irq(fake: FakeRoot, number: u32, allowed: &str, handler: &str) -> FakeRoot {
+        fake.with(&format!("proc/irq/{number}/smp_affinity_list"), format!("{allowed}\n"))
+            .with(&format!("proc/irq/{number}/{handler}/.keep"), "")
+    }
+
+    fn plan(fake: &FakeRoot, freed: &str, online: &str) -> IrqPlan {
+        IrqPlan::new(&read(&fake.root()), &cpus(freed), &cpus(online))
+    }
+
+    #[test]
+    fn what_may_reach_the_freed_processors_goes_to_the_others_it_may_reach() {
+        let mut fake = irq(FakeRoot::new(), 24, "0-3", "disk");
+        fake = irq(fake, 25, "2-3", "net");
+        fake = irq(fake, 26, "0-1", "far");
+        fake = fake.with("proc/irq/27/smp_affinity_list", "0-3\n").with("proc/irq/default_smp_affinity", "f\n");
+        let moves: Vec<_> = plan(&fake, "2-3", "0-3").moves.iter().map(|m| (m.irq, m.old.to_string(), m.new.to_string())).collect();
+        assert_eq!(moves, [(24, "0-3".into(), "0-1".into()), (25, "2-3".into(), "0-1".into())]);
+    }
+
+    #[test]
+    fn offline_processors_are_no_place_to_go() {
+        let fake = irq(FakeRoot::new(), 24, "0-7", "disk");
+        assert_eq!(plan(&fake, "1", "0-1").moves[0].new, cpus("0"));
+        let all = plan(&fake, "0-1", "0-1");
+        assert!(all.moves.is_empty());
+        assert_eq!(all.staying[0].reason, Refusal::NoOtherCpu);
+    }
+
+    #[test]
+    fn an_interrupt_without_write_bit_stays_and_is_named_unless_it_is_delivered_elsewhere() {
+        let fake = irq(irq(FakeRoot::new(), 36, "0-1", "queue"), 37, "0-1", "queue2").with("proc/irq/37/effective_affinity_list", "0\n");
+        for number in [36, 37] {
+            let path = fake.path().join(format!("proc/irq/{number}/smp_affinity_list"));
+            fs::set_permissions(path, fs::Permissions::from_mode(0o444)).unwrap();
+        }
+        let plan = plan(&fake, "1", "0-1");
+        assert!(plan.moves.is_empty());
+        assert_eq!(plan.staying, [StayingIrq { irq: 36, handlers: vec!["queue".into()], reason: Refusal::Managed }]);
+        assert_eq!(serde_json::from_str::<IrqPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_move_is_applied_read_back_and_undone() {
+        let fake = irq(FakeRoot::new(), 24, "0-1", "disk").with("proc/irq/24/effective_affinity_list", "1\n");
+        let change = plan(&fake, "1", "0-1").moves.remove(0);
+        let journalled: IrqMove = serde_json::from_str(&serde_json::to_string(&change).unwrap()).unwrap();
+        assert_eq!(change.apply(), Ok(cpus("0")));
+        assert_eq!(change.effective(), Some(cpus("1")));
+        assert_eq!(journalled.restore(), Ok(Restored::Done));
+        assert_eq!(fs::read_to_string(&change.path).unwrap(), "0-1\n");
+        assert_eq!(journalled.restore(), Ok(Restored::Done));
+    }
+
+    #[test]
+    fn a_third_value_is_reported_and_a_vanished_interrupt_is_no_error_and_is_not_created() {
+        let fake = irq(FakeRoot::new(), 24, "0-3", "disk");
+        let change = plan(&fake, "1", "0-3").moves.remove(0);
+        fake.write("proc/irq/24/smp_affinity_list", "3\n");
+        assert_eq!(change.restore(), Ok(Restored::Over(cpus("3"))));
+        fs::remove_file(&change.path).unwrap();
+        assert_eq!(change.restore(), Ok(Restored::Gone));
+        assert_eq!(change.apply(), Err(Refusal::Gone));
+        assert!(!change.path.exists());
+    }
+
+    #[test]
+    fn errors_of_the_kernel_are_told_apart() {
+        let refusal = |errno| refusal_to_write(&io::Error::from_raw_os_error(errno));
+        assert_eq!(
+            [5, 1, 22, 28, 16].map(refusal),
+            [Refusal::Managed, Refusal::Managed, Refusal::NoOnlineCpu, Refusal::NoVector, Refusal::Other]
+        );
+        assert_eq!(refusal_to_open(&io::Error::from_raw_os_error(13)), Refusal::NoRight);
+    }
+}

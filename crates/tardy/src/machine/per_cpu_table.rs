@@ -1,0 +1,89 @@
+//! The table with one column a processor that /proc/interrupts and /proc/softirqs share.
+//!
+//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the processors that are online (`show_interrupts` in
+//! kernel/irq/proc.c), /proc/softirqs those that are possible (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and,
+//! for interrupts, a description with blanks in it.
+
+use tardy_core::cpu::CpuId;
+
+/// One row as it stands in the text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub(super) label: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Row<'a> {
+    /// The next count, which belongs to the next column; nothing at the end of the counts.
+    ///
+    /// The caller stops after as many as there are columns, because a description may begin with a number.
+    pub(super) fn next_count(&mut self) -> Option<u64> {
+        let rest = self.rest.trim_start();
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let count = rest[..end].parse().ok()?;
+        self.rest = &rest[end..];
+        Some(count)
+    }
+
+    /// What follows the counts.
+    pub(super) fn description(&self) -> &'a str {
+        self.rest.trim()
+    }
+
+    /// Whether the row has one number for the machine: `ERR` and `MIS` on x86, `Err` on Arm.
+    pub(super) fn is_machine_wide(&self) -> bool {
+        self.label.eq_ignore_ascii_case("err") || self.label == "MIS"
+    }
+}
+
+/// The processors of the header, in the order of the columns.
+pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
+    let header = complete_lines(text).next().unwrap_or("");
+    header.split_whitespace().map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))
+}
+
+/// The rows below the header.
+pub(super) fn rows(text: &str) -> impl Iterator<Item = Row<'_>> {
+    complete_lines(text).skip(1).filter_map(|line| {
+        let (label, rest) = line.split_once(':')?;
+        Some(Row { label: label.trim(), rest })
+    })
+}
+
+/// The kernel ends each line with a line feed: a last line without one may be cut inside a number.
+fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
+/// How far a counter went. The kernel keeps these counts in 32 bits (`struct irqstat`, `kernel_stat::softirqs`), and a local timer at 1 kHz passes
+/// them in 50 days; a counter that fell from the lower half was begun anew (the interrupt was freed and requested again), and has counted at least
+/// what it shows.
+pub(super) fn count_since(before: u64, after: u64) -> u64 {
+    const WRAP: u64 = 1 << 32;
+    match after.checked_sub(before) {
+        Some(difference) => difference,
+        None if (WRAP / 2..WRAP).contains(&before) => after + WRAP - before,
+        None => after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_passed_32_bits_goes_on_and_one_begun_anew_counts_from_zero() {
+        assert_eq!(count_since(5, 12), 7);
+        assert_eq!(count_since(u64::from(u32::MAX) - 1, 3), 5);
+        assert_eq!(count_since(1000, 3), 3);
+    }
+
+    #[test]
+    fn a_cut_last_line_is_dropped() {
+        let text = " CPU0 CPU1\n 1: 10 20 chip\n 2: 30 4";
+        assert_eq!(rows(text).map(|row| row.label).collect::<Vec<_>>(), ["1"]);
+        assert_eq!(columns(text).map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(columns(" CPU0 CP").count(), 0);
+        assert_eq!(columns("").count() + rows("").count(), 0);
+    }
+}

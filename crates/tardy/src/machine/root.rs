@@ -1,0 +1,136 @@
+//! The folder below which `proc`, `sys`, `dev` and `etc` lie: `/`, or a folder with fake files in tests.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use tardy_core::cpu::{CpuId, CpuList};
+
+/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 processors has about 10 MiB.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root(PathBuf);
+
+impl Root {
+    /// The running machine.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::at("/")
+    }
+
+    /// The machine whose files lie below `folder`.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// The full path of a file.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        let relative = relative.as_ref();
+        // `join` would replace the root by an absolute path, and a test would then read the real machine.
+        self.0.join(relative.strip_prefix("/").unwrap_or(relative))
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn open(&self, relative: impl AsRef<Path>) -> io::Result<File> {
+        File::open(self.path(relative))
+    }
+
+    /// The whole content, at most 64 MiB of it; bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// Those of open(2) and read(2); many files of /proc and /sys refuse with EPERM, EINVAL or ENODEV only when read.
+    pub fn read(&self, relative: impl AsRef<Path>) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        self.open(relative)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    /// The content without white space (and NUL, which the device tree appends) around it; absent if unreadable or empty.
+    pub fn text(&self, relative: impl AsRef<Path>) -> Option<String> {
+        let content = self.read(relative).ok()?;
+        let text = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// The content as one number.
+    pub fn number<T: FromStr>(&self, relative: impl AsRef<Path>) -> Option<T> {
+        self.text(relative)?.parse().ok()
+    }
+
+    /// The content as a list of processors. An empty file is an empty list, and so is `(null)`, which kernels print for an unset mask.
+    pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
+        let content = self.read(relative).ok()?;
+        match content.trim() {
+            "(null)" => Some(CpuList::default()),
+            text => text.parse().ok(),
+        }
+    }
+
+    /// The names in a folder, sorted; none if it is not there.
+    pub fn names(&self, relative: impl AsRef<Path>) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(relative)) else { return Vec::new() };
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The processors that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines of `proc/stat` (which lists only those).
+    pub fn online_cpus(&self) -> Option<CpuList> {
+        let listed = self.cpu_list("sys/devices/system/cpu/online").filter(|cpus| !cpus.is_empty());
+        listed.or_else(|| {
+            let stat = self.read("proc/stat").ok()?;
+            let cpus: CpuList = stat.lines().filter_map(|line| cpu_of_name(line.split_whitespace().next()?)).collect();
+            (!cpus.is_empty()).then_some(cpus)
+        })
+    }
+}
+
+/// `cpu12` -> 12; `cpu` alone is the sum of all and gives nothing.
+pub(crate) fn cpu_of_name(name: &str) -> Option<CpuId> {
+    name.strip_prefix("cpu")?.parse().ok().map(CpuId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_root::FakeRoot;
+    use super::*;
+
+    #[test]
+    fn an_absolute_path_stays_below_the_root() {
+        assert_eq!(Root::at("/fake").path("/proc/stat"), Path::new("/fake/proc/stat"));
+        assert_eq!(Root::at("/fake").path("proc/stat"), Path::new("/fake/proc/stat"));
+    }
+
+    #[test]
+    fn an_empty_list_differs_from_a_missing_one() {
+        let fake = FakeRoot::new().with("a", "\n").with("b", "  (null)\n").with("c", "0-1\n").with("d", "nonsense");
+        let root = fake.root();
+        assert_eq!(root.cpu_list("a"), Some(CpuList::default()));
+        assert_eq!(root.cpu_list("b"), Some(CpuList::default()));
+        assert_eq!(root.cpu_list("c").unwrap().to_string(), "0-1");
+        assert_eq!(root.cpu_list("d"), None);
+        assert_eq!(root.cpu_list("missing"), None);
+    }
+
+    #[test]
+    fn text_loses_the_nul_of_the_device_tree_and_what_is_empty_is_absent() {
+        let fake = FakeRoot::new().with("model", "Board 5\0").with("empty", "\n").with("bytes", [b'a', 0xff, b'\n']);
+        assert_eq!(fake.root().text("model").as_deref(), Some("Board 5"));
+        assert_eq!(fake.root().text("empty"), None);
+        assert_eq!(fake.root().text("bytes").as_deref(), Some("a\u{fffd}"));
+        assert_eq!(fake.root().number::<u64>("model"), None);
+    }
+
+    #[test]
+    fn online_processors_come_from_proc_stat_where_sysfs_is_not_mounted() {
+        let fake = FakeRoot::new().with("proc/stat", "cpu  1 2\ncpu0 1\ncpu2 1\nintr 5\n");
+        assert_eq!(fake.root().online_cpus().unwrap().to_string(), "0,2");
+        assert_eq!(FakeRoot::new().root().online_cpus(), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! A kernel file that stays open and is read again and again from its beginning.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// More than any file of the series has, but /proc/interrupts of a machine with hundreds of processors, which then is cut and understood in part.
+const BYTES_MAX: usize = 8 << 20;
+
+#[derive(Debug)]
+pub(super) struct KeptFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl KeptFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        let file = File::open(&path).ok();
+        Self { path, file }
+    }
+
+    /// Whether it could be opened.
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The content; `buffer` grows to the largest file and is used again. A file that fails (its processor went offline) is opened anew.
+    pub(super) fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(length) = read_all(self.file.as_ref()?, buffer) else {
+            self.file = None;
+            return None;
+        };
+        std::str::from_utf8(&buffer[..length]).ok()
+    }
+
+    /// The content as one number.
+    pub(super) fn number<T: std::str::FromStr>(&mut self, buffer: &mut Vec<u8>) -> Option<T> {
+        self.read(buffer)?.trim().parse().ok()
+    }
+}
+
+fn read_all(file: &File, buffer: &mut Vec<u8>) -> Option<usize> {
+    const STEP: usize = 4096;
+    let mut length = 0;
+    loop {
+        if buffer.len() < length + STEP {
+            if length >= BYTES_MAX {
+                return Some(length);
+            }
+            buffer.resize((buffer.len() * 2).max(length + STEP), 0);
+        }
+        match file.read_at(&mut buffer[length..], length as u64) {
+            Ok(0) => return Some(length),
+            Ok(count) => length += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the fair server, a hot processor.
+//!
+//! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in
+//! kernel/sched/debug.c and deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot processors.
+//! Quotas of control groups are in [`super::cgroup`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+
+use super::cgroup::CpuQuota;
+use super::root::Root;
+
+/// `kernel.sched_rt_runtime_us` and `kernel.sched_rt_period_us`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RealTimeThrottling {
+    /// The period; 1 s by default.
+    pub period: Nanos,
+    /// What real-time tasks may use of it, 950 ms by default; negative (-1 us) is no limit.
+    pub runtime: Nanos,
+}
+
+/// How much the fair server of a processor gives to ordinary tasks that real-time tasks starve.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FairServer {
+    /// The processors with these values.
+    pub cpus: CpuList,
+    /// Time in each period; 50 ms by default, 0 is off.
+    pub runtime: Nanos,
+    /// The period; 1 s by default.
+    pub period: Nanos,
+}
+
+/// The settings by which the scheduler takes a processor from real-time tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThrottlingSettings {
+    /// Absent without the sysctl.
+    pub real_time: Option<RealTimeThrottling>,
+    /// Whether this kernel has a fair server, which took the place of real-time throttling in Linux 6.12; absent if the release is not understood.
+    pub has_fair_server: Option<bool>,
+    /// The fair servers' values; absent where debugfs is not mounted, not for this user, or locked down.
+    pub fair_servers: Option<Vec<FairServer>>,
+    /// The group's own limit, with RT_GROUP_SCHED only.
+    pub group: Option<CpuQuota>,
+}
+
+/// The rule that a gap follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThrottlingRule {
+    /// `sched_rt_runtime_us`.
+    RealTimeThrottling,
+    /// The fair server with the values read.
+    FairServer,
+    /// The fair server with the kernel's default values (50 ms in 1 s), because they could not be read.
+    FairServerByDefault,
+    /// `cpu.rt_runtime_us` of the control group.
+    GroupRealTimeThrottling,
+    /// A rule of a later version of this program.
+    #[serde(other)]
+    Unknown,
+}
+
+/// For how long a rule can take a processor from real-time tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThrottlingGap {
+    /// Which rule.
+    pub rule: ThrottlingRule,
+    /// For how long, once in each period.
+    pub gap: Nanos,
+}
+
+/// A latency within this share of the gap is called consistent with it: the wake-up that falls to the beginning of the gap waits for all of it, less
+/// at most a period of the probe, more by what else delays it.
+const TOLERANCE_PERCENT: i64 = 20;
+
+/// The fair server's default of kernel/sched/deadline.c, `sched_init_dl_servers`.
+const FAIR_SERVER_DEFAULT: Nanos = Nanos::from_millis(50);
+
+impl ThrottlingSettings {
+    /// Reads the settings; `release` is the kernel's (`6.12.5-rt1`), `group` the control group's real-time limit.
+    #[must_use]
+    pub fn read(root: &Root, release: Option<&str>, group: Option<CpuQuota>) -> Self {
+        let fair_servers = read_fair_servers(root);
+        let has_fair_server =
+            if fair_servers.is_some() { Some(true) } else { release.and_then(release_numbers).map(|release| release >= (6, 12)) };
+        Self { real_time: RealTimeThrottling::read(root), has_fair_server, fair_servers, group }
+    }
+
+    /// The gaps that `cpu` can have, by the settings.
+    #[must_use]
+    pub fn gaps(&self, cpu: CpuId) -> Vec<ThrottlingGap> {
+        let rule = |rule, gap: Nanos| (gap > Nanos::ZERO).then_some(ThrottlingGap { rule, gap });
+        let of_group = self.group.and_then(|group| rule(ThrottlingRule::GroupRealTimeThrottling, group.period - group.quota));
+        let of_scheduler = match (&self.fair_servers, self.has_fair_server) {
+            (Some(servers), _) => {
+                let server = servers.iter().find(|server| server.cpus.contains(cpu));
+                server.and_then(|server| rule(ThrottlingRule::FairServer, server.runtime))
+            }
+            (None, Some(true)) => rule(ThrottlingRule::FairServerByDefault, FAIR_SERVER_DEFAULT),
+            (None, _) => {
+                let limited = self.real_time.filter(|limit| limit.runtime >= Nanos::ZERO);
+                limited.and_then(|limit| rule(ThrottlingRule::RealTimeThrottling, limit.period - limit.runtime))
+            }
+        };
+        of_scheduler.into_iter().chain(of_group).collect()
+    }
+
+    /// The rule that a latency seen on `cpu` is consistent with: within 20 % of one of its gaps. Not a proof, a hint where to look.
+    #[must_use]
+    pub fn consistent_with(&self, cpu: CpuId, latency: Nanos) -> Option<ThrottlingGap> {
+        let near = |gap: &ThrottlingGap| (latency - gap.gap).get().abs() <= gap.gap.get() / 100 * TOLERANCE_PERCENT;
+        self.gaps(cpu).into_iter().find(near)
+    }
+}
+
+impl RealTimeThrottling {
+    fn read(root: &Root) -> Option<Self> {
+        let micros = |name| root.number::<i64>(name).map(|us| Nanos(us.saturating_mul(1_000)));
+        Some(Self { period: micros("proc/sys/kernel/sched_rt_period_us")?, runtime: micros("proc/sys/kernel/sched_rt_runtime_us")? })
+    }
+}
+
+fn read_fair_servers(root: &Root) -> Option<Vec<FairServer>> {
+    const FOLDER: &str = "sys/kernel/debug/sched/fair_server";
+    let mut servers: BTreeMap<(Nanos, Nanos), CpuList> = BTreeMap::new();
+    for name in root.names(FOLDER) {
+        let nanos = |file| root.number::<i64>(format!("{FOLDER}/{name}/{file}")).map(Nanos);
+        if let (Some(cpu), Some(runtime), Some(period)) = (super::root::cpu_of_name(&name), nanos("runtime"), nanos("period")) {
+            servers.entry((runtime, period)).or_default().insert(cpu);
+        }
+    }
+    let servers: Vec<_> = servers.into_iter().map(|((runtime, period), cpus)| FairServer { cpus, runtime, period }).collect();
+    (!servers.is_empty()).then_some(servers)
+}
+
+/// `6.12.5-rt1` -> (6, 12).
+pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// How often a processor slowed down because of heat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThermalThrottling {
+    /// Events of the core.
+    pub core: Option<u64>,
+    /// Events of the package it is part of.
+    pub package: Option<u64>,
+}
+
+/// The counts of all online processors that have them (Intel), since the start of the system.
+#[must_use]
+pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
+    let cpus = root.online_cpus().unwrap_or_default();
+    let counts = cpus.iter().map(|cpu| {
+        let count = |name: &str| root.number(format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{name}_throttle_count"));
+        (cpu, ThermalThrottling { core: count("core"), package: count("package") })
+    });
+    counts.filter(|(_, counts)| *counts != ThermalThrottling::default()).collect()
+}
+
+/// What came between two readings of [`thermal_counts`], of the processors that both have.
+#[must_use]
+pub fn thermal_since(
+    after: &BTreeMap<CpuId, ThermalThrottling>,
+    before: &BTreeMap<CpuId, ThermalThrottling>,
+) -> BTreeMap<CpuId, ThermalThrottling> {
+    let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+    let delta = after.iter().filter_map(|(cpu, after)| {
+        let before = before.get(cpu)?;
+        Some((*cpu, ThermalThrottling { core: grown(after.core, before.core), package: grown(after.package, before.package) }))
+    });
+    delta.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_root::FakeRoot;
+    use super::*;
+
+    fn sysctls(runtime: &str) -> FakeRoot {
+        FakeRoot::new().with("proc/sys/kernel/sched_rt_period_us", "1000000\n").with("proc/sys/kernel/sched_rt_runtime_us", runtime)
+    }
+
+    fn rule_for(settings: &ThrottlingSettings, millis: i64) -> Option<ThrottlingRule> {
+        settings.consistent_with(CpuId(0), Nanos::from_millis(millis)).map(|gap| gap.rule)
+    }
+
+    #[test]
+    fn a_latency_near_the_gap_is_consistent_with_throttling_and_others_are_not() {
+        let settings = ThrottlingSettings::read(&sysctls("950000\n").root(), Some("6.1.0-18-rt-amd64"), None);
+        for (millis, expected) in [(39, false), (40, true), (50, true), (60, true), (61, false), (0, false), (-50, false)] {
+            assert_eq!(rule_for(&settings, millis), expected.then_some(ThrottlingRule::RealTimeThrottling), "{millis}");
+        }
+    }
+
+    #[test]
+    fn without_a_limit_there_is_no_gap() {
+        let settings = ThrottlingSettings::read(&sysctls("-1\n").root(), Some("5.10.0"), None);
+        assert!(settings.real_time.is_some());
+        assert!(settings.gaps(CpuId(0)).is_empty());
+        assert!(ThrottlingSettings::read(&FakeRoot::new().root(), None, None).gaps(CpuId(0)).is_empty());
+    }
+
+    #[test]
+    fn a_kernel_with_a_fair_server_follows_that_and_not_the_sysctl() {
+        let debugfs = sysctls("-1\n")
+            .with("sys/kernel/debug/sched/fair_server/cpu0/runtime", "20000000\n")
+            .with("sys/kernel/debug/sched/fair_server/cpu0/period", "1000000000\n")
+            .with("sys/kernel/debug/sched/fair_server/cpu1/runtime", "0\n")
+            .with("sys/kernel/debug/sched/fair_server/cpu1/period", "1000000000\n");
+        let settings = ThrottlingSettings::read(&debugfs.root(), Some("6.12.5"), None);
+        assert_eq!(settings.gaps(CpuId(0)), [ThrottlingGap { rule: ThrottlingRule::FairServer, gap: Nanos::from_millis(20) }]);
+        assert!(settings.gaps(CpuId(1)).is_empty());
+        let unreadable = ThrottlingSettings::read(&sysctls("-1\n").root(), Some("6.12.5"), None);
+        assert_eq!(rule_for(&unreadable, 50), Some(ThrottlingRule::FairServerByDefault));
+        assert_eq!(serde_json::from_str::<ThrottlingSettings>(&serde_json::to_string(&settings).unwrap()).unwrap(), settings);
+    }
+
+    #[test]
+    fn a_groups_own_limit_is_a_rule_of_its_own() {
+        let group = CpuQuota { quota: Nanos::from_millis(100), period: Nanos::from_secs(1) };
+        let settings = ThrottlingSettings::read(&sysctls("950000").root(), Some("5.10"), Some(group));
+        assert_eq!(rule_for(&settings, 900), Some(ThrottlingRule::GroupRealTimeThrottling));
+    }
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        assert_eq!(release_numbers("6.9.1-rt"), Some((6, 9)));
+        assert!(release_numbers("6.9") < release_numbers("6.12-rc1"));
+        assert_eq!(release_numbers("custom"), None);
+    }
+
+    #[test]
+    fn heat_is_counted_between_two_readings_where_the_processor_tells() {
+        let fake = FakeRoot::new()
+            .with("sys/devices/system/cpu/online", "0-1\n")
+            .with("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n");
+        let before = thermal_counts(&fake.root());
+        assert_eq!(before, BTreeMap::from([(CpuId(1), ThermalThrottling { core: Some(4), package: None })]));
+        fake.write("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
+        assert_eq!(thermal_since(&thermal_counts(&fake.root()), &before)[&CpuId(1)].core, Some(5));
+    }
+}

@@ -72,7 +72,7 @@ impl ContextSwitches {
                 current = header.split(|c: char| !c.is_ascii_digit()).next().and_then(|number| number.parse().ok()).map(CpuId);
             } else if let Some((name, count)) = line.split_once(':')
                 && name.trim() == ".nr_switches"
-                && let (Some(cpu), Ok(count)) = (current.take(), count.trim().parse())
+                && let (Some(cpu), Ok(count)) = (current, count.trim().parse())
             {
                 cpus.insert(cpu, count);
             }

@@ -140,7 +140,7 @@ mod tests {
         for (cpu, governor, disabled) in [(0, "powersave", 0), (1, "performance", 1), (2, "performance", 0)] {
             let folder = format!("sys/devices/system/cpu/cpu{cpu}");
             fake = fake.with(&format!("{folder}/cpufreq/scaling_governor"), governor);
-            for (state, name, latency) in [("state0", "POLL", 0), ("state1", "C1", 2), ("state10", "C10", 890)] {
+            for (state, name, latency) in [("state0", "POLL", 0), ("state1", "C1", 2), ("state10", "C10", 890), ("state2", "C2", 9)] {
                 fake = fake
                     .with(&format!("{folder}/cpuidle/{state}/name"), name)
                     .with(&format!("{folder}/cpuidle/{state}/latency"), latency.to_string())
@@ -149,8 +149,8 @@ mod tests {
         }
         let facts = ProcessorFacts::read(&fake.root(), "");
         assert_eq!(facts.governors["performance"].to_string(), "1-2");
-        assert_eq!(facts.idle.states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["POLL", "C1", "C10"]);
-        let deepest = &facts.idle.states[2];
+        assert_eq!(facts.idle.states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["POLL", "C1", "C2", "C10"]);
+        let deepest = &facts.idle.states[3];
         assert_eq!(
             (deepest.exit_latency, deepest.cpus.to_string(), deepest.disabled.to_string()),
             (Nanos::from_micros(890), "0-2".into(), "1".into())

@@ -4,7 +4,11 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod mapping;
 pub mod memlock;
+pub mod memory_file;
+pub mod namespace;
+pub mod process;
 pub mod rlimit;
 pub mod sched;
 pub mod signal;

@@ -2,5 +2,12 @@
 #![forbid(unsafe_code)]
 
 pub mod machine;
+
+pub mod load;
+
+pub mod guardian;
+
 pub mod probe;
 pub mod record;
+
+pub mod command;

@@ -4,11 +4,17 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod disk;
+pub mod mapping;
 pub mod memlock;
+pub mod memory_file;
+pub mod namespace;
+pub mod process;
 pub mod rlimit;
 pub mod sched;
 pub mod signal;
 pub mod usage;
+pub mod user;
 
 use std::io;
 

@@ -11,6 +11,18 @@ pub enum Resource {
     RealTimePriority,
     /// Bytes of memory that may be locked without CAP_IPC_LOCK.
     LockedBytes,
+    /// Bytes of a core dump.
+    CoreBytes,
+    /// Bytes of address space.
+    AddressSpaceBytes,
+    /// Seconds of CPU time.
+    CpuSeconds,
+    /// Bytes of a file.
+    FileBytes,
+    /// Processes of the user.
+    Processes,
+    /// Open descriptors of the process.
+    OpenFiles,
 }
 
 impl Resource {
@@ -20,6 +32,12 @@ impl Resource {
             Self::RealTimeMicros => libc::RLIMIT_RTTIME as u32,
             Self::RealTimePriority => libc::RLIMIT_RTPRIO as u32,
             Self::LockedBytes => libc::RLIMIT_MEMLOCK as u32,
+            Self::CoreBytes => libc::RLIMIT_CORE as u32,
+            Self::AddressSpaceBytes => libc::RLIMIT_AS as u32,
+            Self::CpuSeconds => libc::RLIMIT_CPU as u32,
+            Self::FileBytes => libc::RLIMIT_FSIZE as u32,
+            Self::Processes => libc::RLIMIT_NPROC as u32,
+            Self::OpenFiles => libc::RLIMIT_NOFILE as u32,
         }
     }
 }

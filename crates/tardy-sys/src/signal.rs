@@ -12,6 +12,8 @@ pub const TERMINATE: i32 = libc::SIGTERM;
 pub const HANG_UP: i32 = libc::SIGHUP;
 /// Sent when a real-time thread passes RLIMIT_RTTIME.
 pub const CPU_LIMIT: i32 = libc::SIGXCPU;
+/// Sent for a write to a pipe that nobody reads.
+pub const PIPE: i32 = libc::SIGPIPE;
 /// Sent when a write passes RLIMIT_FSIZE.
 pub const FILE_LIMIT: i32 = libc::SIGXFSZ;
 

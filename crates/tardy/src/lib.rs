@@ -1,6 +1,16 @@
 //! The library behind the `tardy` binary; modules stand in the order in which data flows.
 #![forbid(unsafe_code)]
 
+pub mod cli;
+pub mod command;
+pub mod guardian;
+pub mod load;
 pub mod machine;
+pub mod measure;
+pub mod plan;
 pub mod probe;
 pub mod record;
+pub mod report;
+pub mod run;
+pub mod setup;
+pub mod summary;

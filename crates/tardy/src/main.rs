@@ -1,3 +1,22 @@
 //! The `tardy` binary.
 #![forbid(unsafe_code)]
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tardy::cli::{Cli, Command};
+use tardy::command;
+
+fn main() -> ExitCode {
+    // The guardian and the workers of loads are this binary too; they have a command line of their own.
+    if let Some(code) = tardy::guardian::dispatch(std::env::args_os()) {
+        return code;
+    }
+    match Cli::parse().command {
+        Command::Run(args) => command::run::run(&args).into(),
+        Command::Show(args) => command::show::run(&args).into(),
+        Command::Load(args) => command::load::run(&args),
+        Command::List(args) => command::list::run(&args).into(),
+        Command::Restore(args) => command::restore::run(&args).into(),
+    }
+}

@@ -50,6 +50,9 @@ pub struct ThreadPlan {
     pub schedule: Schedule,
     /// Seed of the due times' dither.
     pub seed: u64,
+    /// Cycles after which a probe without a schedule ends; until it is stopped if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cycles: Option<u64>,
     /// Latency from which on all probes stop; none if absent.
     #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
     pub stop_above: Option<Nanos>,

@@ -274,6 +274,12 @@ impl SeriesAccumulator {
         of_phase
     }
 
+    /// Latencies that are in time, if that was asked for.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        self.questions.window
+    }
+
     /// When samples are due.
     #[must_use]
     pub fn schedule(&self) -> Schedule {

@@ -50,6 +50,12 @@ impl Cell {
         self.sum += other.sum;
     }
 
+    /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there are too few to tell.
+    #[must_use]
+    pub fn extremal_index(&self) -> Option<f64> {
+        self.top.extremal_index(self.latency.count())
+    }
+
     /// Keeps `sample` if it is the worst.
     pub fn note_worst(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else { return };

@@ -60,11 +60,12 @@ pub struct Numbers {
     pub coarse: u64,
 }
 
-/// The numbers of `cell`; `start_ns` is the start of the run on the series' clock. `None` where it has no samples.
+/// The numbers of `cell`, whose late samples cluster by `extremal_index`; `start_ns` is the start of the run on the series' clock. `None`
+/// where it has no samples.
 #[must_use]
-pub fn numbers(cell: &Cell, start_ns: i64, has_window: bool) -> Option<Numbers> {
+pub fn numbers(cell: &Cell, extremal_index: Option<f64>, start_ns: i64, has_window: bool) -> Option<Numbers> {
     let samples = cell.latency.count();
-    let index = cell.top.extremal_index(samples);
+    let index = extremal_index;
     let corrected = cell.corrected();
     Some(Numbers {
         samples,

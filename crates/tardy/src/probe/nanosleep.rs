@@ -29,7 +29,10 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let mut before = clock::monotonic();
     let mut due = Nanos(before) + request;
-    while !control.is_past_end(due) {
+    for _ in 0..plan.cycles.unwrap_or(u64::MAX) {
+        if control.is_past_end(due) {
+            break;
+        }
         producer.begin_cycle();
         clock::sleep_for(duration)?;
         let after = clock::monotonic();

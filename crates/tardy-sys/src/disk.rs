@@ -1,0 +1,33 @@
+//! Room on a file system: statvfs(3).
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Bytes that the caller may still write below `path`.
+///
+/// # Errors
+/// ENOENT where there is no such path; EINVAL for a path with a NUL byte.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` is a C string and `stat` is valid for writing one statvfs.
+    crate::check(unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `stat`.
+    let stat = unsafe { stat.assume_init() };
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
+    Ok((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_has_a_size_and_a_missing_path_is_an_error() {
+        assert!(free_bytes(Path::new("/")).is_ok());
+        assert_eq!(free_bytes(Path::new("/no/such/path")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+}

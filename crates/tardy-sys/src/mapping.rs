@@ -1,0 +1,177 @@
+//! Memory straight from the kernel: mmap(2), mprotect(2), madvise(2), munmap(2).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// Bytes of a page on every architecture that tardy is built for in its usual configuration; a larger page only makes touching slower.
+pub const PAGE_BYTES: usize = 4096;
+
+/// A mapping of one's own, readable and writable while no other protection is set; unmapped on drop.
+///
+/// It is not handed out as a slice: the pages may be protected or shared with another process. Access is by page, through methods.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<libc::c_void>,
+    bytes: usize,
+    writable: bool,
+}
+
+// SAFETY: the mapping is plain memory that belongs to the value; moving it to another thread moves the right to use it.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// `bytes` of private zero pages, none of them present yet.
+    ///
+    /// # Errors
+    /// ENOMEM; EINVAL for 0 bytes.
+    pub fn anonymous(bytes: usize) -> io::Result<Self> {
+        Self::new(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
+    }
+
+    /// The first `bytes` of `file`, shared with it. The file must stay at least so long, or touching raises SIGBUS.
+    ///
+    /// # Errors
+    /// EACCES where the file is not open for reading and writing; ENODEV; EINVAL for 0 bytes.
+    pub fn shared(file: &File, bytes: usize) -> io::Result<Self> {
+        Self::new(bytes, libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn new(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Self { start, bytes, writable: true })
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never true: an empty mapping cannot be made.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Writes one byte into each page of [`from`, `to`), in order, so that each is present afterwards. Returns the number of pages.
+    ///
+    /// # Panics
+    /// Where the range is not within the mapping, or the mapping is write-protected.
+    pub fn touch(&mut self, from: usize, to: usize) -> usize {
+        assert!(self.writable && from <= to && to <= self.bytes, "{from}..{to} of {} bytes, writable: {}", self.bytes, self.writable);
+        let mut pages = 0;
+        for offset in (from..to).step_by(PAGE_BYTES) {
+            // SAFETY: `offset` is below `bytes` (asserted above), so that the pointer stays within the mapping.
+            let byte = unsafe { self.start.as_ptr().cast::<u8>().add(offset) };
+            // SAFETY: the byte is mapped and writable (asserted above); a volatile write of one byte needs no alignment.
+            unsafe { byte.write_volatile(offset as u8 | 1) };
+            pages += 1;
+        }
+        pages
+    }
+
+    /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page size.
+    /// While any page is protected, [`Mapping::touch`] refuses; make all writable again first.
+    ///
+    /// # Errors
+    /// EINVAL for a range that is no range of pages; ENOMEM at the limit of mappings.
+    pub fn set_writable(&mut self, from: usize, to: usize, writable: bool) -> io::Result<()> {
+        self.check_range(from, to)?;
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: `from` is within the mapping (checked above).
+        let start = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
+        // SAFETY: the range belongs to this mapping alone, and no reference to its memory exists outside of `touch`.
+        crate::check(unsafe { libc::mprotect(start.cast(), to - from, protection) })?;
+        self.writable = writable && (self.writable || (from == 0 && to == self.bytes));
+        Ok(())
+    }
+
+    /// Gives the pages of [`from`, `to`) back to the kernel (MADV_DONTNEED); they read as zero (or as the file) afterwards.
+    ///
+    /// # Errors
+    /// EINVAL for a range that is no range of pages, or locked pages.
+    pub fn discard(&mut self, from: usize, to: usize) -> io::Result<()> {
+        self.check_range(from, to)?;
+        // SAFETY: `from` is within the mapping (checked above).
+        let start = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
+        // SAFETY: the range belongs to this mapping alone; its contents may change because no reference to its memory exists.
+        crate::check(unsafe { libc::madvise(start.cast(), to - from, libc::MADV_DONTNEED) }).map(drop)
+    }
+
+    /// Asks for small pages only, so that a fault brings one page and not two megabytes.
+    ///
+    /// # Errors
+    /// EINVAL on kernels without transparent huge pages, which have small pages only anyway.
+    pub fn forbid_huge_pages(&mut self) -> io::Result<()> {
+        // SAFETY: the range is exactly this mapping.
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_NOHUGEPAGE) }).map(drop)
+    }
+
+    /// Writes the dirty pages of a shared mapping back to its file and waits for it.
+    ///
+    /// # Errors
+    /// EIO.
+    pub fn sync(&self) -> io::Result<()> {
+        // SAFETY: the range is exactly this mapping.
+        crate::check(unsafe { libc::msync(self.start.as_ptr(), self.bytes, libc::MS_SYNC) }).map(drop)
+    }
+
+    fn check_range(&self, from: usize, to: usize) -> io::Result<()> {
+        let good = from <= to && to <= self.bytes && from.is_multiple_of(PAGE_BYTES) && to.is_multiple_of(PAGE_BYTES);
+        if good { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping, which nothing uses any more.
+        unsafe { libc::munmap(self.start.as_ptr(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_range_is_touched() {
+        let mut mapping = Mapping::anonymous(10 * PAGE_BYTES).unwrap();
+        assert_eq!(mapping.touch(0, 10 * PAGE_BYTES), 10);
+        assert_eq!(mapping.touch(PAGE_BYTES, PAGE_BYTES), 0);
+        mapping.discard(0, PAGE_BYTES).unwrap();
+        assert_eq!(Mapping::anonymous(0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn protected_pages_are_not_touched() {
+        let mut mapping = Mapping::anonymous(4 * PAGE_BYTES).unwrap();
+        mapping.set_writable(0, PAGE_BYTES, false).unwrap();
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mapping.touch(0, PAGE_BYTES))).is_err());
+        mapping.set_writable(0, 2 * PAGE_BYTES, true).unwrap();
+        assert!(!mapping.writable, "a part of the range cannot speak for the whole");
+        mapping.set_writable(0, 4 * PAGE_BYTES, true).unwrap();
+        assert_eq!(mapping.touch(0, 4 * PAGE_BYTES), 4);
+        assert_eq!(mapping.set_writable(1, PAGE_BYTES, true).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(mapping.discard(0, 5 * PAGE_BYTES).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_shared_mapping_writes_to_its_file() {
+        let mut file = crate::memory_file::create("tardy-mapping").unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
+        let mut mapping = Mapping::shared(&file, PAGE_BYTES).unwrap();
+        mapping.touch(0, PAGE_BYTES);
+        mapping.sync().unwrap();
+        let mut first = [0];
+        std::io::Read::read_exact(&mut file, &mut first).unwrap();
+        assert_eq!(first, [1]);
+    }
+}

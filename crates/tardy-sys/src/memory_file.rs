@@ -1,0 +1,92 @@
+//! Files that have no name: memfd_create(2), open(2) with O_TMPFILE; and how full a file system is: statvfs(3).
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// A file on the kernel's internal tmpfs; it goes away with its last descriptor.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM; EINVAL where `name` (for /proc only) is longer than 249 bytes.
+pub fn create(name: &str) -> io::Result<File> {
+    let name = CString::new(name)?;
+    // SAFETY: `name` is a C string that outlives the call.
+    let fd = crate::check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+/// A file in `folder`'s file system that never has a name, so that nothing can be left behind.
+///
+/// # Errors
+/// EOPNOTSUPP or EISDIR where the file system has no such files; ENOENT, EACCES, EROFS.
+pub fn create_unnamed(folder: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(folder)
+}
+
+/// How much room a file system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes that an unprivileged user may still write.
+    pub free: u64,
+}
+
+/// The room of the file system that `path` is on.
+///
+/// # Errors
+/// ENOENT, EACCES.
+pub fn room(path: &Path) -> io::Result<Room> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut raw = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` is a C string that outlives the call, and `raw` is writable.
+    crate::check(unsafe { libc::statvfs(path.as_ptr(), raw.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded, so that it filled `raw`.
+    let raw = unsafe { raw.assume_init() };
+    #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on some targets")]
+    let bytes = |blocks| u64::from(raw.f_frsize).saturating_mul(u64::from(blocks));
+    Ok(Room { total: bytes(raw.f_blocks), free: bytes(raw.f_bavail) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn what_is_written_to_a_memory_file_is_read_back() {
+        let mut file = create("tardy-test").unwrap();
+        file.write_all(b"on time").unwrap();
+        file.rewind().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "on time");
+        assert_eq!(create(&"n".repeat(300)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn an_unnamed_file_shows_in_no_folder() {
+        let folder = std::env::temp_dir().join(format!("tardy-unnamed-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        match create_unnamed(&folder) {
+            Ok(mut file) => file.write_all(&[1; 4096]).unwrap(),
+            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)), "{error}"),
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+        assert_eq!(create_unnamed(&folder).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_file_system_has_no_more_free_than_it_has() {
+        let room = room(Path::new("/")).unwrap();
+        assert!(room.free <= room.total && room.total > 0);
+        assert_eq!(super::room(Path::new("/no such folder")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+}

@@ -1,0 +1,223 @@
+//! Making, reaping and ending processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2)'s ties between parent and child.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
+use std::process::ExitStatus;
+
+/// Ends a process at once; cannot be caught.
+pub const KILL: i32 = libc::SIGKILL;
+/// Sent to a parent when a child ends.
+pub const CHILD_ENDED: i32 = libc::SIGCHLD;
+/// Stops a process until CONTINUE.
+pub const STOP: i32 = libc::SIGSTOP;
+
+/// What waiting for children found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaped {
+    /// A child ended and is gone from the process table.
+    Ended(i32, ExitStatus),
+    /// There are children, and all of them run.
+    NoneYet,
+    /// There is no child at all.
+    NoChildren,
+}
+
+/// The calling process's number.
+#[must_use]
+pub fn id() -> i32 {
+    // SAFETY: getpid has no preconditions and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// The parent's number; 0 where the parent is outside of the PID namespace.
+#[must_use]
+pub fn parent_id() -> i32 {
+    // SAFETY: getppid has no preconditions and cannot fail.
+    unsafe { libc::getppid() }
+}
+
+/// Whether the process runs as the superuser of its user namespace.
+#[must_use]
+pub fn is_superuser() -> bool {
+    user_and_group().0 == 0
+}
+
+/// The effective (user, group) numbers.
+#[must_use]
+pub fn user_and_group() -> (u32, u32) {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: getegid has no preconditions and cannot fail.
+    let group = unsafe { libc::getegid() };
+    (user, group)
+}
+
+/// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's number in the parent.
+///
+/// A process with several threads is refused: its child would own locks whose holders do not exist there.
+///
+/// # Errors
+/// EBUSY in a process of several threads (or without /proc to count them); EAGAIN at the limit of processes; ENOMEM.
+pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
+    if !is_single_threaded() {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    // SAFETY: the process has one thread (tested above, and no other thread exists that could start one since), so that the child's copy of
+    // every lock and allocator is consistent.
+    match crate::check(unsafe { libc::fork() })? {
+        0 => {
+            // Unwinding past this point would run the parent's code in the child.
+            let code = std::panic::catch_unwind(AssertUnwindSafe(child)).unwrap_or(101);
+            exit_now(code)
+        }
+        pid => Ok(pid),
+    }
+}
+
+/// Ends the process without running exit handlers or flushing what its parent's copy will flush too.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Each thread is a folder in /proc/self/task, and a folder has a link for each folder in it, one for itself and one in its parent.
+fn is_single_threaded() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
+}
+
+/// Reaps one child, whichever; with `block`, waits until one ends.
+///
+/// # Errors
+/// EINTR is not one: the wait goes on.
+pub fn reap_any(block: bool) -> io::Result<Reaped> {
+    reap(-1, block)
+}
+
+/// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this process.
+///
+/// # Errors
+/// EINVAL for a number that is none.
+pub fn reap(pid: i32, block: bool) -> io::Result<Reaped> {
+    let mut status = 0;
+    loop {
+        let flags = if block { 0 } else { libc::WNOHANG };
+        // SAFETY: `status` is a valid int for the kernel to fill.
+        match crate::check(unsafe { libc::waitpid(pid, &mut status, flags) }) {
+            Ok(0) => return Ok(Reaped::NoneYet),
+            Ok(pid) => return Ok(Reaped::Ended(pid, ExitStatus::from_raw(status))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::NoChildren),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have functions of their own.
+///
+/// # Errors
+/// ESRCH where there is none; EPERM; EINVAL for a bad signal or a number below 1.
+pub fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    if pid < 1 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: kill takes two integers.
+    crate::check(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Sends `signal` to all processes of group `group`, which must be above 1.
+///
+/// # Errors
+/// As [`kill`].
+pub fn kill_group(group: i32, signal: i32) -> io::Result<()> {
+    if group < 2 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: kill takes two integers.
+    crate::check(unsafe { libc::kill(-group, signal) }).map(drop)
+}
+
+/// Starts a session of its own: signals of the terminal no longer come.
+///
+/// # Errors
+/// EPERM where the process leads a group already.
+pub fn new_session() -> io::Result<()> {
+    // SAFETY: setsid has no preconditions.
+    crate::check(unsafe { libc::setsid() }).map(drop)
+}
+
+/// Has the kernel send `signal` (0: none) to this process when the *thread* that made it ends. Lost on fork, kept on exec.
+///
+/// # Errors
+/// EINVAL for a bad signal.
+pub fn set_parent_death_signal(signal: i32) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes one integer and reads no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) }).map(drop)
+}
+
+/// Makes this process the one that inherits (and must reap) its descendants when their parents end.
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and reads no memory.
+    crate::check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test harness has several threads, so that what forks runs in a process of its own.
+    #[test]
+    fn a_process_of_several_threads_does_not_fork() {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || receiver.recv());
+            assert_eq!(fork(|| 0).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+            drop(sender);
+        });
+    }
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
+    fn a_child_is_reaped_with_its_status() {
+        let child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        match reap(pid, true).unwrap() {
+            Reaped::Ended(ended, status) => assert_eq!((ended, status.code()), (pid, Some(7))),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(reap(pid, true).unwrap(), Reaped::NoChildren);
+    }
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
+    fn a_killed_child_tells_its_signal() {
+        let child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(reap(pid, false).unwrap(), Reaped::NoneYet);
+        kill(pid, KILL).unwrap();
+        match reap(pid, true).unwrap() {
+            Reaped::Ended(_, status) => assert_eq!(status.signal(), Some(KILL)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(kill(pid, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+
+    #[test]
+    fn numbers_that_mean_many_processes_are_refused() {
+        for pid in [0, -1, -2] {
+            assert_eq!(kill(pid, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
+        assert_eq!(kill_group(1, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(kill_group(i32::MAX, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+
+    #[test]
+    fn a_signal_that_is_none_is_refused_as_death_signal() {
+        assert_eq!(set_parent_death_signal(4096).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        std::thread::spawn(|| set_parent_death_signal(0).unwrap()).join().unwrap();
+    }
+}

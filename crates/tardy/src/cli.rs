@@ -1,0 +1,133 @@
+//! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
+//! this machine is decided in [`crate::plan`].
+
+pub mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+
+/// Tells whether a Linux system is on time.
+#[derive(Debug, Parser)]
+#[command(name = "tardy", version, about, long_about = LONG_ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const LONG_ABOUT: &str =
+    "Tells whether a Linux system is on time: how late tasks start, under which load, and whether a deadline can be promised.
+Every sample is kept and accounted for; a run is a folder, and everything shown is computed from it.";
+
+const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong use or bad input; 3 this machine cannot do what was asked; \
+4 inconclusive (too few samples, degraded set-up, samples lost or not stored); 130 interrupted, with what was measured kept.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure how late tasks start on this machine
+    Run(Box<run::RunArgs>),
+    /// Show the summary of a run again, from its folder
+    Show(ShowArgs),
+    /// Run loads alone, without measuring
+    Load(crate::command::load::LoadArguments),
+    /// List what there is: probes, loads
+    List(ListArgs),
+    /// Put back settings that a killed run left changed
+    Restore(RestoreArgs),
+}
+
+/// A deadline and how strictly it is meant.
+#[derive(Debug, Clone, Args)]
+pub struct DeadlineArgs {
+    /// Latest wake-up that is in time, as in 200us; later ones are misses
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window")]
+    pub deadline: Option<Nanos>,
+    /// Wake-ups that are in time, as in -111us..+111us: too early is as bad as too late
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
+    pub window: Option<Window>,
+    /// Share of samples that may miss, as in 1e-6; without it any miss fails
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub misses: Option<f64>,
+}
+
+impl DeadlineArgs {
+    /// The latencies that are in time, if any were given.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        self.window.or(self.deadline.map(Window::deadline))
+    }
+}
+
+/// `tardy show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Folder that `tardy run` made
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: DeadlineArgs,
+    /// Print the numbers as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tardy list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Which list
+    #[arg(value_enum)]
+    pub what: Listed,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Listed {
+    /// Ways to cause a wake-up and time it
+    Probes,
+    /// Ways to stress the system
+    Loads,
+}
+
+/// `tardy restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Only say what would be put back
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// A duration above zero.
+fn positive_duration(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(duration) if duration > Nanos::ZERO => Ok(duration),
+        Ok(_) => Err(format!("`{text}` is not above zero: write a time such as 200us")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A share from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is not a share from 0 to 1: write a number such as 1e-6"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

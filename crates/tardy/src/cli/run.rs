@@ -1,0 +1,135 @@
+//! `tardy run`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+
+use super::{DeadlineArgs, positive_duration};
+use crate::record::keep::Keep;
+
+/// What the user asks for; pure, not yet compared with the machine.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  tardy run                                           30 s: 10 s idle, then 20 s under load, on every CPU
+  tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
+  tardy run --for 10s --load none --probe cyclic --probe nanosleep")]
+pub struct RunArgs {
+    /// How long to measure in all
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
+    pub length: Nanos,
+    /// Measure this many cycles of each probe thread, without load, in place of --for
+    #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    pub cycles: Option<u64>,
+    /// Probe to measure with; repeat it for several at once (`tardy list probes`)
+    #[arg(long = "probe", value_name = "NAME", default_value = "cyclic")]
+    pub probes: Vec<String>,
+    /// Time between two wake-ups
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "1ms")]
+    pub period: Nanos,
+    /// CPUs to measure, as in 1-3,6; all that this process may use by default
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// Scheduling policy of the probes
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = PolicyName::Fifo)]
+    pub policy: PolicyName,
+    /// Real-time priority of the probes, 1 to 98; 99 is the watchdog's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=98), default_value = "95")]
+    pub priority: u32,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: DeadlineArgs,
+    /// Load to run in the second phase; repeat it for several; `none` for none (`tardy list loads`)
+    #[arg(long = "load", value_name = "NAME")]
+    pub loads: Vec<String>,
+    /// Folder for the run, which must not exist; named after the time by default
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Samples to store: all, tail:TIME (those at least so late), or histogram (none); all are counted
+    #[arg(long, value_name = "WHAT", default_value = "all")]
+    pub keep: Keep,
+    /// Folder in memory to write to while measuring; moved to --out at the end (for flash storage)
+    #[arg(long, value_name = "FOLDER")]
+    pub spool: Option<PathBuf>,
+    /// Deepest sleep of idle CPUs: wake-up latency in us for /dev/cpu_dma_latency, or `leave`
+    #[arg(long, value_name = "US|leave", default_value = "0")]
+    pub cpu_dma_latency: CpuDmaLatency,
+    /// Move interrupts off the measured CPUs for the run (put back at its end)
+    #[arg(long)]
+    pub steer_irqs: bool,
+    /// Let due times of all CPUs coincide instead of staggering them
+    #[arg(long)]
+    pub aligned: bool,
+    /// Move each due time by a random time up to this, at most half a period
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    pub dither: Option<Nanos>,
+    /// Seed of everything random; stored in the run
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Stop at the first latency above this, and mark it in the kernel's trace
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    pub stop_above: Option<Nanos>,
+    /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
+    #[arg(long, requires = "stop_above")]
+    pub tracing_off: bool,
+    /// Accept a period that this machine may not keep up with; a CPU must be left out with --cpus
+    #[arg(long)]
+    pub force: bool,
+    /// Only say what would be done and changed
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Say nothing while measuring
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Scheduling policies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// First in, first out, at the priority given
+    Fifo,
+    /// As fifo, with a time slice among equals
+    Rr,
+    /// An ordinary task
+    Other,
+}
+
+/// What to do about sleep states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuDmaLatency {
+    /// Nothing.
+    Leave,
+    /// Ask the power management for at most so many us.
+    Micros(i32),
+}
+
+impl FromStr for CpuDmaLatency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "leave" {
+            return Ok(Self::Leave);
+        }
+        let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
+        micros.map(Self::Micros).ok_or_else(|| format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave"))
+    }
+}
+
+impl FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "all" => Ok(Self::All),
+            None if text == "histogram" => Ok(Self::Histogram),
+            Some(("tail", least)) => least.parse().map(Self::Tail).map_err(|error: tardy_core::units::ParseNanosError| error.to_string()),
+            _ => Err(format!("`{text}` is not all, tail:TIME or histogram: write for example tail:100us")),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The subcommands: glue between arguments and the modules that do the work.
+
+pub mod exit;
+pub mod list;
+pub mod load;
+pub mod output;
+pub mod restore;
+pub mod run;
+pub mod show;

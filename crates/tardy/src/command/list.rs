@@ -1,0 +1,44 @@
+//! `tardy list`.
+
+use std::fmt::Write as _;
+
+use super::exit::Exit;
+use super::output;
+use crate::cli::{ListArgs, Listed};
+use crate::probe::PROBES;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ListArgs) -> Exit {
+    let text = match (args.what, args.json) {
+        (Listed::Probes, false) => probes(),
+        (Listed::Probes, true) => probes_json(),
+        (Listed::Loads, _) => super::load::list(),
+    };
+    output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
+}
+
+fn probes() -> String {
+    let mut out = String::new();
+    for probe in PROBES {
+        let schedule = if probe.has_schedule { "on a grid of due times" } else { "without a schedule: nothing can be missed" };
+        let _ = writeln!(out, "{} ({}, in ns, {schedule})", probe.name, probe.quantity);
+        let _ = writeln!(out, "    times    {}", probe.times);
+        let _ = writeln!(out, "    expires  {}", probe.context);
+        let _ = writeln!(out, "    source   {}", probe.source);
+    }
+    out
+}
+
+fn probes_json() -> String {
+    let list: Vec<_> = PROBES
+        .iter()
+        .map(|probe| {
+            serde_json::json!({
+                "name": probe.name, "times": probe.times, "quantity": probe.quantity, "unit": "ns", "context": probe.context,
+                "source": probe.source, "has_schedule": probe.has_schedule,
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&list).expect("text and booleans become JSON") + "\n"
+}

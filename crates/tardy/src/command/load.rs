@@ -1,0 +1,253 @@
+//! `tardy load NAME --for 30s`: runs loads alone and prints what they do a second. `tardy list loads`: the text.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_sys::signal::{self, SignalFd, wait_readable};
+use tardy_sys::{affinity, clock};
+
+use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
+use crate::load::bounds::Bounds;
+use crate::load::parameter::format_bytes;
+use crate::load::worker::describe_parameters;
+use crate::load::{LoadPlan, LoadRequest, Surroundings, resolve_all};
+
+/// Arguments of `tardy load`.
+#[derive(Debug, clap::Args)]
+pub struct LoadArguments {
+    /// Loads to run together, with parameters as in io:size=64MiB; see `tardy list loads`
+    #[arg(required = true, value_name = "LOAD")]
+    pub loads: Vec<String>,
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "30s")]
+    pub duration: Nanos,
+    /// CPUs to load, as in 0-3,6; all online ones by default
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// Print events as JSON lines instead
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The only phase of a run without probes.
+const PHASE: u32 = 0;
+
+/// Why loads could not be run.
+#[derive(Debug, thiserror::Error)]
+enum LoadCommandError {
+    #[error(transparent)]
+    Request(#[from] crate::load::request::RequestError),
+    #[error("--for {0} is no length: give a time above 0, as in 30s")]
+    Length(Nanos),
+    #[error(transparent)]
+    Guardian(#[from] GuardianError),
+    #[error("waiting for events: {0}; try again")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs the loads; the exit code is the command's: 3 where one is absent, 1 where one died, 130 when interrupted.
+#[must_use]
+pub fn run(arguments: &LoadArguments) -> ExitCode {
+    match try_run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("tardy load: {error}");
+            let usage = matches!(error, LoadCommandError::Request(_) | LoadCommandError::Length(_));
+            ExitCode::from(if usage { 2 } else { 3 })
+        }
+    }
+}
+
+fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
+    if arguments.duration <= Nanos::ZERO {
+        return Err(LoadCommandError::Length(arguments.duration));
+    }
+    let mut requests = Vec::new();
+    for text in &arguments.loads {
+        requests.extend(LoadRequest::parse(text)?);
+    }
+    let surroundings = Surroundings::of_this_machine();
+    let cpus = match &arguments.cpus {
+        Some(cpus) => cpus.clone(),
+        None => online(&surroundings)?,
+    };
+    let mut plans = Vec::new();
+    let mut code = 0;
+    for (request, resolved) in resolve_all(&requests, &cpus, &surroundings, Bounds::of(&surroundings)) {
+        match resolved {
+            Ok(plan) => plans.push(plan),
+            Err(absent) => {
+                eprintln!("tardy load: {} is absent: missing {}; {}", request.text, absent.missing, absent.remedy);
+                code = 3;
+            }
+        }
+    }
+    if plans.is_empty() {
+        return Ok(code);
+    }
+    let mut guardian = Guardian::start(GuardianOptions::default())?;
+    let outcome = Session { guardian: &mut guardian, json: arguments.json, code, started: Vec::new(), previous: Vec::new() }
+        .run(&plans, arguments.duration);
+    guardian.shutdown()?;
+    outcome
+}
+
+/// The CPUs that are online, as the kernel lists them; where it does not, those that this process may use.
+fn online(surroundings: &Surroundings) -> Result<CpuList, std::io::Error> {
+    let listed = std::fs::read_to_string(surroundings.sys.join("devices/system/cpu/online")).ok().and_then(|text| text.parse().ok());
+    match listed {
+        Some(cpus) => Ok(cpus),
+        None => Ok(affinity::get(0)?.into_iter().map(tardy_core::cpu::CpuId).collect()),
+    }
+}
+
+struct Session<'a> {
+    guardian: &'a mut Guardian,
+    json: bool,
+    code: u8,
+    /// When each load started.
+    started: Vec<(String, Nanos)>,
+    /// The last work of each worker, to make rates of totals.
+    previous: Vec<Previous>,
+}
+
+const RATE_INTERVAL_MIN: Nanos = Nanos::from_millis(200);
+
+struct Previous {
+    load: String,
+    cpu: Option<tardy_core::cpu::CpuId>,
+    operations: u64,
+    bytes: u64,
+    cpu_time: Nanos,
+    at: Nanos,
+}
+
+impl Session<'_> {
+    fn run(&mut self, plans: &[LoadPlan], duration: Nanos) -> Result<u8, LoadCommandError> {
+        let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+        for plan in plans.iter().filter(|_| !self.json) {
+            eprintln!("{} on CPUs {}: {}", plan.label, plan.cpus, describe_parameters(&plan.parameters));
+        }
+        self.guardian.begin(PHASE, plans)?;
+        let end = Nanos(clock::monotonic()).saturating_add(duration);
+        let (mut left, mut finishing) = (plans.len(), false);
+        while left > 0 && !self.guardian.is_gone() {
+            let wait = if finishing { i64::MAX } else { (end.get() - clock::monotonic()).max(0) };
+            let timeout = i32::try_from(wait / 1_000_000 + 1).unwrap_or(i32::MAX);
+            wait_readable(&[self.guardian.as_fd(), signals.as_fd()], timeout)?;
+            let interrupted = signals.take()?.is_some();
+            if interrupted {
+                self.code = 130;
+            }
+            if !finishing && (interrupted || clock::monotonic() >= end.get()) {
+                self.guardian.finish(PHASE)?;
+                finishing = true;
+            }
+            for event in self.guardian.drain() {
+                left -= usize::from(matches!(event, LoadEvent::Ended { .. }));
+                self.show(&event)?;
+            }
+        }
+        Ok(self.code)
+    }
+
+    fn show(&mut self, event: &LoadEvent) -> std::io::Result<()> {
+        match event {
+            LoadEvent::Absent { .. } | LoadEvent::Ended { how: LoadEnd::Absent, .. } if self.code == 0 => self.code = 3,
+            LoadEvent::Ended { how: LoadEnd::Died { .. } | LoadEnd::Killed, .. } if self.code == 0 => self.code = 1,
+            _ => {}
+        }
+        let text = if self.json { serde_json::to_string(event)? } else { self.text(event) };
+        if text.is_empty() {
+            return Ok(());
+        }
+        match writeln!(std::io::stdout().lock(), "{text}") {
+            // Whoever reads has seen enough; the loads still end in order.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+
+    fn text(&mut self, event: &LoadEvent) -> String {
+        match event {
+            LoadEvent::Started { load, at, .. } => {
+                self.started.push((load.clone(), *at));
+                String::new()
+            }
+            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
+                let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
+                let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
+                let now = Previous { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
+                let index = index.unwrap_or_else(|| {
+                    let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
+                    self.previous.push(Previous { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
+                    self.previous.len() - 1
+                });
+                // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
+                if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
+                    return String::new();
+                }
+                let text = rate_line(&self.previous[index], &now, &on, *errors);
+                self.previous[index] = now;
+                text
+            }
+            LoadEvent::Ended { load, how, .. } => match how {
+                LoadEnd::Finished => format!("{load}: ended by itself"),
+                LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
+                LoadEnd::Died { status } => format!("{load}: died ({status})"),
+                LoadEnd::Absent => format!("{load}: absent"),
+            },
+            LoadEvent::Absent { load, missing, remedy, .. } => format!("{load}: absent: missing {missing}; {remedy}"),
+            LoadEvent::Problem { load, text } => format!("{}: {text}", load.as_deref().unwrap_or("guardian")),
+        }
+    }
+}
+
+fn rate_line(before: &Previous, now: &Previous, on: &str, errors: u64) -> String {
+    let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
+    let operations = (now.operations - before.operations) as f64 / seconds;
+    let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
+    let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
+    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU {errors:>6} errors", now.load)
+}
+
+/// The text of `tardy list loads`.
+#[must_use]
+pub fn list() -> String {
+    use crate::load::{LOADS, composite::COMPOSITES};
+    let mut text = String::new();
+    for info in LOADS {
+        let marks = if info.by_name_only { ", only when asked for by name" } else { "" };
+        text += &format!("{} ({}{marks})\n  {}\n  hurts: {}\n", info.name, info.source, info.does, info.hurts);
+        for parameter in info.parameters {
+            let default =
+                parameter.default.map_or_else(|| if parameter.needed { "needed" } else { "unset" }.to_owned(), |d| format!("default {d}"));
+            text += &format!("    {:<12} {} ({}, {default})\n", parameter.name, parameter.means, parameter.kind);
+        }
+    }
+    for composite in COMPOSITES {
+        let names: Vec<_> = composite.loads().collect();
+        text += &format!("{} ({})\n  {}: {}\n", composite.name, composite.source, composite.does, names.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_is_listed_with_its_parameters_and_their_limits() {
+        let text = list();
+        for info in crate::load::LOADS {
+            assert!(text.contains(&format!("\n{} (", info.name)) || text.starts_with(info.name), "{}", info.name);
+            for parameter in info.parameters {
+                assert!(text.contains(parameter.means), "{}: {}", info.name, parameter.name);
+            }
+        }
+        assert!(text.contains("64KiB to 1024GiB, default 64MiB"), "{text}");
+    }
+}

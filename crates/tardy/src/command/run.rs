@@ -1,0 +1,88 @@
+//! `tardy run`: resolve, measure, show.
+
+use std::path::{Path, PathBuf};
+
+use super::exit::Exit;
+use super::{output, show};
+use crate::cli::run::RunArgs;
+use crate::machine::root::Root;
+use crate::measure::session::{self, SessionError};
+use crate::plan::resolve::resolve;
+use crate::report::plan_text;
+
+/// Runs the command. Call it before the process has threads.
+#[must_use]
+pub fn run(args: &RunArgs) -> Exit {
+    let root = Root::system();
+    let out = args.out.clone().unwrap_or_else(name_by_time);
+    let plan = match resolve(args, &out, &root) {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
+        }
+    };
+    if args.dry_run {
+        let text = if args.json {
+            serde_json::to_string_pretty(&plan).expect("all keys are text and all numbers finite or null") + "\n"
+        } else {
+            plan_text::text(&plan)
+        };
+        return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
+    }
+    if !args.quiet {
+        announce(&out, &plan);
+    }
+    match session::run(plan, &out, args.quiet, &root) {
+        Ok(_) => show::show(&out, None, None, args.json),
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
+        }
+    }
+}
+
+/// What is changed on the machine is said before it is changed.
+fn announce(out: &Path, plan: &crate::plan::Plan) {
+    eprintln!("measuring into {}", out.display());
+    for change in &plan.changes {
+        eprintln!("changing {change}");
+    }
+}
+
+/// A folder named after the time (UTC), as in `tardy-20261121-031200`; the first that does not exist.
+fn name_by_time() -> PathBuf {
+    let seconds = tardy_sys::clock::realtime() / 1_000_000_000;
+    let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
+    let of_day = seconds.rem_euclid(86_400);
+    let name = format!("tardy-{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
+    std::iter::once(PathBuf::from(&name)).chain(numbered).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from(&name))
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    // Years are counted from March, so that the leap day is the last one: 400 years have 146097 days, 4 have 1461, five months 153.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_dates() {
+        for (days, date) in [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (20_778, (2026, 11, 21)), (-1, (1969, 12, 31))]
+        {
+            assert_eq!(civil_from_days(days), date);
+        }
+    }
+}

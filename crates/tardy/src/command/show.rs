@@ -1,0 +1,43 @@
+//! `tardy show`: the summary of a run, from its folder.
+
+use std::path::Path;
+
+use tardy_core::verdict::Window;
+
+use super::exit::Exit;
+use super::output;
+use crate::cli::ShowArgs;
+use crate::report::summary_text;
+use crate::summary::read::summarize;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ShowArgs) -> Exit {
+    show(&args.run, args.deadline.window(), args.deadline.misses, args.json)
+}
+
+/// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.
+#[must_use]
+pub fn show(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, is_json: bool) -> Exit {
+    let summary = match summarize(folder, window, misses_allowed) {
+        Ok(summary) => summary,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    let text = if is_json {
+        let mut json = serde_json::to_string_pretty(&summary).expect("all keys are text and all numbers finite or null");
+        json.push('\n');
+        json
+    } else {
+        summary_text::text(&summary, output::is_colored())
+    };
+    match output::print(&text) {
+        Ok(()) => Exit::of_run(&summary),
+        Err(error) => {
+            eprintln!("tardy: cannot write the summary: {error}");
+            Exit::Machine
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The guardian's own process: makes the namespace, starts its init, hands commands on, and cleans up when the tool is gone.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command as Program, ExitCode, Stdio};
+
+use tardy_core::cpu::CpuList;
+use tardy_sys::namespace::{self, Namespace};
+use tardy_sys::process::{self, Reaped};
+use tardy_sys::sched::{self, Policy};
+use tardy_sys::signal::{self, SignalFd, wait_readable};
+
+use super::lines::Lines;
+use super::message::{Command, Containment, LoadEvent, Message};
+use super::undo::Undo;
+
+/// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
+/// of the strongest containment to try.
+pub(super) fn run(cpus: &str, strongest: &str) -> ExitCode {
+    match Guard::start(cpus, strongest) {
+        Ok(mut guard) => {
+            guard.serve();
+            guard.end();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tell(format!("the guardian cannot start: {error}; loads cannot run"));
+            ExitCode::from(3)
+        }
+    }
+}
+
+struct Guard {
+    containment: Containment,
+    init: Child,
+    to_init: Option<ChildStdin>,
+    signals: SignalFd,
+    commands: Lines<std::io::Stdin>,
+    undo: Vec<Undo>,
+}
+
+impl Guard {
+    fn start(cpus: &str, strongest: &str) -> std::io::Result<Self> {
+        // Fails where the process leads a session already, which is as good.
+        let _ = process::new_session();
+        process::become_subreaper()?;
+        // Blocked, not ignored: std gives children an empty mask, while an ignored signal would stay ignored in a user's own command.
+        let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+        // Whatever policy the tool was started under, neither this process nor the loads below it keep it.
+        let _ = sched::set_policy(0, Policy::Other { nice: 0 });
+        bind(cpus)?;
+        let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));
+        let containment = contain(Containment::from_name(strongest).ok_or_else(unknown)?)?;
+        let mut command = Program::new("/proc/self/exe");
+        command.arg0("tardy-init").arg(super::INIT).arg(containment.name()).stdin(Stdio::piped());
+        let mut init = command.spawn()?;
+        let to_init = init.stdin.take();
+        Ok(Self { containment, init, to_init, signals, commands: Lines::new(std::io::stdin()), undo: Vec::new() })
+    }
+
+    /// Hands commands on until the tool or the init is gone.
+    fn serve(&mut self) {
+        while !self.commands.ended() {
+            if wait_readable(&[self.commands.as_fd(), self.signals.as_fd()], -1).is_err() {
+                return;
+            }
+            while let Ok(Some(signal)) = self.signals.take() {
+                // The tool decides about the others.
+                if signal == process::CHILD_ENDED && self.init_has_ended() {
+                    tell("the process that holds the loads ended; no load runs any more".to_owned());
+                    return;
+                }
+            }
+            for line in self.commands.take() {
+                self.hand_on(&line);
+            }
+        }
+    }
+
+    fn init_has_ended(&mut self) -> bool {
+        // Without a namespace, orphans of the loads come here too; they are reaped and forgotten.
+        let init = i32::try_from(self.init.id()).unwrap_or(i32::MAX);
+        loop {
+            match process::reap_any(false) {
+                Ok(Reaped::Ended(pid, _)) if pid == init => return true,
+                Ok(Reaped::Ended(..)) => {}
+                Ok(Reaped::NoneYet) => return false,
+                Ok(Reaped::NoChildren) | Err(_) => return true,
+            }
+        }
+    }
+
+    fn hand_on(&mut self, line: &str) {
+        match serde_json::from_str::<Command>(line) {
+            Ok(Command::Begin { loads, .. }) => {
+                // Kept before the load can change anything.
+                self.undo.extend(loads.into_iter().flat_map(|load| load.undo));
+            }
+            Ok(Command::Finish { .. }) => {}
+            Err(error) => {
+                tell(format!("a command of the tool is unreadable: {error}; it is left out"));
+                return;
+            }
+        }
+        let Some(to_init) = &mut self.to_init else { return };
+        if to_init.write_all(line.as_bytes()).and_then(|()| to_init.write_all(b"\n")).is_err() {
+            // Its end is noticed by its signal.
+            self.to_init = None;
+        }
+    }
+
+    /// Ends everything below, then undoes what it changed.
+    fn end(&mut self) {
+        let init = i32::try_from(self.init.id()).unwrap_or(i32::MAX);
+        let _ = process::kill(init, process::KILL);
+        // In a namespace, this returns when the kernel has ended every process of it.
+        let _ = process::reap(init, true);
+        if self.containment == Containment::ParentSignals {
+            end_orphans();
+        }
+        for undo in self.undo.iter().rev() {
+            if let Err(error) = undo.run() {
+                tell(error.to_string());
+            }
+        }
+    }
+}
+
+/// Without a namespace, the descendants of a killed init come here one generation after the other.
+fn end_orphans() {
+    while let Ok(Reaped::Ended(..) | Reaped::NoneYet) = process::reap_any(false) {
+        for child in super::children::of_this_process() {
+            let _ = process::kill(child, process::KILL);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+fn bind(cpus: &str) -> std::io::Result<()> {
+    let cpus: CpuList = cpus.parse().map_err(std::io::Error::other)?;
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    tardy_sys::affinity::set(0, &cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
+}
+
+/// The strongest containment that is to be had, from `strongest` down.
+fn contain(strongest: Containment) -> std::io::Result<Containment> {
+    if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
+        return Ok(Containment::PidNamespace);
+    }
+    let (user, group) = process::user_and_group();
+    if strongest > Containment::UserNamespace || namespace::unshare(Namespace::ProcessesAsUser).is_err() {
+        return Ok(Containment::ParentSignals);
+    }
+    // Each user stays who they are: files are opened with the same rights as without the namespace. user_namespaces(7) wants this order.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    Ok(Containment::UserNamespace)
+}
+
+/// The guardian's own words go straight to the tool; a line is shorter than what the kernel writes to a pipe at once, so that it does not mix with
+/// the init's.
+fn tell(text: String) {
+    let message = Message::Event(LoadEvent::Problem { load: None, text });
+    if let Ok(mut line) = serde_json::to_vec(&message) {
+        line.push(b'\n');
+        // Nobody may be reading any more.
+        let _ = std::io::stdout().lock().write_all(&line);
+    }
+}

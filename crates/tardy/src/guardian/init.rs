@@ -1,0 +1,143 @@
+//! The first process of the namespace: starts the workers of loads, reaps, and tells the tool what happens.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::process::{self, Reaped};
+use tardy_sys::signal::{self, SignalFd, wait_readable};
+
+use super::children;
+use super::lines::Lines;
+use super::message::{Command, Containment, LoadEvent, Message};
+use super::running::RunningLoad;
+
+/// Runs the init; `containment` is the name of what the guardian achieved.
+pub(super) fn run(containment: &str) -> ExitCode {
+    match Init::start(containment) {
+        Ok(mut init) => {
+            init.serve();
+            // The kernel ends everything else of the namespace now.
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("tardy: the process that holds the loads cannot start: {error}; loads cannot run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Init {
+    commands: Lines<std::io::Stdin>,
+    signals: SignalFd,
+    loads: Vec<RunningLoad>,
+    /// Whether a worker was killed or died, so that there may be processes of it that nobody else will end.
+    orphans_possible: bool,
+}
+
+/// How often processes that were killed are looked for until they are gone.
+const ORPHAN_CHECK_MS: i32 = 20;
+
+impl Init {
+    fn start(containment: &str) -> std::io::Result<Self> {
+        let unknown = || std::io::Error::other(format!("there is no containment `{containment}`"));
+        let containment = Containment::from_name(containment).ok_or_else(unknown)?;
+        process::set_parent_death_signal(process::KILL)?;
+        process::become_subreaper()?;
+        let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+        say(&Message::Ready { containment });
+        // A guardian that died before the signal was asked for has closed the input, which ends the loop at once.
+        Ok(Self { commands: Lines::new(std::io::stdin()), signals, loads: Vec::new(), orphans_possible: false })
+    }
+
+    fn serve(&mut self) {
+        while !self.commands.ended() {
+            let descriptors: Vec<BorrowedFd<'_>> = [self.commands.as_fd(), self.signals.as_fd()]
+                .into_iter()
+                .chain(self.loads.iter().flat_map(RunningLoad::descriptors))
+                .collect();
+            if wait_readable(&descriptors, self.timeout_ms()).is_err() {
+                return;
+            }
+            for line in self.commands.take() {
+                self.obey(&line);
+            }
+            while let Ok(Some(_)) = self.signals.take() {}
+            self.tend();
+        }
+    }
+
+    fn obey(&mut self, line: &str) {
+        match serde_json::from_str(line) {
+            Ok(Command::Begin { phase, loads }) => {
+                for plan in loads {
+                    let load = RunningLoad::start(phase, plan, &mut tell);
+                    self.loads.push(load);
+                }
+            }
+            Ok(Command::Finish { phase }) => {
+                for load in self.loads.iter_mut().filter(|load| load.phase() == phase) {
+                    load.finish();
+                }
+            }
+            Err(error) => tell(LoadEvent::Problem { load: None, text: format!("a command is unreadable: {error}; it is left out") }),
+        }
+    }
+
+    /// Reads what workers say, reaps, restarts, kills what is overdue, and tells which loads have ended.
+    fn tend(&mut self) {
+        for load in &mut self.loads {
+            load.listen(&mut tell);
+        }
+        while let Ok(Reaped::Ended(pid, status)) = process::reap_any(false) {
+            if let Some(load) = self.loads.iter_mut().find(|load| load.owns(pid)) {
+                self.orphans_possible |= !status.success();
+                load.reaped(pid, status, &mut tell);
+            }
+        }
+        let now = clock::monotonic();
+        for load in &mut self.loads {
+            load.keep_time(now, &mut tell);
+        }
+        if self.orphans_possible {
+            self.end_orphans();
+        }
+        // A load has ended only when nothing of it is left, which cannot be told while there are orphans.
+        if !self.orphans_possible {
+            self.loads.retain(|load| !load.tell_if_ended(&mut tell));
+        }
+    }
+
+    /// Living workers are the subreapers of their own processes: a child here that is no worker lost its worker.
+    fn end_orphans(&mut self) {
+        let orphans: Vec<i32> =
+            children::of_this_process().into_iter().filter(|&pid| !self.loads.iter().any(|load| load.owns(pid))).collect();
+        for &orphan in &orphans {
+            let _ = process::kill(orphan, process::KILL);
+        }
+        self.orphans_possible = !orphans.is_empty();
+    }
+
+    /// Until the next moment at which something is due; -1 where nothing is.
+    fn timeout_ms(&self) -> i32 {
+        if self.orphans_possible {
+            return ORPHAN_CHECK_MS;
+        }
+        let Some(due) = self.loads.iter().filter_map(RunningLoad::next_due).min() else { return -1 };
+        let wait = (due - Nanos(clock::monotonic())).get().max(0);
+        i32::try_from(wait / 1_000_000 + 1).unwrap_or(i32::MAX)
+    }
+}
+
+fn tell(event: LoadEvent) {
+    say(&Message::Event(event));
+}
+
+fn say(message: &Message) {
+    let mut line = serde_json::to_vec(message).expect("a message is plain data, which always becomes JSON");
+    line.push(b'\n');
+    // Where nobody reads any more the tool is gone, and the guardian ends this process.
+    let _ = std::io::stdout().lock().write_all(&line);
+}

@@ -1,0 +1,101 @@
+//! Lines from a descriptor, without blocking and without a thread.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+
+use tardy_sys::signal::wait_readable;
+
+/// A line is never longer: a plan of a hundred loads has some tens of KiB.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Cuts what comes from a pipe into lines.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    source: R,
+    pending: Vec<u8>,
+    ended: bool,
+}
+
+impl<R: Read + AsFd> Lines<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self { source, pending: Vec::new(), ended: false }
+    }
+
+    /// Whether the other end was closed; lines that came before may still be there.
+    pub(super) fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// All whole lines that have come, without waiting. A line without its end is kept until the rest comes.
+    pub(super) fn take(&mut self) -> Vec<String> {
+        while !self.ended && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0]) {
+            self.read_once();
+        }
+        self.cut()
+    }
+
+    /// As `take`, but waits up to `timeout_ms` for the first byte.
+    pub(super) fn take_within(&mut self, timeout_ms: i32) -> io::Result<Vec<String>> {
+        wait_readable(&[self.source.as_fd()], timeout_ms)?;
+        Ok(self.take())
+    }
+
+    fn read_once(&mut self) {
+        let mut bytes = [0; 16 << 10];
+        match self.source.read(&mut bytes) {
+            Ok(0) => self.ended = true,
+            Ok(count) if self.pending.len() + count <= LINE_BYTES_MAX => self.pending.extend_from_slice(&bytes[..count]),
+            // Nobody of ours writes such a line: whoever does is not to be trusted further.
+            Ok(_) => self.ended = true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => self.ended = true,
+        }
+    }
+
+    fn cut(&mut self) -> Vec<String> {
+        let Some(end) = self.pending.iter().rposition(|&byte| byte == b'\n') else { return Vec::new() };
+        let whole: Vec<u8> = self.pending.drain(..=end).collect();
+        String::from_utf8_lossy(&whole).lines().map(ToOwned::to_owned).collect()
+    }
+}
+
+impl<R: AsFd> AsFd for Lines<R> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_line_in_two_parts_is_one_line() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut lines = Lines::new(reader);
+        assert_eq!(lines.take(), [""; 0]);
+        writer.write_all(b"one\ntw").unwrap();
+        assert_eq!(lines.take(), ["one"]);
+        writer.write_all(b"o\nthree\nrest").unwrap();
+        assert_eq!(lines.take(), ["two", "three"]);
+        assert!(!lines.ended());
+        drop(writer);
+        // Another test's new process may hold a copy of the writer for a moment.
+        while !lines.ended() {
+            assert_eq!(lines.take_within(1000).unwrap(), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_kept_for_ever() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut lines = Lines::new(reader);
+        let pusher = std::thread::spawn(move || while writer.write_all(&[b'x'; 4096]).is_ok() {});
+        while !lines.ended() {
+            lines.take_within(1000).unwrap();
+        }
+        drop(lines);
+        pusher.join().unwrap();
+    }
+}

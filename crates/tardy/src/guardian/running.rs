@@ -1,0 +1,286 @@
+//! A load while it runs: its workers, their restarts, their work so far, and their end.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, ChildStdout, Command as Program, ExitStatus, Stdio};
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_sys::{clock, process};
+
+use super::lines::Lines;
+use super::message::{LoadEnd, LoadEvent};
+use crate::load::plan::LoadPlan;
+use crate::load::worker::{Work, WorkerPlan, WorkerReport};
+
+/// A worker that dies is started again so many times in a phase; a load that dies more often has a reason to.
+const RESTARTS_MAX: u32 = 3;
+/// Rest before the first restart; doubled for each further one.
+const RESTART_DELAY: Nanos = Nanos::from_millis(200);
+
+/// Where events go.
+type Tell<'a> = &'a mut dyn FnMut(LoadEvent);
+
+/// A load of a phase.
+#[derive(Debug)]
+pub(super) struct RunningLoad {
+    phase: u32,
+    plan: LoadPlan,
+    slots: Vec<Slot>,
+    /// When it is killed, once it was asked to end.
+    kill_at: Option<Nanos>,
+    last_reaped: Nanos,
+}
+
+/// The place of one worker, which several processes may fill one after the other.
+#[derive(Debug)]
+struct Slot {
+    plan: WorkerPlan,
+    process: Option<WorkerProcess>,
+    /// Work of the processes before this one.
+    before: Work,
+    /// Work of this one.
+    current: Work,
+    restarts: u32,
+    restart_at: Option<Nanos>,
+    end: Option<LoadEnd>,
+    absent: bool,
+}
+
+#[derive(Debug)]
+struct WorkerProcess {
+    pid: i32,
+    /// Closed to ask it to end.
+    stop: Option<ChildStdin>,
+    reports: Lines<ChildStdout>,
+    killed: bool,
+}
+
+impl RunningLoad {
+    /// Starts all workers.
+    pub(super) fn start(phase: u32, plan: LoadPlan, tell: Tell<'_>) -> Self {
+        let started = Nanos(clock::monotonic());
+        tell(LoadEvent::Started { load: plan.label.clone(), phase, at: started });
+        let worker_cpus: Vec<CpuList> =
+            if plan.each_cpu { plan.cpus.iter().map(|cpu| CpuList::from_iter([cpu])).collect() } else { vec![plan.cpus.clone()] };
+        let memory = plan.budget.memory / worker_cpus.len().max(1) as u64;
+        let slots = worker_cpus.into_iter().enumerate();
+        let slots = slots.map(|(index, cpus)| Slot::new(WorkerPlan { load: plan.clone(), cpus, index, memory })).collect();
+        let mut load = Self { phase, plan, slots, kill_at: None, last_reaped: started };
+        for slot in &mut load.slots {
+            slot.spawn(tell);
+        }
+        load
+    }
+
+    pub(super) fn phase(&self) -> u32 {
+        self.phase
+    }
+
+    pub(super) fn owns(&self, pid: i32) -> bool {
+        self.slots.iter().filter_map(|slot| slot.process.as_ref()).any(|process| process.pid == pid)
+    }
+
+    /// What to wait on for reports. A pipe that has ended is always readable, and would turn the wait into a spin.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.slots.iter().filter_map(|slot| slot.process.as_ref()).map(|process| &process.reports).filter(|r| !r.ended()).map(AsFd::as_fd)
+    }
+
+    /// Asks it to end by itself.
+    pub(super) fn finish(&mut self) {
+        if self.kill_at.is_some() {
+            return;
+        }
+        self.kill_at = Some(Nanos(clock::monotonic()).saturating_add(self.plan.finish_limit));
+        for slot in &mut self.slots {
+            match &mut slot.process {
+                Some(process) => process.stop = None,
+                None => {
+                    slot.restart_at = None;
+                    slot.end.get_or_insert(LoadEnd::Finished);
+                }
+            }
+        }
+    }
+
+    /// Reads what the workers say.
+    pub(super) fn listen(&mut self, tell: Tell<'_>) {
+        for slot in &mut self.slots {
+            slot.listen(&self.plan.label, self.phase, tell);
+        }
+    }
+
+    /// A worker's process is gone.
+    pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, tell: Tell<'_>) {
+        self.last_reaped = Nanos(clock::monotonic());
+        let finishing = self.kill_at.is_some();
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process.as_ref().is_some_and(|process| process.pid == pid)) {
+            slot.listen(&self.plan.label, self.phase, tell);
+            slot.reaped(status, finishing, tell);
+        }
+    }
+
+    /// Restarts and kills what is due.
+    pub(super) fn keep_time(&mut self, now: i64, tell: Tell<'_>) {
+        let overdue = self.kill_at.is_some_and(|due| now >= due.get());
+        for slot in &mut self.slots {
+            if slot.restart_at.is_some_and(|due| now >= due.get()) {
+                slot.spawn(tell);
+            }
+            if overdue {
+                slot.kill(tell);
+            }
+        }
+    }
+
+    /// The next moment at which [`RunningLoad::keep_time`] has something to do.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        let running = |slot: &&Slot| slot.process.as_ref().is_some_and(|process| !process.killed);
+        let kill = self.kill_at.filter(|_| self.slots.iter().any(|slot| running(&slot)));
+        self.slots.iter().filter_map(|slot| slot.restart_at).chain(kill).min()
+    }
+
+    /// Whether all of it is gone; tells so.
+    pub(super) fn tell_if_ended(&self, tell: Tell<'_>) -> bool {
+        if self.slots.iter().any(|slot| slot.end.is_none()) {
+            return false;
+        }
+        let ends = || self.slots.iter().filter_map(|slot| slot.end.clone());
+        // The worst of its workers is how the load ended.
+        let how = ends()
+            .find(|end| matches!(end, LoadEnd::Died { .. }))
+            .or_else(|| ends().find(|end| *end == LoadEnd::Killed))
+            .or_else(|| ends().find(|end| *end == LoadEnd::Absent))
+            .unwrap_or(LoadEnd::Finished);
+        tell(LoadEvent::Ended { load: self.plan.label.clone(), phase: self.phase, at: self.last_reaped, how });
+        true
+    }
+}
+
+impl Slot {
+    fn new(plan: WorkerPlan) -> Self {
+        Self {
+            plan,
+            process: None,
+            before: Work::default(),
+            current: Work::default(),
+            restarts: 0,
+            restart_at: None,
+            end: None,
+            absent: false,
+        }
+    }
+
+    fn cpu(&self) -> Option<CpuId> {
+        self.plan.cpus.iter().next().filter(|_| self.plan.cpus.len() == 1)
+    }
+
+    fn problem(&self, text: String, tell: Tell<'_>) {
+        tell(LoadEvent::Problem { load: Some(self.plan.load.label.clone()), text });
+    }
+
+    fn spawn(&mut self, tell: Tell<'_>) {
+        self.restart_at = None;
+        let plan = serde_json::to_string(&self.plan).expect("a plan is plain data, which always becomes JSON");
+        // A process group of its own: what a signal is sent to when it has to be killed.
+        let spawned = Program::new("/proc/self/exe")
+            .arg0(format!("tardy-load-{}", self.plan.load.name))
+            .arg(super::WORKER)
+            .arg(plan)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn();
+        match spawned {
+            Ok(mut child) => {
+                let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
+                let reports = child.stdout.take().map(Lines::new).expect("standard output was asked to be a pipe");
+                self.process = Some(WorkerProcess { pid, stop: child.stdin.take(), reports, killed: false });
+            }
+            Err(error) => self.died(format!("cannot be started: {error}"), tell),
+        }
+    }
+
+    fn listen(&mut self, label: &str, phase: u32, tell: Tell<'_>) {
+        let Some(process) = &mut self.process else { return };
+        for line in process.reports.take() {
+            match serde_json::from_str(&line) {
+                Ok(WorkerReport::Work(work)) => {
+                    self.current = work;
+                    self.tell_work(label, phase, tell);
+                }
+                Ok(WorkerReport::Absent(absent)) => {
+                    // Each worker of the load finds the same missing; one of them is enough to tell.
+                    self.absent = true;
+                    if self.plan.index == 0 {
+                        let (missing, remedy) = (absent.missing, absent.remedy);
+                        tell(LoadEvent::Absent { load: label.to_owned(), phase, missing, remedy });
+                    }
+                }
+                Ok(WorkerReport::Problem(text)) => self.problem(text, tell),
+                Err(_) => self.problem(format!("said `{line}`, which is no report; it is left out"), tell),
+            }
+            if self.process.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn tell_work(&self, label: &str, phase: u32, tell: Tell<'_>) {
+        let Work { operations, bytes, errors, cpu_time } = self.before + self.current;
+        let (load, at) = (label.to_owned(), Nanos(clock::monotonic()));
+        tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, at });
+    }
+
+    fn reaped(&mut self, status: ExitStatus, finishing: bool, tell: Tell<'_>) {
+        let killed = self.process.take().is_some_and(|process| process.killed);
+        self.before = self.before + self.current;
+        self.current = Work::default();
+        if killed {
+            self.end = Some(LoadEnd::Killed);
+        } else if self.absent {
+            self.end = Some(LoadEnd::Absent);
+        } else if finishing && status.success() {
+            self.end = Some(LoadEnd::Finished);
+        } else if finishing {
+            self.problem(format!("a worker ended with {status} when it was asked to end"), tell);
+            self.end = Some(LoadEnd::Died { status: status.to_string() });
+        } else {
+            self.died(status.to_string(), tell);
+        }
+    }
+
+    /// Ended without being asked to: restarted, or given up.
+    fn died(&mut self, status: String, tell: Tell<'_>) {
+        let on = self.cpu().map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+        if self.restarts == RESTARTS_MAX {
+            self.problem(
+                format!("the worker{on} died again ({status}) and is not restarted any more: the load is not running there"),
+                tell,
+            );
+            self.end = Some(LoadEnd::Died { status });
+            return;
+        }
+        let delay = RESTART_DELAY * (1 << self.restarts);
+        self.restarts += 1;
+        self.restart_at = Some(Nanos(clock::monotonic()).saturating_add(delay));
+        self.problem(
+            format!("the worker{on} died ({status}) and is restarted in {delay}, for the {} of {RESTARTS_MAX} times", self.restarts),
+            tell,
+        );
+    }
+
+    fn kill(&mut self, tell: Tell<'_>) {
+        let label = self.plan.load.label.clone();
+        let Some(process) = &mut self.process else { return };
+        if process.killed {
+            return;
+        }
+        process.killed = true;
+        // The group may have ended while its leader still runs, and the other way round.
+        let _ = process::kill_group(process.pid, process::KILL);
+        let _ = process::kill(process.pid, process::KILL);
+        let limit = self.plan.load.finish_limit;
+        tell(LoadEvent::Problem { load: Some(label), text: format!("did not end within {limit} of being asked to, and was killed") });
+    }
+}

@@ -1,0 +1,129 @@
+//! What loads change on the machine beyond their own processes, as values: journalled before the start, undone by the guardian at the end, or by
+//! `tardy restore` when both tool and guardian were killed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The start of the name of every folder that a load makes; nothing else is ever removed.
+pub const FOLDER_PREFIX: &str = "tardy-scratch-";
+
+/// One change, by how it is undone. Doing it twice does no harm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Undo {
+    /// Remove a folder that a load made, with everything in it.
+    RemoveFolder(PathBuf),
+    /// Remove an empty group that a load made, with its subgroups.
+    RemoveCgroup(PathBuf),
+    /// Write a value back.
+    Write {
+        /// The file, in /sys or /proc.
+        path: PathBuf,
+        /// What was in it.
+        value: String,
+    },
+}
+
+/// Why a change could not be undone.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// A journal that was tampered with could name any folder.
+    #[error("{0} is no folder that a load made (its name does not start with {FOLDER_PREFIX}): remove it by hand if it should go")]
+    NotOurs(PathBuf),
+    /// The kernel refused.
+    #[error("{}: {source}; undo it by hand", path.display())]
+    System {
+        /// What it was about.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl std::fmt::Display for Undo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RemoveFolder(path) => write!(formatter, "remove the folder {}", path.display()),
+            Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
+            Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
+        }
+    }
+}
+
+impl Undo {
+    /// Undoes the change; one that was never made, or is undone, is no error.
+    ///
+    /// # Errors
+    /// What is left, and that it has to be undone by hand.
+    pub fn run(&self) -> Result<(), UndoError> {
+        let (path, result) = match self {
+            Self::RemoveFolder(path) | Self::RemoveCgroup(path) if !is_ours(path) => return Err(UndoError::NotOurs(path.clone())),
+            Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
+            Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
+            Self::Write { path, value } => (path, std::fs::write(path, value)),
+        };
+        match result {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(UndoError::System { path: path.clone(), source }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER_PREFIX));
+    named && path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir)
+}
+
+/// cgroupfs folders contain files that cannot be removed; removing the folder removes them.
+fn remove_cgroup(path: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(path)?.filter_map(Result::ok) {
+        if entry.file_type()?.is_dir() {
+            remove_cgroup(&entry.path())?;
+        }
+    }
+    std::fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_that_loads_made_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let ours = root.path().join("tardy-scratch-1");
+        let other = root.path().join("precious");
+        std::fs::create_dir_all(ours.join("in/side")).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        Undo::RemoveFolder(ours.clone()).run().unwrap();
+        Undo::RemoveFolder(ours.clone()).run().unwrap();
+        assert!(!ours.exists());
+        for path in
+            [other.clone(), root.path().join("tardy-scratch-1/.."), root.path().join("x/../tardy-scratch-2"), "tardy-scratch-3".into()]
+        {
+            assert!(matches!(Undo::RemoveFolder(path.clone()).run(), Err(UndoError::NotOurs(_))), "{path:?}");
+            assert!(matches!(Undo::RemoveCgroup(path).run(), Err(UndoError::NotOurs(_))));
+        }
+        assert!(other.exists());
+    }
+
+    #[test]
+    fn groups_are_removed_from_the_inside() {
+        let root = tempfile::tempdir().unwrap();
+        let group = root.path().join("tardy-scratch-group");
+        std::fs::create_dir_all(group.join("a/b")).unwrap();
+        Undo::RemoveCgroup(group.clone()).run().unwrap();
+        assert!(!group.exists());
+    }
+
+    #[test]
+    fn a_value_is_written_back() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("online");
+        std::fs::write(&path, "0").unwrap();
+        Undo::Write { path: path.clone(), value: "1".into() }.run().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
+    }
+}

@@ -1,0 +1,67 @@
+//! Loads: ways to stress the system while probes run, each bounded, each telling how much it did.
+//!
+//! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`, the resolution of requests and the tests
+//! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`plan`]); the work itself runs in
+//! processes below the guardian ([`crate::guardian`]), each of which is one [`worker`].
+
+pub mod bounds;
+pub mod composite;
+pub mod fork;
+pub mod info;
+pub mod io;
+pub mod parameter;
+pub mod plan;
+pub mod request;
+pub mod scratch;
+pub mod surroundings;
+pub mod worker;
+
+pub use info::{LoadInfo, Placement};
+pub use plan::{Absent, LoadPlan, resolve_all};
+pub use request::LoadRequest;
+pub use surroundings::Surroundings;
+
+/// Every load, in the order in which they are listed.
+pub const LOADS: &[&LoadInfo] = &[&io::INFO, &fork::INFO];
+
+/// The load of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static LoadInfo> {
+    LOADS.iter().copied().find(|info| info.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_load_says_what_it_does_and_why() {
+        for (index, info) in LOADS.iter().enumerate() {
+            assert!(LOADS[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
+            assert!(!composite::COMPOSITES.iter().any(|composite| composite.name == info.name), "{} is a composite's name", info.name);
+            assert!(!info.does.is_empty() && !info.hurts.is_empty() && !info.source.is_empty(), "{}", info.name);
+            assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn every_default_passes_its_own_limits() {
+        for info in LOADS {
+            for parameter in info.parameters {
+                if let Some(default) = parameter.default {
+                    assert!(parameter.parse(default).is_ok(), "{}: {}={default}", info.name, parameter.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn composites_name_loads_that_exist_and_none_that_must_be_asked_for() {
+        for composite in composite::COMPOSITES {
+            for name in composite.loads() {
+                let info = find(name).unwrap_or_else(|| panic!("{}: no load {name}", composite.name));
+                assert!(!info.by_name_only || composite.names_dangers, "{}: {name} runs only by name", composite.name);
+            }
+        }
+    }
+}

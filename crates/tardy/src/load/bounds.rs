@@ -1,0 +1,85 @@
+//! How much of the machine all loads together may take.
+
+use serde::{Deserialize, Serialize};
+
+use super::surroundings::Surroundings;
+
+/// What a load takes at most, over all of its workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Budget {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of scratch files.
+    pub disk: u64,
+    /// Processes and threads at a time.
+    pub processes: u64,
+}
+
+/// What the loads of one phase may take together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of memory; by default half of what is available, so that the rest of the system never has to look for the OOM killer.
+    pub memory: u64,
+    /// Bytes of scratch files on the scratch folder's file system.
+    pub disk: u64,
+    /// Processes and threads at a time; by default a quarter of what the kernel allows.
+    pub processes: u64,
+}
+
+/// Memory assumed where the kernel does not tell (MemAvailable came with Linux 3.14), in bytes.
+const MEMORY_UNKNOWN: u64 = 64 << 20;
+/// Processes assumed where the kernel does not tell.
+const PROCESSES_UNKNOWN: u64 = 4096;
+/// Part of a file system that stays free, and never less than this many bytes: logs and the run itself need room.
+const DISK_FLOOR_PART: u64 = 10;
+const DISK_FLOOR_MIN: u64 = 256 << 20;
+
+impl Bounds {
+    /// The default bounds on this machine.
+    #[must_use]
+    pub fn of(surroundings: &Surroundings) -> Self {
+        let disk = surroundings.room(&surroundings.scratch).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+        Self {
+            memory: surroundings.memory_available().unwrap_or(MEMORY_UNKNOWN) / 2,
+            disk,
+            processes: surroundings.processes_max().unwrap_or(PROCESSES_UNKNOWN) / 4,
+        }
+    }
+
+    /// The share of each of `count` loads that run together.
+    #[must_use]
+    pub fn shared_by(self, count: usize) -> Self {
+        let count = count.max(1) as u64;
+        Self { memory: self.memory / count, disk: self.disk / count, processes: self.processes / count }
+    }
+}
+
+/// Bytes that stay free on a file system of `total` bytes.
+#[must_use]
+pub fn disk_floor(total: u64) -> u64 {
+    (total / DISK_FLOOR_PART).max(DISK_FLOOR_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_take_at_most_half_of_the_memory_and_a_quarter_of_the_processes() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
+        std::fs::write(root.path().join("meminfo"), "MemAvailable: 1024 kB\n").unwrap();
+        std::fs::write(root.path().join("sys/kernel/pid_max"), "4000\n").unwrap();
+        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::of_this_machine() };
+        let bounds = Bounds::of(&surroundings);
+        assert_eq!((bounds.memory, bounds.processes), (512 * 1024, 1000));
+        assert_eq!(bounds.shared_by(4).memory, 128 * 1024);
+        assert_eq!(bounds.shared_by(0), bounds);
+    }
+
+    #[test]
+    fn a_small_file_system_keeps_the_least_room() {
+        assert_eq!(disk_floor(100 << 20), DISK_FLOOR_MIN);
+        assert_eq!(disk_floor(100 << 30), 10 << 30);
+    }
+}

@@ -1,0 +1,43 @@
+//! Names that stand for several loads together.
+
+use super::LOADS;
+
+/// A list of loads with a name of its own.
+#[derive(Debug)]
+pub struct Composite {
+    /// The name.
+    pub name: &'static str,
+    /// What it stands for, one line.
+    pub does: &'static str,
+    /// The paper it comes from, or `today`.
+    pub source: &'static str,
+    /// The loads; empty for all that need not be asked for by name.
+    members: &'static [&'static str],
+    /// Whether asking for it asks for the loads that run only by name, because the paper's list contains them.
+    pub names_dangers: bool,
+}
+
+/// Every list.
+pub const COMPOSITES: &[Composite] =
+    &[Composite { name: "all", does: "every load that can do no harm, together", source: "today", members: &[], names_dangers: false }];
+
+/// The list of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Composite> {
+    COMPOSITES.iter().find(|composite| composite.name == name)
+}
+
+impl Composite {
+    /// The names of its loads.
+    pub fn loads(&self) -> Box<dyn Iterator<Item = &'static str>> {
+        if self.members.is_empty() {
+            return Box::new(LOADS.iter().filter(|info| !info.by_name_only && !needs_values(info)).map(|info| info.name));
+        }
+        Box::new(self.members.iter().copied())
+    }
+}
+
+/// Whether the load does nothing without a value that only the user can give.
+fn needs_values(info: &super::LoadInfo) -> bool {
+    info.parameters.iter().any(|parameter| parameter.needed)
+}

@@ -1,0 +1,138 @@
+//! `fork`: bursts of processes (abeni2002, section 4.2).
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+
+use tardy_core::units::Nanos;
+use tardy_sys::mapping::{Mapping, PAGE_BYTES};
+use tardy_sys::process::{self, Reaped};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter};
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "fork",
+    does: "forks a burst of processes that wait for each other, run all at once, write to shared pages and end; over and over",
+    hurts: "copies of page tables, copy-on-write faults, a long run queue, and many processes that end and are reaped together",
+    source: "abeni2002",
+    parameters: &[
+        Parameter {
+            name: "processes",
+            means: "processes of one burst, divided among the load CPUs",
+            kind: Kind::Count { min: 1, max: 100_000 },
+            default: Some("512"),
+            needed: false,
+        },
+        Parameter {
+            name: "memory",
+            means: "bytes of the forking process, whose page tables are copied",
+            kind: Kind::Bytes { min: 4 << 10, max: 1 << 36 },
+            default: Some("4MiB"),
+            needed: false,
+        },
+        Parameter {
+            name: "touch",
+            means: "bytes of it that each process writes to",
+            kind: Kind::Bytes { min: 4 << 10, max: 1 << 30 },
+            default: Some("64KiB"),
+            needed: false,
+        },
+        Parameter {
+            name: "pause",
+            means: "rest between bursts",
+            kind: Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3600) },
+            default: Some("0ns"),
+            needed: false,
+        },
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    resolve,
+    run,
+};
+
+/// Kernel memory of a small process (stacks, page tables, task structure), in bytes: measured as 180 KiB on Linux 6.18, rounded up.
+const PROCESS_BYTES: u64 = 256 << 10;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    // A quarter of the share for the area itself, the rest for the processes.
+    let memory = resolution.fit("memory", 4, Resource::Memory)?;
+    let touch = resolution.plan.number("touch").min(memory);
+    resolution.plan.parameters.insert("touch".to_owned(), super::parameter::Value::Bytes(touch));
+    // `processes` is of the whole burst, not of each worker.
+    let share = resolution.share;
+    let per_process = touch + PROCESS_BYTES;
+    let room = share.memory.saturating_sub(memory * workers) / per_process;
+    resolution.share.processes = share.processes.saturating_sub(workers).min(room) * workers;
+    let processes = resolution.fit("processes", 1, Resource::Processes)?;
+    resolution.plan.budget.memory = memory * workers + processes * per_process;
+    resolution.plan.budget.processes = processes + workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let workers = worker.plan.load.worker_count().max(1) as u64;
+    let index = worker.plan.index as u64;
+    let processes = worker.number("processes");
+    // The first workers take what does not divide evenly.
+    let own = processes / workers + u64::from(index < processes % workers);
+    let touch = worker.number("touch") as usize;
+    let pause = worker.plan.load.duration("pause");
+    let mut area = Mapping::anonymous(worker.number("memory") as usize).doing("map the area")?;
+    // Kernels without huge pages refuse, and need not be asked.
+    let _ = area.forbid_huge_pages();
+    let whole = area.len();
+    area.touch(0, whole);
+    let (gate, opener) = std::io::pipe().doing("make the pipe that starts the burst")?;
+    while worker.go_on() {
+        let made = burst(worker, own, &gate, &opener, &mut area, touch)?;
+        let rest = if made == 0 { pause.max(Nanos::from_millis(100)) } else { pause };
+        if rest > Nanos::ZERO {
+            worker.rest(rest);
+        }
+    }
+    Ok(())
+}
+
+/// Forks up to `count` processes, lets them run all at once, and reaps them. Returns how many there were.
+fn burst(
+    worker: &mut Worker,
+    count: u64,
+    gate: &PipeReader,
+    mut opener: &PipeWriter,
+    area: &mut Mapping,
+    touch: usize,
+) -> Result<u64, WorkError> {
+    let mut made = 0;
+    while made < count && worker.go_on() {
+        match process::fork(|| child(gate, area, touch)) {
+            Ok(_) => made += 1,
+            Err(_) => {
+                worker.failed();
+                break;
+            }
+        }
+    }
+    // A byte opens the gate for one process. A pipe holds 64 KiB, and processes read while this writes.
+    opener.write_all(&vec![0; made as usize]).doing("start the burst")?;
+    for _ in 0..made {
+        match process::reap_any(true).doing("reap the burst")? {
+            Reaped::Ended(_, status) if status.success() => worker.did(1, touch as u64),
+            Reaped::Ended(..) => worker.failed(),
+            Reaped::NoneYet | Reaped::NoChildren => break,
+        }
+        worker.go_on();
+    }
+    Ok(made)
+}
+
+fn child(mut gate: &PipeReader, area: &mut Mapping, touch: usize) -> i32 {
+    // Where there is no PID namespace, nothing else ends this process when its worker is killed.
+    let tied = process::set_parent_death_signal(process::KILL).is_ok();
+    let started = gate.read_exact(&mut [0]).is_ok();
+    area.touch(0, touch.max(PAGE_BYTES).min(area.len()));
+    i32::from(!(tied && started))
+}

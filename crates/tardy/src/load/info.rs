@@ -1,0 +1,73 @@
+//! What a load says about itself.
+
+use std::io;
+
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+
+/// Where the workers of a load run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// One worker on each load CPU, bound to it.
+    EachCpu,
+    /// One worker for all load CPUs; it and its children move among them.
+    Once,
+}
+
+/// A load's description of itself.
+#[derive(Debug)]
+pub struct LoadInfo {
+    /// The name it is asked for by: lower case, digits, dashes.
+    pub name: &'static str,
+    /// What it does, one line.
+    pub does: &'static str,
+    /// Why that costs latency, one line.
+    pub hurts: &'static str,
+    /// The paper it comes from, or `today`.
+    pub source: &'static str,
+    /// What can be set; in this order where a request gives values without names.
+    pub parameters: &'static [Parameter],
+    /// Whether it can do harm, so that no list contains it and only its own name asks for it.
+    pub by_name_only: bool,
+    /// Where its workers run.
+    pub placement: Placement,
+    /// Looks whether the machine has what it needs, and states its budget; called in the measuring process, changes nothing.
+    pub resolve: fn(&mut Resolution<'_>) -> Result<(), Absent>,
+    /// Works until [`Worker::go_on`] says no; called in a process of its own.
+    pub run: fn(&mut Worker) -> Result<(), WorkError>,
+}
+
+/// Why a worker ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The machine lacks something that only trying could tell.
+    #[error("{}: {}", .0.missing, .0.remedy)]
+    Absent(Absent),
+    /// A system call failed that has no reason to.
+    #[error("{doing}: {source}; the load cannot go on")]
+    System {
+        /// What it was about.
+        doing: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A bound was reached: the load stops rather than harm.
+    #[error("{0}")]
+    Bound(String),
+}
+
+/// Says what a failed system call was about.
+pub trait Doing<T> {
+    /// Turns the error into a [`WorkError::System`] about `doing`.
+    ///
+    /// # Errors
+    /// The same error, with what was being done.
+    fn doing(self, doing: &'static str) -> Result<T, WorkError>;
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, doing: &'static str) -> Result<T, WorkError> {
+        self.map_err(|source| WorkError::System { doing, source })
+    }
+}

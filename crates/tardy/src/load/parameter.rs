@@ -1,0 +1,251 @@
+//! Parameters of loads: their units, defaults and limits, and the values that requests give them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+/// What kind of value a parameter takes, with the limits that are refused beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A size, read as `64MiB`; within the limits, in bytes.
+    Bytes {
+        /// Smallest, in bytes.
+        min: u64,
+        /// Largest, in bytes.
+        max: u64,
+    },
+    /// A number within the limits.
+    Count {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A time, read as `1ms`; within the limits.
+    Duration {
+        /// Shortest.
+        min: Nanos,
+        /// Longest.
+        max: Nanos,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A path.
+    Path,
+    /// Any text; it takes the rest of the request, colons and all.
+    Text,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes { min, max } => write!(formatter, "{} to {}", format_bytes(*min), format_bytes(*max)),
+            Self::Count { min, max } => write!(formatter, "{min} to {max}"),
+            Self::Duration { min, max } => write!(formatter, "{min} to {max}"),
+            Self::Choice(choices) => formatter.write_str(&choices.join("|")),
+            Self::Path => formatter.write_str("path"),
+            Self::Text => formatter.write_str("rest of the text"),
+        }
+    }
+}
+
+/// One parameter of a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name in a request.
+    pub name: &'static str,
+    /// What it sets, one line.
+    pub means: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its value where the request gives none, as a request would write it; without one, the parameter may stay unset.
+    pub default: Option<&'static str>,
+    /// Whether a request must give it, because no default could know.
+    pub needed: bool,
+}
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Value {
+    /// A size in bytes.
+    Bytes(u64),
+    /// A number.
+    Count(u64),
+    /// A time in ns.
+    Duration(Nanos),
+    /// A word of the parameter's list, or a text.
+    Text(String),
+    /// A path.
+    Path(PathBuf),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes(bytes) => formatter.pad(&format_bytes(*bytes)),
+            Self::Count(count) => count.fmt(formatter),
+            Self::Duration(nanos) => nanos.fmt(formatter),
+            Self::Text(text) => formatter.pad(text),
+            Self::Path(path) => formatter.pad(&path.display().to_string()),
+        }
+    }
+}
+
+/// Why a value is refused; `parameter` is its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// No size.
+    #[error("`{text}` is no size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in 64MiB")]
+    NotBytes {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+    },
+    /// No number.
+    #[error("`{text}` is no number for `{parameter}`: write digits only")]
+    NotCount {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+    },
+    /// No time.
+    #[error("`{parameter}`: {source}")]
+    NotDuration {
+        /// Whose value.
+        parameter: &'static str,
+        /// What is wrong with it.
+        source: tardy_core::units::ParseNanosError,
+    },
+    /// Not one of the words.
+    #[error("`{text}` is none of the values of `{parameter}`: {}", choices.join(", "))]
+    NotAChoice {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+        /// What there is.
+        choices: &'static [&'static str],
+    },
+    /// Beyond a limit.
+    #[error("`{parameter}` is {text}: give a value from {min} to {max}")]
+    OutOfRange {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+        /// The smallest.
+        min: String,
+        /// The largest.
+        max: String,
+    },
+    /// Nothing at all.
+    #[error("`{parameter}` is empty: give it a value")]
+    Empty {
+        /// Whose value.
+        parameter: &'static str,
+    },
+}
+
+impl Parameter {
+    /// Reads a value as a request writes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
+        let parameter = self.name;
+        let owned = || text.to_owned();
+        match self.kind {
+            Kind::Bytes { min, max } => {
+                let bytes = parse_bytes(text).ok_or_else(|| ValueError::NotBytes { parameter, text: owned() })?;
+                self.within(bytes, min, max, text, format_bytes).map(Value::Bytes)
+            }
+            Kind::Count { min, max } => {
+                let count = text.parse().map_err(|_| ValueError::NotCount { parameter, text: owned() })?;
+                self.within(count, min, max, text, |count| count.to_string()).map(Value::Count)
+            }
+            Kind::Duration { min, max } => {
+                let duration = text.parse().map_err(|source| ValueError::NotDuration { parameter, source })?;
+                self.within(duration, min, max, text, |duration| duration.to_string()).map(Value::Duration)
+            }
+            Kind::Choice(choices) if choices.contains(&text) => Ok(Value::Text(owned())),
+            Kind::Choice(choices) => Err(ValueError::NotAChoice { parameter, text: owned(), choices }),
+            Kind::Path | Kind::Text if text.trim().is_empty() => Err(ValueError::Empty { parameter }),
+            Kind::Path => Ok(Value::Path(PathBuf::from(text))),
+            Kind::Text => Ok(Value::Text(owned())),
+        }
+    }
+
+    fn within<T: PartialOrd + Copy>(&self, value: T, min: T, max: T, text: &str, print: impl Fn(T) -> String) -> Result<T, ValueError> {
+        if min <= value && value <= max {
+            return Ok(value);
+        }
+        Err(ValueError::OutOfRange { parameter: self.name, text: text.to_owned(), min: print(min), max: print(max) })
+    }
+}
+
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// Reads `4096B`, `64KiB`, `64MiB`, `2GiB` (also `64M`, as dd and kernels write it); a bare number is refused.
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit || (name.len() == 3 && name[..1] == *unit))?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// The largest unit that divides the size, or two decimals of the largest that fits.
+#[must_use]
+pub fn format_bytes(bytes: u64) -> String {
+    let exact = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor)).unwrap_or(&UNITS[3]);
+    if bytes / exact.1 < 10_000 {
+        return format!("{}{}", bytes / exact.1, exact.0);
+    }
+    let (unit, factor) = UNITS.iter().find(|(_, factor)| bytes >= *factor).unwrap_or(&UNITS[3]);
+    format!("{:.2}{unit}", bytes as f64 / *factor as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_need_a_unit() {
+        assert_eq!(parse_bytes("64MiB"), Some(64 << 20));
+        assert_eq!(parse_bytes("64M"), Some(64 << 20));
+        assert_eq!(parse_bytes("100B"), Some(100));
+        for text in ["64", "MiB", "1.5MiB", "-1KiB", "99999999999GiB", "", "1i", "1MB"] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_limits_are_refused_with_the_limits() {
+        let size = Parameter { name: "size", means: "", kind: Kind::Bytes { min: 4096, max: 1 << 30 }, default: None, needed: false };
+        assert_eq!(size.parse("1MiB"), Ok(Value::Bytes(1 << 20)));
+        assert_eq!(size.parse("2GiB").unwrap_err().to_string(), "`size` is 2GiB: give a value from 4KiB to 1GiB");
+        let count = Parameter { name: "groups", means: "", kind: Kind::Count { min: 1, max: 10 }, default: None, needed: false };
+        assert!(matches!(count.parse("0"), Err(ValueError::OutOfRange { .. })));
+        assert!(matches!(count.parse("many"), Err(ValueError::NotCount { .. })));
+        let choice = Parameter { name: "with", means: "", kind: Kind::Choice(&["pipe", "socket"]), default: None, needed: false };
+        assert_eq!(choice.parse("tape").unwrap_err().to_string(), "`tape` is none of the values of `with`: pipe, socket");
+    }
+
+    proptest! {
+        #[test]
+        fn printed_sizes_that_are_whole_are_read_back(count in 0_u64..10_000, unit in 0_usize..4) {
+            let bytes = count * UNITS[unit].1;
+            prop_assert_eq!(parse_bytes(&format_bytes(bytes)), Some(bytes));
+        }
+
+        #[test]
+        fn no_text_makes_the_size_parser_panic(text in ".{0,20}") {
+            let _ = parse_bytes(&text);
+        }
+    }
+}

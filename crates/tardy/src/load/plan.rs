@@ -1,0 +1,310 @@
+//! From requests to plans: every value decided, every need looked at, nothing started and nothing changed yet.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+
+use super::bounds::{Bounds, Budget};
+use super::info::Placement;
+use super::parameter::{Kind, Value, format_bytes};
+use super::request::LoadRequest;
+use super::surroundings::Surroundings;
+use crate::guardian::undo::Undo;
+
+/// A load as it will run; stored in the run and handed to the guardian.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadPlan {
+    /// What it is called in events and reports: the request as written, numbered where the same was asked for twice.
+    pub label: String,
+    /// The load's name.
+    pub name: String,
+    /// Every parameter that has a value.
+    pub parameters: BTreeMap<String, Value>,
+    /// The CPUs it runs on.
+    pub cpus: CpuList,
+    /// Whether each CPU has a worker of its own; else one worker uses them all.
+    pub each_cpu: bool,
+    /// What it takes at most, over all workers.
+    pub budget: Budget,
+    /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
+    pub finish_limit: Nanos,
+    /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
+    pub undo: Vec<Undo>,
+}
+
+impl LoadPlan {
+    /// How many workers it has.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        if self.each_cpu { self.cpus.len() } else { 1 }
+    }
+}
+
+/// Why a load cannot run here: what is missing, and how to get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// What is missing: a device, a right, a program.
+    pub missing: String,
+    /// How to get it.
+    pub remedy: String,
+}
+
+impl Absent {
+    /// `missing`, to be had by `remedy`.
+    pub fn new(missing: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { missing: missing.into(), remedy: remedy.into() }
+    }
+}
+
+/// How long a load may take to end by itself, where it says nothing else.
+pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
+
+/// A plan in the making; a load's `resolve` completes it.
+#[derive(Debug)]
+pub struct Resolution<'a> {
+    /// The machine.
+    pub surroundings: &'a Surroundings,
+    /// What this load may take, over all workers.
+    pub share: Bounds,
+    /// The plan so far: parameters as given or by default, CPUs.
+    pub plan: LoadPlan,
+    given: &'a BTreeMap<&'static str, Value>,
+}
+
+impl Resolution<'_> {
+    /// How many workers there will be, at least 1.
+    #[must_use]
+    pub fn workers(&self) -> u64 {
+        self.plan.worker_count().max(1) as u64
+    }
+
+    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks to what each worker may have if it takes
+    /// `times` as much of `resource`.
+    ///
+    /// # Errors
+    /// The share, where a given value is beyond it, or the parameter's least is.
+    pub fn fit(&mut self, name: &'static str, times: u64, resource: Resource) -> Result<u64, Absent> {
+        let share = match resource {
+            Resource::Memory => self.share.memory,
+            Resource::Disk => self.share.disk,
+            Resource::Processes => self.share.processes,
+        };
+        let limit = share / self.workers() / times.max(1);
+        let value = self.plan.number(name);
+        let least = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name)).map_or(
+            0,
+            |parameter| match parameter.kind {
+                Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
+                _ => 0,
+            },
+        );
+        let fitting = if self.given.contains_key(name) { value } else { value.min(limit) };
+        if fitting > limit || fitting < least {
+            let print = |number: u64| if resource == Resource::Processes { number.to_string() } else { format_bytes(number) };
+            return Err(Absent::new(
+                format!("{}: `{name}` of {} is beyond this load's share of the machine, {}", resource.name(), print(value), print(limit)),
+                format!("give {}:{name}=... a smaller value, run fewer loads at a time or fewer --load-cpus", self.plan.name),
+            ));
+        }
+        let value = match self.plan.parameters.get(name) {
+            // Whole pages: what is mapped, written and read is.
+            Some(Value::Bytes(_)) if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
+            Some(Value::Bytes(_)) => Value::Bytes(fitting),
+            _ => Value::Count(fitting),
+        };
+        self.plan.parameters.insert(name.to_owned(), value);
+        Ok(self.plan.number(name))
+    }
+
+    /// The path of program `name`, which Debian has in `package`.
+    ///
+    /// # Errors
+    /// The program and its package, where it is not there.
+    pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Absent> {
+        let absent = || Absent::new(format!("program `{name}`"), format!("install the package `{package}`"));
+        self.surroundings.program(name).ok_or_else(absent)
+    }
+
+    /// That the tool runs as the superuser, which the load needs to do `what`.
+    ///
+    /// # Errors
+    /// The right that is missing.
+    pub fn needs_superuser(&self, what: &str) -> Result<(), Absent> {
+        if self.surroundings.superuser {
+            return Ok(());
+        }
+        Err(Absent::new(format!("the right to {what}"), "run as root"))
+    }
+}
+
+/// What [`Resolution::fit`] fits into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Bytes of memory.
+    Memory,
+    /// Bytes of scratch files.
+    Disk,
+    /// Processes and threads.
+    Processes,
+}
+
+impl Resource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Processes => "processes",
+        }
+    }
+}
+
+impl LoadPlan {
+    /// The size or number of a parameter; 0 where it has none, which the table of parameters rules out for those with a default.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u64 {
+        match self.parameters.get(name) {
+            Some(Value::Bytes(number) | Value::Count(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The time of a parameter; zero where it has none.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Nanos {
+        match self.parameters.get(name) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The word or text of a parameter; empty where it has none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.parameters.get(name) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The path of a parameter.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<&std::path::Path> {
+        match self.parameters.get(name) {
+            Some(Value::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+/// Resolves the loads of one phase, which share `bounds`. Each is a plan or says what is missing.
+#[must_use]
+pub fn resolve_all(
+    requests: &[LoadRequest],
+    cpus: &CpuList,
+    surroundings: &Surroundings,
+    bounds: Bounds,
+) -> Vec<(LoadRequest, Result<LoadPlan, Absent>)> {
+    let share = bounds.shared_by(requests.len());
+    let mut labels = BTreeMap::<&str, usize>::new();
+    let mut resolved = Vec::with_capacity(requests.len());
+    for request in requests {
+        let times = labels.entry(&request.text).and_modify(|times| *times += 1).or_insert(1);
+        let label = if *times == 1 { request.text.clone() } else { format!("{}#{times}", request.text) };
+        resolved.push((request.clone(), resolve(request, label, cpus, surroundings, share)));
+    }
+    resolved
+}
+
+fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &Surroundings, share: Bounds) -> Result<LoadPlan, Absent> {
+    let info = request.info;
+    if info.by_name_only && !request.by_name {
+        return Err(Absent::new("your word for it: this load can do harm", format!("ask for it by its name, `{}`", info.name)));
+    }
+    if cpus.is_empty() {
+        return Err(Absent::new("a CPU to run on", "give at least one with --load-cpus"));
+    }
+    let mut parameters = BTreeMap::new();
+    for parameter in info.parameters {
+        // Defaults pass their own limits, which a test holds.
+        let default = || parameter.default.and_then(|text| parameter.parse(text).ok());
+        if let Some(value) = request.given.get(parameter.name).cloned().or_else(default) {
+            parameters.insert(parameter.name.to_owned(), value);
+        }
+    }
+    let plan = LoadPlan {
+        label,
+        name: info.name.to_owned(),
+        parameters,
+        cpus: cpus.clone(),
+        each_cpu: info.placement == Placement::EachCpu,
+        budget: Budget::default(),
+        finish_limit: FINISH_LIMIT,
+        undo: Vec::new(),
+    };
+    let mut resolution = Resolution { surroundings, share, plan, given: &request.given };
+    (info.resolve)(&mut resolution)?;
+    Ok(resolution.plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { memory: 64 << 20, disk: 1 << 30, processes: 1000 };
+
+    fn resolve_texts(texts: &[&str], bounds: Bounds) -> Vec<Result<LoadPlan, Absent>> {
+        let requests: Vec<_> = texts.iter().flat_map(|text| LoadRequest::parse(text).unwrap()).collect();
+        let cpus = "0-1".parse().unwrap();
+        resolve_all(&requests, &cpus, &Surroundings::of_this_machine(), bounds).into_iter().map(|(_, plan)| plan).collect()
+    }
+
+    #[test]
+    fn defaults_shrink_to_the_share_and_given_values_do_not() {
+        let plans = resolve_texts(&["io", "io"], BOUNDS);
+        for plan in &plans {
+            let plan = plan.as_ref().unwrap();
+            assert!(plan.budget.memory <= 32 << 20 && plan.budget.memory > 0, "{plan:?}");
+        }
+        let refused = resolve_texts(&["io:size=1GiB"], BOUNDS).remove(0).unwrap_err();
+        assert!(refused.missing.contains("`size` of 1GiB is beyond"), "{refused:?}");
+        assert!(refused.remedy.contains("io:size="), "{refused:?}");
+    }
+
+    #[test]
+    fn the_same_request_twice_has_two_labels() {
+        let labels: Vec<_> = resolve_texts(&["io", "fork", "io"], BOUNDS).into_iter().map(|plan| plan.unwrap().label).collect();
+        assert_eq!(labels, ["io", "fork", "io#2"]);
+    }
+
+    #[test]
+    fn a_plan_survives_a_round_trip_through_json() {
+        for plan in resolve_texts(&["io:size=8MiB", "fork"], BOUNDS) {
+            let plan = plan.unwrap();
+            let text = serde_json::to_string(&plan).unwrap();
+            assert_eq!(serde_json::from_str::<LoadPlan>(&text).unwrap(), plan);
+        }
+    }
+
+    #[test]
+    fn no_load_goes_beyond_its_share() {
+        let requests: Vec<_> = crate::load::LOADS
+            .iter()
+            .filter(|info| info.parameters.iter().all(|p| !p.needed))
+            .flat_map(|info| LoadRequest::parse(info.name).unwrap())
+            .collect();
+        let cpus = "0-1".parse().unwrap();
+        for bounds in [BOUNDS, Bounds { memory: 8 << 20, disk: 1 << 20, processes: 100 }, Bounds { memory: 0, disk: 0, processes: 0 }] {
+            let share = bounds.shared_by(requests.len());
+            for (request, plan) in resolve_all(&requests, &cpus, &Surroundings::of_this_machine(), bounds) {
+                let Ok(plan) = plan else { continue };
+                let name = request.info.name;
+                assert!(plan.budget.memory <= share.memory, "{name}: {:?} beyond {share:?}", plan.budget);
+                assert!(plan.budget.disk <= share.disk, "{name}: {:?} beyond {share:?}", plan.budget);
+                assert!(plan.budget.processes <= share.processes, "{name}: {:?} beyond {share:?}", plan.budget);
+            }
+        }
+    }
+}

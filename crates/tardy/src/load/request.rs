@@ -1,0 +1,205 @@
+//! What a user asks for: `io`, `io:size=64MiB`, `spin:1ms:10ms:50`, `exec:stress-ng --cpu 1`.
+
+use std::collections::BTreeMap;
+
+use super::info::LoadInfo;
+use super::parameter::{Kind, Value, ValueError};
+use super::{LOADS, composite, find};
+
+/// One load, by name, with the values that were given; the others have their defaults.
+#[derive(Debug, Clone)]
+pub struct LoadRequest {
+    /// The load.
+    pub info: &'static LoadInfo,
+    /// As it was written.
+    pub text: String,
+    /// Whether the user wrote this name, rather than the name of a list that contains it.
+    pub by_name: bool,
+    /// The values given, by parameter.
+    pub given: BTreeMap<&'static str, Value>,
+}
+
+/// Why a text is no request for loads.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// No load or list has this name.
+    #[error("there is no load `{name}`: use {}", known.join(", "))]
+    UnknownLoad {
+        /// As given.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// The load has no such parameter.
+    #[error("load `{load}` has no parameter `{name}`: it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    UnknownParameter {
+        /// The load.
+        load: &'static str,
+        /// As given.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// More values than parameters.
+    #[error("load `{load}`: `{value}` is one value too many; it takes {count}")]
+    TooMany {
+        /// The load.
+        load: &'static str,
+        /// The first that has no parameter.
+        value: String,
+        /// How many parameters there are.
+        count: usize,
+    },
+    /// The same parameter twice.
+    #[error("load `{load}`: `{name}` is given twice; give it once")]
+    Twice {
+        /// The load.
+        load: &'static str,
+        /// The parameter.
+        name: &'static str,
+    },
+    /// A parameter that has no default has no value.
+    #[error("load `{load}` needs `{name}`: write {load}:{name}=...")]
+    Needed {
+        /// The load.
+        load: &'static str,
+        /// The parameter.
+        name: &'static str,
+    },
+    /// A list of loads takes no parameters.
+    #[error("`{0}` is a list of loads and takes no parameters: ask for its loads one by one")]
+    CompositeWithParameters(&'static str),
+    /// A value is wrong.
+    #[error("load `{load}`: {source}")]
+    Value {
+        /// The load.
+        load: &'static str,
+        /// What is wrong.
+        source: ValueError,
+    },
+}
+
+impl LoadRequest {
+    /// Reads one request; the name of a list gives all of its loads.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn parse(text: &str) -> Result<Vec<Self>, RequestError> {
+        let (name, rest) = text.trim().split_once(':').map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
+        if let Some(composite) = composite::find(name) {
+            return match rest {
+                None => Ok(composite.loads().filter_map(find).map(|info| Self::plain(info, composite.names_dangers)).collect()),
+                Some(_) => Err(RequestError::CompositeWithParameters(composite.name)),
+            };
+        }
+        let info = find(name).ok_or_else(|| RequestError::UnknownLoad { name: name.to_owned(), known: known_names() })?;
+        let given = rest.map_or_else(|| Ok(BTreeMap::new()), |rest| parse_values(info, rest))?;
+        let unset = info.parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name));
+        if let Some(parameter) = unset {
+            return Err(RequestError::Needed { load: info.name, name: parameter.name });
+        }
+        Ok(vec![Self { info, text: text.trim().to_owned(), by_name: true, given }])
+    }
+
+    fn plain(info: &'static LoadInfo, by_name: bool) -> Self {
+        Self { info, text: info.name.to_owned(), by_name, given: BTreeMap::new() }
+    }
+}
+
+fn known_names() -> Vec<&'static str> {
+    LOADS.iter().map(|info| info.name).chain(composite::COMPOSITES.iter().map(|composite| composite.name)).collect()
+}
+
+fn parse_values(info: &'static LoadInfo, rest: &str) -> Result<BTreeMap<&'static str, Value>, RequestError> {
+    let load = info.name;
+    let mut given = BTreeMap::new();
+    let mut positional = info.parameters.iter();
+    let mut rest = Some(rest);
+    while let Some(text) = rest {
+        let (part, tail) = text.split_once(':').map_or((text, None), |(part, tail)| (part, Some(tail)));
+        let named = part.split_once('=').filter(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty());
+        let (parameter, value) = match named {
+            // A command may contain `a=b`: where the load takes a text, only its own parameters are names.
+            Some((name, value)) if takes_text(info).is_none() || info.parameters.iter().any(|p| p.name == name) => {
+                let parameter = info.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+                    let known = info.parameters.iter().map(|parameter| parameter.name).collect();
+                    RequestError::UnknownParameter { load, name: name.to_owned(), known }
+                })?;
+                (parameter, value)
+            }
+            _ => {
+                let parameter = positional.next().ok_or_else(|| RequestError::TooMany {
+                    load,
+                    value: part.to_owned(),
+                    count: info.parameters.len(),
+                })?;
+                (parameter, part)
+            }
+        };
+        // A text takes everything up to the end.
+        let (value, tail) = match parameter.kind {
+            Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
+            _ => (value, tail),
+        };
+        let value = parameter.parse(value).map_err(|source| RequestError::Value { load, source })?;
+        if given.insert(parameter.name, value).is_some() {
+            return Err(RequestError::Twice { load, name: parameter.name });
+        }
+        rest = tail;
+    }
+    Ok(given)
+}
+
+fn takes_text(info: &LoadInfo) -> Option<&super::parameter::Parameter> {
+    info.parameters.iter().find(|parameter| parameter.kind == Kind::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn one(text: &str) -> LoadRequest {
+        let mut requests = LoadRequest::parse(text).unwrap();
+        assert_eq!(requests.len(), 1);
+        requests.remove(0)
+    }
+
+    #[test]
+    fn a_name_alone_gives_nothing() {
+        let request = one("io");
+        assert_eq!((request.info.name, request.given.len(), request.by_name), ("io", 0, true));
+    }
+
+    #[test]
+    fn values_are_given_by_name_or_in_order() {
+        assert_eq!(one("io:size=64MiB").given["size"], Value::Bytes(64 << 20));
+        assert_eq!(one("io:64MiB").given, one("io:size=64MiB").given);
+        assert_eq!(one("io:64MiB:block=1MiB").given["block"], Value::Bytes(1 << 20));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        let error = |text: &str| LoadRequest::parse(text).unwrap_err().to_string();
+        assert!(error("disco").starts_with("there is no load `disco`: use io, fork"), "{}", error("disco"));
+        assert!(error("io:colour=red").contains("has no parameter `colour`: it has size"));
+        assert!(error("io:1MiB:size=2MiB").contains("`size` is given twice"));
+        assert!(error("fork:1:4KiB:4KiB:0ns:6").contains("one value too many"));
+        assert!(error("io:size=64").contains("no size"));
+        assert!(error("all:size=64").contains("list of loads"));
+        assert!(error("").contains("there is no load"));
+    }
+
+    #[test]
+    fn a_list_gives_its_loads() {
+        let requests = LoadRequest::parse("all").unwrap();
+        assert!(requests.len() > 1 && requests.iter().all(|request| !request.by_name));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(io|fork|exec|spin|all|hackbench)?[:=a-z0-9µ ,]{0,30}") {
+            let _ = LoadRequest::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Scratch files that cannot be left behind, on a file system that is never filled.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::bounds::disk_floor;
+use super::info::WorkError;
+use tardy_sys::memory_file;
+
+/// A file in `folder`'s file system that has no name, or loses it right after it was made.
+///
+/// # Errors
+/// Those of open(2).
+pub fn file(folder: &Path) -> io::Result<File> {
+    if let Ok(file) = memory_file::create_unnamed(folder) {
+        return Ok(file);
+    }
+    // Not every file system has unnamed files (nfs, vfat, old kernels).
+    let path = folder.join(format!(".tardy-scratch-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Refuses to go on where the file system of `folder` would be left with less than its floor after `bytes` more.
+///
+/// # Errors
+/// [`WorkError::Bound`] with what is free and what must stay.
+pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
+    let room = memory_file::room(folder).map_err(|source| WorkError::System { doing: "ask for free space", source })?;
+    let floor = disk_floor(room.total);
+    if room.free >= floor.saturating_add(bytes) {
+        return Ok(());
+    }
+    let print = super::parameter::format_bytes;
+    Err(WorkError::Bound(format!(
+        "{} has {} free, and {} stay free: make room or set another folder",
+        folder.display(),
+        print(room.free),
+        print(floor)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scratch_file_leaves_nothing_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let _file = file(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_system_is_not_filled() {
+        let folder = tempfile::tempdir().unwrap();
+        check_floor(folder.path(), 0).unwrap();
+        let refused = check_floor(folder.path(), u64::MAX / 2).unwrap_err().to_string();
+        assert!(refused.contains("stay free"), "{refused}");
+    }
+}

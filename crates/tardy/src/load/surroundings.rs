@@ -1,0 +1,116 @@
+//! What a load can find on this machine: its kernel's file systems, scratch space and programs.
+
+use std::path::{Path, PathBuf};
+
+use tardy_sys::memory_file::{self, Room};
+
+/// Where to look; tests point it at folders of their own.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// procfs.
+    pub proc: PathBuf,
+    /// sysfs.
+    pub sys: PathBuf,
+    /// Devices.
+    pub dev: PathBuf,
+    /// Where scratch files go, on a real file system where there is one.
+    pub scratch: PathBuf,
+    /// Where programs are searched for.
+    pub program_folders: Vec<PathBuf>,
+    /// Whether the tool runs as the superuser.
+    pub superuser: bool,
+}
+
+impl Surroundings {
+    /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to /tmp.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        let scratch = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute() && folder.is_dir());
+        let scratch = scratch.or_else(|| Some(PathBuf::from("/var/tmp")).filter(|folder| folder.is_dir()));
+        let mut program_folders: Vec<_> = std::env::var_os("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).collect());
+        // A user's PATH often lacks the folders of the superuser's programs, which may well be executable.
+        program_folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+        Self {
+            proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
+            dev: PathBuf::from("/dev"),
+            scratch: scratch.unwrap_or_else(|| PathBuf::from("/tmp")),
+            program_folders,
+            superuser: tardy_sys::process::is_superuser(),
+        }
+    }
+
+    /// The first program of this name on the path.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        use std::os::unix::fs::PermissionsExt;
+        let executable = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+        self.program_folders.iter().map(|folder| folder.join(name)).find(executable)
+    }
+
+    /// Bytes of memory that new processes can have without swapping, by the kernel's own estimate (MemAvailable).
+    #[must_use]
+    pub fn memory_available(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(self.proc.join("meminfo")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    /// How many processes the system can have at a time.
+    #[must_use]
+    pub fn processes_max(&self) -> Option<u64> {
+        let read = |name: &str| std::fs::read_to_string(self.proc.join("sys/kernel").join(name)).ok()?.trim().parse::<u64>().ok();
+        match (read("pid_max"), read("threads-max")) {
+            (Some(pids), Some(threads)) => Some(pids.min(threads)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// The room of the file system of `folder`.
+    #[must_use]
+    pub fn room(&self, folder: &Path) -> Option<Room> {
+        memory_file::room(folder).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surroundings(root: &Path) -> Surroundings {
+        Surroundings { proc: root.to_owned(), program_folders: vec![root.join("bin")], ..Surroundings::of_this_machine() }
+    }
+
+    #[test]
+    fn the_kernels_estimate_of_available_memory_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\nMemFree: 1 kB\nMemAvailable:   1500 kB\n").unwrap();
+        assert_eq!(surroundings(root.path()).memory_available(), Some(1500 * 1024));
+        std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\n").unwrap();
+        assert_eq!(surroundings(root.path()).memory_available(), None);
+    }
+
+    #[test]
+    fn only_executable_files_are_programs() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let bin = root.path().join("bin");
+        std::fs::create_dir_all(bin.join("folder")).unwrap();
+        std::fs::write(bin.join("text"), "").unwrap();
+        std::fs::write(bin.join("tool"), "").unwrap();
+        std::fs::set_permissions(bin.join("tool"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let surroundings = surroundings(root.path());
+        assert_eq!(surroundings.program("tool"), Some(bin.join("tool")));
+        assert_eq!((surroundings.program("text"), surroundings.program("folder")), (None, None));
+    }
+
+    #[test]
+    fn the_smaller_limit_of_processes_counts() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
+        assert_eq!(surroundings(root.path()).processes_max(), None);
+        std::fs::write(root.path().join("sys/kernel/pid_max"), "32768\n").unwrap();
+        std::fs::write(root.path().join("sys/kernel/threads-max"), "4000\n").unwrap();
+        assert_eq!(surroundings(root.path()).processes_max(), Some(4000));
+    }
+}

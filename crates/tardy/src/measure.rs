@@ -1,0 +1,11 @@
+//! Running a plan: arm, measure, disarm, and put everything back.
+
+pub mod calibrate;
+pub mod interference;
+pub mod live;
+pub mod overhead;
+pub mod phases;
+pub mod recorder;
+pub mod session;
+pub mod threads;
+pub mod watchdog;

@@ -1,0 +1,40 @@
+//! What one wake-up costs on this machine, so that a period can be refused that would leave no time for anything else.
+
+use std::io;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_sys::clock::{self, Instant};
+use tardy_sys::{affinity, sched};
+
+/// A period below this many wake-up costs is refused.
+pub const COSTS_A_PERIOD_MIN: i64 = 4;
+/// Longer periods than this leave time enough on any machine, and are not calibrated for.
+pub const PERIOD_UNCALIBRATED_MIN: Nanos = Nanos::from_millis(1);
+
+const BLOCKS: usize = 10;
+const WAKES_A_BLOCK: i64 = 25;
+const INTERVAL: i64 = 100_000;
+
+/// CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks, because what disturbs a block only adds to it.
+///
+/// # Errors
+/// Those of starting a thread and of sleeping; a policy or processor that cannot be had is left as it is.
+pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
+    let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).spawn(move || -> io::Result<i64> {
+        let _ = affinity::set(0, &[cpu.0]);
+        let _ = sched::set_policy(0, policy);
+        let mut cheapest = i64::MAX;
+        for _ in 0..BLOCKS {
+            let before = clock::thread_cpu_time();
+            let mut due = Instant::from_nanos(clock::monotonic());
+            for _ in 0..WAKES_A_BLOCK {
+                due.advance(INTERVAL);
+                clock::sleep_until(due)?;
+            }
+            cheapest = cheapest.min((clock::thread_cpu_time() - before) / WAKES_A_BLOCK);
+        }
+        Ok(cheapest)
+    })?;
+    calibration.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))?.map(Nanos)
+}

@@ -1,0 +1,83 @@
+//! What the tool itself cost; reported with every result, never subtracted from it.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::usage::{Usage, Who, usage};
+
+/// Of the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// One read of the monotonic clock: the median of many.
+    pub clock_read_ns: Nanos,
+    /// The measuring threads.
+    pub threads: Vec<ThreadOverhead>,
+    /// CPU time of the whole process between arming and disarming.
+    pub process_cpu_time_ns: Nanos,
+    /// Largest resident size of the process, in bytes.
+    pub resident_bytes_max: u64,
+}
+
+/// Of one measuring thread, between arming and disarming.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadOverhead {
+    /// Its probe.
+    pub probe: String,
+    /// Its processor.
+    pub cpu: Option<CpuId>,
+    /// CPU time, sleeping and waking included.
+    pub cpu_time_ns: Nanos,
+    /// Page faults.
+    pub faults: u64,
+    /// Context switches because it slept.
+    pub switches_voluntary: u64,
+    /// Context switches because another one was to run.
+    pub switches_involuntary: u64,
+}
+
+/// Counts at the start of a loop.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before {
+    cpu_time: i64,
+    usage: Usage,
+}
+
+impl Before {
+    /// Call it on the measuring thread, as the last thing before the loop.
+    pub(super) fn now() -> Self {
+        // The first call pays for what the second one measures: the page that `usage` lives in, the clock's code.
+        let _ = usage(Who::Thread);
+        let _ = clock::thread_cpu_time();
+        Self { usage: usage(Who::Thread).unwrap_or_default(), cpu_time: clock::thread_cpu_time() }
+    }
+
+    /// What came since; call it on the same thread, as the first thing after the loop.
+    pub(super) fn since(&self, probe: &str, cpu: Option<CpuId>) -> ThreadOverhead {
+        let cpu_time = clock::thread_cpu_time() - self.cpu_time;
+        let after = usage(Who::Thread).unwrap_or_default();
+        let before = &self.usage;
+        ThreadOverhead {
+            probe: probe.to_owned(),
+            cpu,
+            cpu_time_ns: Nanos(cpu_time),
+            faults: (after.faults_minor + after.faults_major) - (before.faults_minor + before.faults_major),
+            switches_voluntary: after.switches_voluntary - before.switches_voluntary,
+            switches_involuntary: after.switches_involuntary - before.switches_involuntary,
+        }
+    }
+}
+
+/// The median time between two clock reads, in ns.
+pub(super) fn clock_read_cost() -> Nanos {
+    const READS: usize = 1001;
+    let mut gaps = Vec::with_capacity(READS);
+    let mut before = clock::monotonic();
+    for _ in 0..READS {
+        let after = clock::monotonic();
+        gaps.push(after - before);
+        before = after;
+    }
+    gaps.sort_unstable();
+    Nanos(gaps[READS / 2])
+}

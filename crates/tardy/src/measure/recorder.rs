@@ -1,0 +1,137 @@
+//! The recorder's thread: empties the rings eight times a second, on a processor that is not measured where there is one.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use tardy_core::accounting::Counts;
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_sys::clock::{self, Instant};
+use tardy_sys::{affinity, sched};
+
+use crate::record::series::{FLUSH_INTERVAL, SeriesRecorder, Worst};
+use crate::run::histogram_file;
+use crate::run::reserved_file::{self, ReservedFile};
+
+/// How often the histograms of series that do not keep every sample are written, in flushes.
+const FLUSHES_A_HISTOGRAM: u64 = 40;
+/// Room kept for each histogram, in bytes.
+const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
+const STACK_BYTES: usize = 512 << 10;
+
+/// How far one series has come, for the live view.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Its probe.
+    pub probe: String,
+    /// Its processor.
+    pub cpu: Option<CpuId>,
+    /// Its counts.
+    pub counts: Counts,
+    /// Its worst sample.
+    pub worst: Option<Worst>,
+}
+
+/// The recorder under way.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    progress: Arc<Mutex<Vec<Progress>>>,
+    is_ending: Arc<AtomicBool>,
+    handle: JoinHandle<Vec<SeriesRecorder>>,
+}
+
+struct Work {
+    series: Vec<SeriesRecorder>,
+    closed: Vec<bool>,
+    reserves: Vec<Option<ReservedFile>>,
+    progress: Arc<Mutex<Vec<Progress>>>,
+}
+
+impl Recorder {
+    /// Starts the thread on `cpus`.
+    pub(super) fn start(series: Vec<SeriesRecorder>, cpus: &CpuList) -> std::io::Result<Self> {
+        let reserves = series
+            .iter()
+            .map(|series| ReservedFile::new(&histogram_path(series), HISTOGRAM_BYTES_RESERVED).map(Some))
+            .collect::<std::io::Result<_>>()?;
+        let progress = Arc::new(Mutex::new(series.iter().map(progress_of).collect()));
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let mut work = Work { closed: vec![false; series.len()], series, reserves, progress: Arc::clone(&progress) };
+        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let ending = Arc::clone(&is_ending);
+        let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
+            let _ = affinity::set(0, &cpus);
+            // Ahead of the loads where it must share a processor with them: a full ring would lose samples.
+            let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
+            work.run(&ending);
+            work.series
+        })?;
+        Ok(Self { progress, is_ending, handle })
+    }
+
+    /// How far each series has come.
+    pub(super) fn progress(&self) -> Vec<Progress> {
+        self.progress.lock().map(|progress| progress.clone()).unwrap_or_default()
+    }
+
+    /// Takes what is left after the measuring threads have ended, and closes the files.
+    pub(super) fn finish(self) -> std::io::Result<Vec<SeriesRecorder>> {
+        self.is_ending.store(true, Ordering::Release);
+        self.handle.thread().unpark();
+        self.handle.join().map_err(|_| std::io::Error::other("the recorder ended unexpectedly"))
+    }
+}
+
+impl Work {
+    fn run(&mut self, is_ending: &AtomicBool) {
+        let mut due = Instant::from_nanos(clock::monotonic());
+        for flush in 1_u64.. {
+            let ending = is_ending.load(Ordering::Acquire);
+            self.flush(flush.is_multiple_of(FLUSHES_A_HISTOGRAM));
+            if ending {
+                break;
+            }
+            due.advance(FLUSH_INTERVAL.get());
+            due = Instant::from_nanos(due.to_nanos().max(clock::monotonic()));
+            // Parked, not asleep, so that the end need not wait for the next flush.
+            std::thread::park_timeout(Nanos(due.to_nanos() - clock::monotonic()).to_std());
+        }
+        self.write_last_histograms();
+    }
+
+    fn flush(&mut self, is_histogram_due: bool) {
+        for (series, closed) in self.series.iter_mut().zip(&mut self.closed).filter(|(_, closed)| !**closed) {
+            *closed = series.try_close();
+            if !*closed {
+                series.flush();
+            }
+            if is_histogram_due && let Some(histogram) = series.histogram() {
+                // A full disk keeps the older one; the last one has its room reserved.
+                let _ = reserved_file::replace(&histogram_path(series), &histogram_file::encode(histogram));
+            }
+        }
+        if let Ok(mut progress) = self.progress.lock() {
+            progress.clear();
+            progress.extend(self.series.iter().map(progress_of));
+        }
+    }
+
+    fn write_last_histograms(&mut self) {
+        for (series, reserve) in self.series.iter().zip(&mut self.reserves) {
+            if let (Some(histogram), Some(reserve)) = (series.histogram(), reserve.take()) {
+                let _ = reserve.commit(&histogram_file::encode(histogram));
+            }
+        }
+    }
+}
+
+fn progress_of(series: &SeriesRecorder) -> Progress {
+    let descriptor = series.descriptor();
+    Progress { probe: descriptor.probe.clone(), cpu: descriptor.cpu, counts: series.counts(), worst: series.worst() }
+}
+
+fn histogram_path(series: &SeriesRecorder) -> PathBuf {
+    series.path().with_extension("histogram")
+}

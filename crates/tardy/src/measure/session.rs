@@ -1,0 +1,89 @@
+//! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, put everything back.
+
+mod arming;
+mod closing;
+mod follow;
+
+use std::path::Path;
+
+use tardy_core::series::ClockKind;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::signal::{self, SignalFd};
+
+use crate::guardian::{Guardian, GuardianError, GuardianOptions};
+use crate::machine::facts::MachineFacts;
+use crate::machine::root::Root;
+use crate::plan::Plan;
+use crate::run::folder::{FolderError, RunFolder};
+use crate::run::record::{FORMAT, RunKind, RunRecord, Started, State, Tool};
+use crate::setup::journal::JournalError;
+
+/// Why a run could not be made or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The guardian of the loads.
+    #[error(transparent)]
+    Guardian(#[from] GuardianError),
+    /// The journal of changed settings.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A system call without which nothing can be measured.
+    #[error("{what}: {error}")]
+    System {
+        /// What was to be done, and the remedy.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SessionError {
+    move |error| SessionError::System { what, error }
+}
+
+/// Carries out `plan`; the run is in the folder `out` then.
+///
+/// Call it before the process has threads: the guardian is a child of it.
+///
+/// # Errors
+/// [`SessionError`]. What was measured until then is in the folder.
+pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRecord, SessionError> {
+    let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
+    let guardian =
+        has_loads.then(|| Guardian::start(GuardianOptions { cpus: plan.tool_cpus.clone(), ..GuardianOptions::default() })).transpose()?;
+    let signals =
+        SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::CPU_LIMIT, signal::FILE_LIMIT, signal::PIPE])
+            .map_err(system("cannot wait for signals"))?;
+    let folder = RunFolder::create(out)?;
+    let record = first_record(plan, root);
+    folder.update(&record)?;
+    let armed = arming::arm(record, folder, guardian, signals, root)?;
+    let ran = follow::follow(armed, is_quiet)?;
+    closing::close(ran, root)
+}
+
+fn first_record(plan: Plan, root: &Root) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        kind: RunKind::Latency,
+        tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
+        state: State::Running,
+        clock: ClockKind::Hardware,
+        started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
+        ended_ns: None,
+        warnings: plan.warnings.clone(),
+        measured_cpus: plan.measured_cpus.clone(),
+        plan,
+        phases: Vec::new(),
+        load_work: Vec::new(),
+        samples_folder: None,
+        series: Vec::new(),
+        interference: None,
+        overhead: None,
+        machine: MachineFacts::read(root),
+    }
+}

@@ -1,0 +1,110 @@
+//! From threads that have ended to the closed folder, with everything put back.
+
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::clock;
+use tardy_sys::usage::{Who, usage};
+
+use super::follow::Followed;
+use super::{SessionError, system};
+use crate::machine::root::Root;
+use crate::measure::interference::Snapshot;
+use crate::measure::overhead::{Overhead, ThreadOverhead};
+use crate::measure::threads::MeasuringThread;
+use crate::record::series::SeriesRecorder;
+use crate::run::record::{RunRecord, SeriesRecord, State};
+
+pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, SessionError> {
+    let Followed { armed, mut state } = followed;
+    let mut record = armed.record;
+    let after = Snapshot::take(root, &record.measured_cpus);
+    let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
+    let threads = join(armed.threads, &mut record.warnings)?;
+    record.ended_ns = Some(Nanos(clock::monotonic()));
+    for cpu in armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default() {
+        record.warnings.push(Warning::WatchdogEnded { cpu });
+        state = State::EndedByWatchdog;
+    }
+    if let (Some(stopped), Some(limit)) = (armed.control.stopped_by(), record.plan.stop_above) {
+        record.warnings.push(Warning::StoppedAbove { cpu: stopped.cpu, latency: stopped.sample.latency, limit });
+        state = State::Stopped;
+    }
+    let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
+    note_series(&series, armed.start, &mut record);
+    if let Some(guardian) = armed.guardian {
+        guardian.shutdown()?;
+    }
+    if let Some(journal) = armed.settings.journal {
+        for undone in journal.undo() {
+            if let Err(error) = undone.result {
+                record.warnings.push(Warning::Note { text: format!("{} was not put back ({error}): run `tardy restore`", undone.setting) });
+            }
+        }
+    }
+    let interference = after.since(&armed.before, &record.measured_cpus);
+    record.warnings.extend(interference.warnings());
+    record.interference = Some(interference);
+    let resident_bytes_max = usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
+    record.overhead = Some(Overhead { clock_read_ns: armed.clock_read, threads, process_cpu_time_ns, resident_bytes_max });
+    let mut folder = armed.folder;
+    if let Some(spool) = record.samples_folder.take() {
+        move_files(&spool, &folder.samples()).map_err(system("cannot move the samples from --spool to --out"))?;
+    }
+    record.state = state;
+    folder.finish(&record)?;
+    Ok(record)
+}
+
+fn join(threads: Vec<MeasuringThread>, warnings: &mut Vec<Warning>) -> Result<Vec<ThreadOverhead>, SessionError> {
+    let mut overheads = Vec::new();
+    for thread in threads {
+        let cpu = thread.cpu;
+        let report = thread.join().map_err(system("a measuring thread failed"))?;
+        if let Some(error) = report.error {
+            return Err(system("a probe could not sleep")(error));
+        }
+        if report.overhead.faults > 0 {
+            warnings.push(Warning::FaultsInLoop { cpu, faults: report.overhead.faults });
+        }
+        overheads.push(report.overhead);
+    }
+    Ok(overheads)
+}
+
+/// The counts, and what of them a reader must know first. What depends on the samples themselves is found when they are read.
+fn note_series(series: &[SeriesRecorder], start: Nanos, record: &mut RunRecord) {
+    record.series.clear();
+    for series in series {
+        let (descriptor, counts) = (series.descriptor(), series.counts());
+        let (probe, cpu) = (descriptor.probe.clone(), descriptor.cpu);
+        if let Some(failure) = series.failure() {
+            record.warnings.push(Warning::SamplesNotStored {
+                probe: probe.clone(),
+                cpu,
+                samples: failure.samples,
+                since_start: failure.since - start,
+                error: failure.error.clone(),
+            });
+        }
+        record.series.push(SeriesRecord {
+            file: descriptor.file_name(),
+            probe,
+            cpu,
+            counts: Some(counts),
+            failure: series.failure().cloned(),
+        });
+    }
+}
+
+/// Copies, because the spool is on another file system than the run by its very purpose.
+fn move_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        std::fs::copy(&path, &target)?;
+        std::fs::File::open(&target)?.sync_all()?;
+    }
+    std::fs::remove_dir_all(from)
+}

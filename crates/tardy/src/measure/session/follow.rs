@@ -1,0 +1,182 @@
+//! While the run lasts: phases, loads, signals, the live view.
+
+use std::os::fd::AsFd;
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::clock;
+use tardy_sys::signal::{self, wait_readable};
+
+use super::arming::Armed;
+use super::{SessionError, system};
+use crate::guardian::{LoadEnd, LoadEvent};
+use crate::measure::live::Live;
+use crate::measure::phases::{Step, Timeline};
+use crate::run::record::{LoadWork, State};
+
+/// The longest wait between two looks at threads that may have ended by themselves.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+/// A run whose threads have been told to end.
+pub(super) struct Followed {
+    pub(super) armed: Armed,
+    pub(super) state: State,
+}
+
+struct Follower {
+    armed: Armed,
+    timeline: Timeline,
+    live: Live,
+    state: State,
+    loads_left: usize,
+    is_stopping: bool,
+}
+
+pub(super) fn follow(armed: Armed, is_quiet: bool) -> Result<Followed, SessionError> {
+    let plan = &armed.record.plan;
+    let mut follower = Follower {
+        timeline: Timeline::new(plan.phases.clone(), armed.start),
+        live: Live::new(is_quiet, armed.start, plan.length()),
+        armed,
+        state: State::Finished,
+        loads_left: 0,
+        is_stopping: false,
+    };
+    while !follower.are_threads_done() {
+        follower.wait()?;
+        let now = Nanos(clock::monotonic());
+        follower.take_signals(now)?;
+        follower.take_events(now);
+        follower.step(now)?;
+        let Follower { armed, timeline, live, .. } = &mut follower;
+        live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
+    }
+    follower.live.finish();
+    follower.timeline.cut(Nanos(clock::monotonic()));
+    follower.armed.record.phases = follower.timeline.records().to_vec();
+    Ok(Followed { armed: follower.armed, state: follower.state })
+}
+
+impl Follower {
+    fn are_threads_done(&self) -> bool {
+        self.armed.threads.iter().all(crate::measure::threads::MeasuringThread::is_finished)
+    }
+
+    fn wait(&self) -> Result<(), SessionError> {
+        let now = Nanos(clock::monotonic());
+        let next = self.timeline.next().min(self.live.next()).min(now + LOOK);
+        let timeout = ((next - now).get().max(0) / 1_000_000 + 1).min(1000) as i32;
+        let mut fds = vec![self.armed.signals.as_fd()];
+        if let Some(guardian) = self.armed.guardian.as_ref().filter(|guardian| !guardian.is_gone()) {
+            fds.push(guardian.as_fd());
+        }
+        wait_readable(&fds, timeout).map(drop).map_err(system("cannot wait for signals"))
+    }
+
+    fn take_signals(&mut self, now: Nanos) -> Result<(), SessionError> {
+        while let Some(signal) = self.armed.signals.take().map_err(system("cannot read signals"))? {
+            match signal {
+                // A write that failed because of a limit says so by its error as well.
+                signal::FILE_LIMIT | signal::PIPE => {}
+                signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
+                _ => {
+                    if !self.is_stopping {
+                        let planned = self.armed.record.plan.length();
+                        self.armed.record.warnings.push(Warning::Interrupted { after: (now - self.armed.start).max(Nanos::ZERO), planned });
+                    }
+                    self.stop(State::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, state: State) {
+        if !self.is_stopping {
+            self.is_stopping = true;
+            self.state = state;
+            self.armed.control.stop();
+        }
+    }
+
+    fn take_events(&mut self, now: Nanos) {
+        let Some(guardian) = &mut self.armed.guardian else { return };
+        let events = guardian.drain();
+        let is_gone = guardian.is_gone();
+        for event in events {
+            self.take_event(event, now);
+        }
+        if is_gone && self.loads_left > 0 {
+            self.loads_left = 0;
+            self.timeline.loads_ended(now);
+        }
+    }
+
+    fn take_event(&mut self, event: LoadEvent, now: Nanos) {
+        let record = &mut self.armed.record;
+        match event {
+            LoadEvent::Started { .. } => {}
+            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, .. } => {
+                let phase = phase as usize;
+                let work = LoadWork { phase, load, cpu, operations, bytes, errors, cpu_time_ns: cpu_time };
+                match record.load_work.iter_mut().find(|old| old.phase == phase && old.load == work.load && old.cpu == cpu) {
+                    Some(old) => *old = work,
+                    None => record.load_work.push(work),
+                }
+            }
+            LoadEvent::Ended { load, how, at, .. } => {
+                let problem = match how {
+                    LoadEnd::Finished | LoadEnd::Absent => None,
+                    LoadEnd::Killed => Some("did not end by itself in time and was killed".to_owned()),
+                    LoadEnd::Died { status } => Some(format!("died ({status})")),
+                };
+                record.warnings.extend(problem.map(|problem| Warning::LoadProblem { load, problem }));
+                self.loads_left = self.loads_left.saturating_sub(1);
+                if self.loads_left == 0 {
+                    self.timeline.loads_ended(at.min(now));
+                }
+            }
+            LoadEvent::Absent { load, missing, remedy, .. } => record.warnings.push(Warning::LoadAbsent { load, missing, remedy }),
+            LoadEvent::Problem { load, text } => {
+                let load = load.unwrap_or_else(|| "guardian".to_owned());
+                record.warnings.push(Warning::LoadProblem { load, problem: text });
+            }
+        }
+    }
+
+    fn step(&mut self, now: Nanos) -> Result<(), SessionError> {
+        if self.is_stopping {
+            return Ok(());
+        }
+        while let Some(step) = self.timeline.step(now) {
+            match step {
+                Step::Done => {
+                    // Nothing more to wait for; threads whose end is set by the clock are at it already.
+                    self.armed.control.stop_at(now);
+                    return Ok(());
+                }
+                Step::Begin(phase) => self.begin(phase)?,
+                Step::End(phase) => {
+                    if let Some(guardian) = &mut self.armed.guardian {
+                        guardian.finish(phase as u32)?;
+                    }
+                }
+            }
+            self.armed.record.phases = self.timeline.records().to_vec();
+            // A disk that is full keeps the older record; the last one has its room reserved.
+            let _ = self.armed.folder.update(&self.armed.record);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, phase: usize) -> Result<(), SessionError> {
+        let loads = &self.armed.record.plan.phases[phase].loads;
+        if let Some(guardian) = &mut self.armed.guardian
+            && !loads.is_empty()
+        {
+            self.loads_left = loads.len();
+            guardian.begin(phase as u32, loads)?;
+        }
+        Ok(())
+    }
+}

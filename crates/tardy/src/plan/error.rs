@@ -1,0 +1,73 @@
+//! Why a request cannot be planned; each message names the flag and the remedy.
+
+use std::path::PathBuf;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+
+use crate::load::request::RequestError;
+use crate::measure::calibrate::COSTS_A_PERIOD_MIN;
+
+/// Why a request cannot be planned.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named as in the message")]
+pub enum PlanError {
+    /// No such probe.
+    #[error("--probe {name}: there is no such probe: `tardy list probes` names them")]
+    UnknownProbe { name: String },
+    /// The same probe twice.
+    #[error("--probe {name} is given twice: leave one out")]
+    ProbeTwice { name: String },
+    /// No such load, or one of its parameters is wrong.
+    #[error("--load: {0}")]
+    BadLoad(#[from] RequestError),
+    /// A load that was asked for cannot run here.
+    #[error("--load {load}: {missing} is missing: {remedy}")]
+    LoadAbsent { load: String, missing: String, remedy: String },
+    /// A processor that is not there, or not allowed.
+    #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {allowed}")]
+    UnknownCpu { asked: CpuList, missing: CpuId, allowed: CpuList },
+    /// An empty list.
+    #[error("--cpus names no processor: choose from {allowed}")]
+    NoCpu { allowed: CpuList },
+    /// More dither than half a period.
+    #[error("--dither {dither} is more than half of --period {period}: use at most half")]
+    DitherTooWide { dither: Nanos, period: Nanos },
+    /// The machine could not keep up.
+    #[error(
+        "--period {period} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this machine: use at least {}, or --force with a CPU left out by --cpus",
+        *cost * COSTS_A_PERIOD_MIN
+    )]
+    PeriodTooShort { period: Nanos, cost: Nanos },
+    /// `--force` without a processor to rescue the machine with.
+    #[error("--force with --period {period} needs a CPU left idle, or the machine may hang: leave one out with --cpus")]
+    ForceNeedsCpu { period: Nanos },
+    /// Longer than the run.
+    #[error("--period {period} is longer than the run of {length}, which would take no sample: use a longer --for")]
+    PeriodTooLong { period: Nanos, length: Nanos },
+    /// Too little room.
+    #[error(
+        "--out: the run needs about {:.1} MB and {} has {:.1} MB left: use --keep tail:100us, a longer --period, or another folder",
+        *needed as f64 / 1e6,
+        folder.display(),
+        *free as f64 / 1e6
+    )]
+    NoRoom { needed: u64, free: u64, folder: PathBuf },
+    /// The folder exists.
+    #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
+    OutExists(PathBuf),
+    /// The spool folder does not.
+    #[error("--spool {} is not a folder: make it first", .0.display())]
+    NoSpool(PathBuf),
+    /// The machine does not say which processors it has.
+    #[error("cannot tell which processors there are ({0}): is /proc mounted?")]
+    NoProcessors(std::io::Error),
+}
+
+impl PlanError {
+    /// Whether the machine lacks something that was asked for; else the request itself is wrong.
+    #[must_use]
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(self, Self::LoadAbsent { .. } | Self::NoProcessors(_))
+    }
+}

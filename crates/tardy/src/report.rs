@@ -1,0 +1,5 @@
+//! How results are shown.
+
+pub mod plan_text;
+pub mod summary_text;
+pub mod table;

@@ -1,0 +1,253 @@
+//! The summary as text: verdict and warnings first, then the numbers, worst first, within a screen.
+
+use std::fmt::Write as _;
+
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Outcome;
+
+use super::table::Table;
+use crate::run::record::State;
+use crate::summary::model::{PhaseSummary, ProbeSummary, SeriesSummary, Summary};
+
+/// Series shown one by one; the worst come first, and the others are in the row of all.
+const SERIES_SHOWN: usize = 6;
+const PHASES_SHOWN: usize = 8;
+const WARNINGS_SHOWN: usize = 6;
+
+/// The text; `is_colored` for terminals.
+#[must_use]
+pub fn text(summary: &Summary, is_colored: bool) -> String {
+    let mut out = String::new();
+    head(&mut out, summary, is_colored);
+    for probe in &summary.probes {
+        let series: Vec<&SeriesSummary> = summary.series.iter().filter(|series| series.probe == probe.probe).collect();
+        latencies(&mut out, probe, &series);
+    }
+    phases(&mut out, summary);
+    blind_spot(&mut out, summary);
+    foot(&mut out, summary);
+    out
+}
+
+fn head(out: &mut String, summary: &Summary, is_colored: bool) {
+    let probes: Vec<String> =
+        summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, short(probe.period_ns.get()))).collect();
+    let _ = writeln!(
+        out,
+        "{}: {} on cpus {}, {} measured{}",
+        summary.run,
+        probes.join(", "),
+        summary.measured_cpus,
+        seconds(summary.measured_ns),
+        match summary.state {
+            State::Finished => "",
+            State::Running => ", CUT OFF",
+            State::Interrupted => ", interrupted",
+            State::Stopped => ", stopped by --stop-above",
+            State::EndedByWatchdog => ", ended by the watchdog",
+        }
+    );
+    if let Some(verdict) = &summary.verdict {
+        let (word, color) = match verdict.outcome {
+            Outcome::Passed => ("PASSED", "32"),
+            Outcome::Failed => ("FAILED", "31"),
+            Outcome::Inconclusive => ("INCONCLUSIVE", "33"),
+        };
+        let word = if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() };
+        let _ = writeln!(out, "{word}: {}", verdict.sentence);
+    }
+    for warning in summary.warnings.iter().take(WARNINGS_SHOWN) {
+        let _ = writeln!(out, "! {warning}");
+    }
+    if summary.warnings.len() > WARNINGS_SHOWN {
+        let _ = writeln!(out, "! and {} more warnings: see --json", summary.warnings.len() - WARNINGS_SHOWN);
+    }
+}
+
+/// The columns: smaller percentiles are left out where they say nothing about lateness.
+fn latencies(out: &mut String, probe: &ProbeSummary, series: &[&SeriesSummary]) {
+    let Some(all) = &probe.numbers else {
+        let _ = writeln!(out, "{}: no sample", probe.probe);
+        return;
+    };
+    let has_misses = all.misses.is_some();
+    let mut head = vec![format!("{} us", probe.quantity), "samples".into(), "missed".into(), "min".into(), "median".into(), "mean".into()];
+    head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
+    head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
+    if has_misses {
+        head.extend(["late", "in a row"].map(str::to_owned));
+    }
+    let mut table = Table::new(head);
+    for series in series.iter().take(SERIES_SHOWN) {
+        let label = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("cpu {cpu}"));
+        let Some(numbers) = &series.numbers else { continue };
+        let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| micros(percentile.value_ns));
+        let in_a_row = series.misses_longest_run.map_or(0, |run| run.length);
+        table.row(row(label, numbers, jitter, has_misses.then_some(in_a_row)));
+    }
+    if series.len() > SERIES_SHOWN {
+        table.row([format!("{} more below", series.len() - SERIES_SHOWN)]);
+    }
+    if series.len() > 1 {
+        let in_a_row = series.iter().filter_map(|series| series.misses_longest_run).map(|run| run.length).max().unwrap_or(0);
+        let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
+        let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", micros(jitter)));
+        table.row(row("together".into(), all, jitter, has_misses.then_some(in_a_row)));
+    }
+    table.row(bounds("  at most, 95 %", &all.percentiles));
+    if let Some(corrected) = &all.percentiles_corrected {
+        let mut cells = vec!["with skipped due times".to_owned(), (all.samples + all.missed).to_string(), String::new(), String::new()];
+        cells.push(corrected.first().map_or_else(String::new, |median| micros(median.value_ns)));
+        cells.push(String::new());
+        cells.extend(corrected.iter().skip(1).map(value));
+        table.row(cells);
+    }
+    out.push_str(&table.text());
+    notes(out, all);
+}
+
+fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<u64>) -> Vec<String> {
+    let mut cells = vec![label, numbers.samples.to_string(), numbers.missed.to_string(), micros(numbers.min_ns)];
+    cells.push(numbers.percentiles.first().map_or_else(String::new, |median| micros(median.value_ns)));
+    cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
+    cells.extend(numbers.percentiles.iter().skip(1).map(value));
+    cells.extend([micros(numbers.max_ns), seconds(Nanos(numbers.max_at_ns)), jitter]);
+    if let Some(in_a_row) = in_a_row {
+        cells.extend([numbers.misses.unwrap_or(0).to_string(), in_a_row.to_string()]);
+    }
+    cells
+}
+
+/// A percentile that the samples do not bound is a sample like any other, and is marked so.
+fn value(percentile: &Percentile) -> String {
+    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, micros(percentile.value_ns))
+}
+
+fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
+    let mut cells = vec![label.to_owned(), String::new(), String::new(), String::new()];
+    let bound = |percentile: &Percentile| match (percentile.upper_ns, percentile.samples_needed) {
+        (Some(upper), _) => micros(upper),
+        (None, Some(needed)) => format!("n>={}", count(needed)),
+        (None, None) => "-".to_owned(),
+    };
+    cells.push(percentiles.first().map_or_else(String::new, bound));
+    cells.push(String::new());
+    cells.extend(percentiles.iter().skip(1).map(bound));
+    cells
+}
+
+fn notes(out: &mut String, all: &Numbers) {
+    let independence = match all.extremal_index {
+        Some(index) if index < 0.995 => {
+            format!("late samples cluster: bounds count {} samples as {:.0}", all.samples, all.samples as f64 * index)
+        }
+        Some(_) => String::new(),
+        None => "bounds assume independent samples: too few to tell".to_owned(),
+    };
+    let unbounded = if all.percentiles.iter().any(|percentile| !percentile.is_bounded()) {
+        "~ not bounded: needs as many samples as stated below it"
+    } else {
+        ""
+    };
+    let coarse = if all.coarse > 0 { format!("{} samples are known to 1/64 only", all.coarse) } else { String::new() };
+    let notes: Vec<&str> = [unbounded, &independence, &coarse].into_iter().filter(|note| !note.is_empty()).collect();
+    if !notes.is_empty() {
+        let _ = writeln!(out, "  {}", notes.join("; "));
+    }
+}
+
+fn phases(out: &mut String, summary: &Summary) {
+    if summary.phases.len() < 2 {
+        return;
+    }
+    let has_misses = summary.verdict.is_some();
+    let mut head = vec!["phase", "from", "to", "samples", "median", "99.9 %", "max us"];
+    if has_misses {
+        head.push("late");
+    }
+    let mut table = Table::new(head);
+    let mut worst_first: Vec<(&PhaseSummary, &str, &Numbers)> = summary
+        .phases
+        .iter()
+        .flat_map(|phase| phase.probes.iter().filter_map(move |(probe, numbers)| Some((phase, probe.as_str(), numbers.as_ref()?))))
+        .collect();
+    worst_first.sort_by_key(|(phase, _, numbers)| (std::cmp::Reverse(numbers.max_ns), phase.begin_ns));
+    for (phase, probe, numbers) in worst_first.iter().take(PHASES_SHOWN) {
+        let label = if summary.probes.len() > 1 { format!("{} ({probe})", phase.name) } else { phase.name.clone() };
+        let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
+        let mut cells = vec![label, seconds(phase.begin_ns), seconds(phase.end_ns), numbers.samples.to_string()];
+        cells.extend([at(0), at(2), micros(numbers.max_ns)]);
+        cells.extend(numbers.misses.map(|misses| misses.to_string()));
+        table.row(cells);
+    }
+    out.push_str(&table.text());
+}
+
+fn blind_spot(out: &mut String, summary: &Summary) {
+    if let Some(period) = summary.probes.iter().map(|probe| probe.period_ns).min() {
+        let period = short(period.get());
+        let _ = writeln!(
+            out,
+            "blind spot: a section that delayed a wake-up may be up to {period} longer than the latency seen; one shorter than {period} may not be seen at all"
+        );
+    }
+}
+
+fn foot(out: &mut String, summary: &Summary) {
+    for line in &summary.machine {
+        let _ = writeln!(out, "{line}");
+    }
+    let touching: Vec<String> = summary.interrupts.iter().take(4).map(|line| format!("{} {}", line.label, line.count)).collect();
+    if !touching.is_empty() {
+        let _ = writeln!(out, "interrupts on the measured cpus: {}", touching.join(", "));
+    }
+    if let Some(overhead) = &summary.overhead {
+        let samples: u64 = summary.series.iter().map(|series| series.counts.recorded).sum();
+        let a_sample = |time: Nanos| format!("{:.1} us", time.as_micros_f64() / samples.max(1) as f64);
+        let threads = overhead.threads.iter().fold(Nanos::ZERO, |sum, thread| sum + thread.cpu_time_ns);
+        let _ = writeln!(
+            out,
+            "tool: clock read {} ns, loop {} of CPU time a sample, whole process {}, {:.1} MiB",
+            overhead.clock_read_ns.get(),
+            a_sample(threads),
+            a_sample(overhead.process_cpu_time_ns),
+            overhead.resident_bytes_max as f64 / f64::from(1 << 20)
+        );
+    }
+}
+
+/// A count in three digits, rounded up: it says how many are needed.
+fn count(count: u64) -> String {
+    let (divisor, unit) = match count {
+        0..10_000 => return count.to_string(),
+        10_000..1_000_000 => (1_000, "k"),
+        1_000_000..1_000_000_000 => (1_000_000, "M"),
+        _ => (1_000_000_000, "G"),
+    };
+    format!("{}{unit}", count.div_ceil(divisor))
+}
+
+fn micros(nanos: i64) -> String {
+    format!("{:.1}", nanos as f64 / 1e3)
+}
+
+fn seconds(time: Nanos) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// A period without trailing zeros: `1 ms`, `50 us`.
+fn short(nanos: i64) -> String {
+    let (divisor, unit) = if nanos < 1_000_000 {
+        (1e3, "us")
+    } else if nanos < 1_000_000_000 {
+        (1e6, "ms")
+    } else {
+        (1e9, "s")
+    };
+    format!("{} {unit}", nanos as f64 / divisor)
+}
+
+fn percent(probability: f64) -> String {
+    format!("{} %", (probability * 1e9).round() / 1e7)
+}

@@ -1,0 +1,147 @@
+//! Making, opening and updating a run folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::record::{FORMAT, RunRecord};
+use super::reserved_file::{self, ReservedFile};
+
+/// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 processors fits.
+const RECORD_BYTES_RESERVED: usize = 1 << 20;
+/// Largest `run.json` that is believed, in bytes.
+const RECORD_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a folder cannot be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// It is there already.
+    #[error("{0} exists already, and a run is never overwritten: give another folder with --out, or remove it")]
+    Exists(PathBuf),
+    /// It could not be made or written.
+    #[error("cannot write {path}: {error}: give another folder with --out")]
+    Unwritable {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There is no run there.
+    #[error("{path} is not a run folder ({error}): give a folder that `tardy run` made")]
+    NotARun {
+        /// What was looked at.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// `run.json` is not what it should be.
+    #[error("{path}: line {line}: {reason}: the file was damaged or written by hand")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A later tool wrote it.
+    #[error("{path} has format {format}, this tool reads up to {FORMAT}: use a newer tardy")]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u64,
+    },
+}
+
+/// A run folder that is being written.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    reserved: Option<ReservedFile>,
+}
+
+impl RunFolder {
+    /// Makes the folder, and takes the room for its last `run.json`.
+    ///
+    /// # Errors
+    /// [`FolderError::Exists`], [`FolderError::Unwritable`].
+    pub fn create(path: &Path) -> Result<Self, FolderError> {
+        let unwritable = |error| FolderError::Unwritable { path: path.to_owned(), error };
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent).map_err(unwritable)?;
+        }
+        fs::create_dir(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => FolderError::Exists(path.to_owned()),
+            _ => unwritable(error),
+        })?;
+        let folder = || -> io::Result<Self> {
+            fs::create_dir(path.join("samples"))?;
+            let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
+            Ok(Self { path: path.to_owned(), reserved: Some(reserved) })
+        };
+        folder().map_err(|error| {
+            let _ = fs::remove_dir_all(path);
+            unwritable(error)
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its series are.
+    #[must_use]
+    pub fn samples(&self) -> PathBuf {
+        self.path.join("samples")
+    }
+
+    /// Replaces `run.json`.
+    ///
+    /// # Errors
+    /// [`FolderError::Unwritable`]; the old one then stands.
+    pub fn update(&self, record: &RunRecord) -> Result<(), FolderError> {
+        let path = self.path.join("run.json");
+        reserved_file::replace(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
+    }
+
+    /// Replaces `run.json` for the last time, in the room reserved at the start.
+    ///
+    /// # Errors
+    /// [`FolderError::Unwritable`].
+    pub fn finish(&mut self, record: &RunRecord) -> Result<(), FolderError> {
+        let Some(reserved) = self.reserved.take() else {
+            return self.update(record);
+        };
+        reserved.commit(&encode(record)).map_err(|error| FolderError::Unwritable { path: self.path.join("run.json"), error })
+    }
+}
+
+fn encode(record: &RunRecord) -> Vec<u8> {
+    let mut json = serde_json::to_vec_pretty(record).expect("all keys are text and all numbers finite or null");
+    json.push(b'\n');
+    json
+}
+
+/// Reads the `run.json` of a folder.
+///
+/// # Errors
+/// [`FolderError::NotARun`], [`FolderError::Malformed`], [`FolderError::TooNew`].
+pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
+    let path = folder.join("run.json");
+    let not_a_run = |error| FolderError::NotARun { path: folder.to_owned(), error };
+    let bytes = fs::metadata(&path).map_err(not_a_run)?.len();
+    if bytes > RECORD_BYTES_MAX {
+        return Err(not_a_run(io::Error::new(io::ErrorKind::InvalidData, "run.json is larger than any run's")));
+    }
+    let text = fs::read(&path).map_err(not_a_run)?;
+    let malformed = |error: serde_json::Error| FolderError::Malformed { path: path.clone(), line: error.line(), reason: error.to_string() };
+    let value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
+        _ => {}
+    }
+    serde_json::from_slice(&text).map_err(malformed)
+}

@@ -1,0 +1,99 @@
+//! A file whose room is taken before it is needed, so that a full disk cannot keep it from being written.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that will take the place of another, atomically.
+#[derive(Debug)]
+pub struct ReservedFile {
+    file: File,
+    waiting: PathBuf,
+    place: PathBuf,
+    is_committed: bool,
+}
+
+impl ReservedFile {
+    /// Reserves `bytes` beside `place`.
+    ///
+    /// # Errors
+    /// Those of creating and writing a file.
+    pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
+        let waiting = beside(place, "reserved");
+        let mut file = File::create(&waiting)?;
+        let zeros = vec![0; 64 << 10];
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(zeros.len());
+            file.write_all(&zeros[..part])?;
+            left -= part;
+        }
+        Ok(Self { file, waiting, place: place.to_owned(), is_committed: false })
+    }
+
+    /// Writes `content` into the reserved room and moves it to its place.
+    ///
+    /// # Errors
+    /// Those of writing, where `content` is larger than the room, and of fsync(2) and rename(2).
+    pub fn commit(mut self, content: &[u8]) -> io::Result<()> {
+        self.file.rewind()?;
+        self.file.write_all(content)?;
+        self.file.set_len(content.len() as u64)?;
+        self.file.sync_all()?;
+        fs::rename(&self.waiting, &self.place)?;
+        self.is_committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for ReservedFile {
+    fn drop(&mut self) {
+        if !self.is_committed {
+            let _ = fs::remove_file(&self.waiting);
+        }
+    }
+}
+
+/// Replaces the file at `place` by `content`: whoever reads it sees the old or the new, whole.
+///
+/// # Errors
+/// Those of writing, of fsync(2), and of rename(2); the old file then stands.
+pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
+    let waiting = beside(place, "new");
+    let written = File::create(&waiting).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let result = written.and_then(|()| fs::rename(&waiting, place));
+    if result.is_err() {
+        let _ = fs::remove_file(&waiting);
+    }
+    result
+}
+
+fn beside(place: &Path, ending: &str) -> PathBuf {
+    let mut name = place.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(ending);
+    place.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_reserved_takes_its_place_and_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("run.json");
+        fs::write(&place, "old").unwrap();
+        let reserved = ReservedFile::new(&place, 100_000).unwrap();
+        assert_eq!(fs::read(&place).unwrap(), b"old");
+        reserved.commit(b"new").unwrap();
+        assert_eq!(fs::read(&place).unwrap(), b"new");
+        drop(ReservedFile::new(&place, 10).unwrap());
+        replace(&place, b"newer").unwrap();
+        assert_eq!(fs::read(&place).unwrap(), b"newer");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

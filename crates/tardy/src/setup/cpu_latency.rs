@@ -1,0 +1,48 @@
+//! /dev/cpu_dma_latency: asks the power management to keep idle processors within a wake-up latency, for as long as the file is open.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use crate::machine::root::Root;
+
+/// The request; given up when dropped, and by the kernel when the process ends in whatever way.
+#[derive(Debug)]
+pub struct CpuLatencyRequest {
+    _file: File,
+}
+
+impl CpuLatencyRequest {
+    /// Asks for at most `micros` us.
+    ///
+    /// The file takes the value as four bytes of the machine's own order. Text would be parsed as hexadecimal, and a write of another
+    /// length is taken for text: Documentation/power/pm_qos_interface.rst, `cpu_latency_qos_write` in kernel/power/qos.c.
+    ///
+    /// # Errors
+    /// EACCES without the right to write it; ENOENT where there is no such file.
+    pub fn hold(root: &Root, micros: i32) -> io::Result<Self> {
+        let mut file = OpenOptions::new().write(true).open(root.path("dev/cpu_dma_latency"))?;
+        file.write_all(&micros.to_ne_bytes())?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_is_written_as_four_bytes_and_never_as_text() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("dev")).unwrap();
+        let path = folder.path().join("dev/cpu_dma_latency");
+        std::fs::write(&path, "").unwrap();
+        CpuLatencyRequest::hold(&Root::at(folder.path()), 20).unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), 20_i32.to_ne_bytes());
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(CpuLatencyRequest::hold(&Root::at(folder.path()), 0).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

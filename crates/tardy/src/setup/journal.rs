@@ -1,0 +1,281 @@
+//! Settings that outlive the tool are written to a journal before they are changed, so that `tardy restore` can put back what a SIGKILL or
+//! a power cut left.
+//!
+//! One file a run, removed when everything is back. Settings of the running kernel are gone after a restart: the journal of another boot
+//! is only removed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::guardian::undo::Undo;
+use crate::machine::irq_affinity::{IrqMove, Restored};
+use crate::machine::root::Root;
+
+/// What a journal file contains.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entries {
+    /// The boot in which the changes were made.
+    pub boot_id: Option<String>,
+    /// The process that made them.
+    pub process: u32,
+    /// When that process started, in clock ticks since the boot; tells it from a later one with the same number.
+    pub process_start: Option<u64>,
+    /// Interrupts that were moved.
+    #[serde(default)]
+    pub interrupts: Vec<IrqMove>,
+    /// What loads changed; the guardian undoes it too, if it lives.
+    #[serde(default)]
+    pub loads: Vec<Undo>,
+}
+
+/// Changes that are in force.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    entries: Entries,
+}
+
+/// Why the journal cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the journal {path} ({error}), and changes nothing without it: make the folder writable, or leave out --steer-irqs")]
+pub struct JournalError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undone {
+    /// The setting.
+    pub setting: String,
+    /// What happened to it.
+    pub result: Result<String, String>,
+}
+
+/// Where journals are: for root below /var/lib, else in the user's own state folder.
+#[must_use]
+pub fn folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("TARDY_STATE_DIR").filter(|folder| !folder.is_empty()) {
+        return folder.into();
+    }
+    let system = Path::new("/var/lib");
+    if tardy_sys::user::is_root() && system.is_dir() {
+        return system.join("tardy");
+    }
+    let home = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("tardy")
+}
+
+impl Journal {
+    /// Writes down `interrupts`, on the disk, before any of them is moved.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn write(folder: &Path, root: &Root, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Result<Self, JournalError> {
+        let process = std::process::id();
+        let path = folder.join(format!("journal-{process}.json"));
+        let entries = Entries {
+            boot_id: root.text("proc/sys/kernel/random/boot_id"),
+            process,
+            process_start: process_start(root, process),
+            interrupts,
+            loads,
+        };
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let mut file = File::create(&path)?;
+            file.write_all(&serde_json::to_vec_pretty(&entries)?)?;
+            file.sync_all()?;
+            File::open(folder)?.sync_all()
+        };
+        write().map_err(|error| JournalError { path: path.clone(), error })?;
+        Ok(Self { path, entries })
+    }
+
+    /// Puts everything back and removes the journal; what could not be put back is told, and stays in the journal.
+    pub fn undo(self) -> Vec<Undone> {
+        undo(&self.path, &self.entries)
+    }
+}
+
+fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
+    let interrupts = entries.interrupts.iter().map(|to| Undone {
+        setting: to.path.display().to_string(),
+        result: match to.restore() {
+            Ok(Restored::Done) => Ok(format!("back to {}", to.old)),
+            Ok(Restored::Over(found)) => Ok(format!("back to {}; somebody had set it to {found} meanwhile", to.old)),
+            Ok(Restored::Gone) => Ok("the interrupt no longer exists".to_owned()),
+            Err(refusal) => Err(refusal.to_string()),
+        },
+    });
+    let loads = entries.loads.iter().map(|undo| Undone {
+        setting: undo.to_string(),
+        result: undo.run().map(|()| "done".to_owned()).map_err(|error| error.to_string()),
+    });
+    let undone: Vec<Undone> = interrupts.chain(loads).collect();
+    if undone.iter().all(|undone| undone.result.is_ok()) {
+        let _ = fs::remove_file(path);
+    }
+    undone
+}
+
+/// A journal that was left behind.
+#[derive(Debug)]
+pub struct LeftBehind {
+    path: PathBuf,
+    entries: Entries,
+    is_of_this_boot: bool,
+}
+
+/// Journals in `folder` whose process is gone. What cannot be read is an error, with its path.
+///
+/// # Errors
+/// Those of reading the folder and its files.
+pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Vec<LeftBehind>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !(name.starts_with("journal-") && name.ends_with(".json")) {
+            continue;
+        }
+        let entries: Entries = serde_json::from_slice(&fs::read(&path)?)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display())))?;
+        let is_of_this_boot = entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
+        let is_running = is_of_this_boot
+            && process_start(root, entries.process).is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
+        if !is_running {
+            found.push(LeftBehind { path, entries, is_of_this_boot });
+        }
+    }
+    Ok(found)
+}
+
+impl LeftBehind {
+    /// The settings that are noted in it.
+    #[must_use]
+    pub fn settings(&self) -> Vec<String> {
+        let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
+        let interrupts = self.entries.interrupts.iter().map(describe);
+        if self.is_of_this_boot { interrupts.chain(self.entries.loads.iter().map(Undo::to_string)).collect() } else { Vec::new() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts its settings back, if they are of this boot, and removes it.
+    #[must_use]
+    pub fn undo(&self) -> Vec<Undone> {
+        if self.is_of_this_boot {
+            return undo(&self.path, &self.entries);
+        }
+        let _ = fs::remove_file(&self.path);
+        Vec::new()
+    }
+}
+
+/// Start time of a process in clock ticks: field 22 of /proc/PID/stat (proc(5)), which stands 19 fields behind the command's bracket.
+fn process_start(root: &Root, process: u32) -> Option<u64> {
+    let stat = root.text(format!("proc/{process}/stat"))?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Machine {
+        folder: tempfile::TempDir,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let machine = Self { folder };
+            machine.put("proc/sys/kernel/random/boot_id", "boot-1\n");
+            machine.put("proc/irq/5/smp_affinity_list", "0-1\n");
+            machine
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let path = self.folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn affinity(&self) -> String {
+            fs::read_to_string(self.folder.path().join("proc/irq/5/smp_affinity_list")).unwrap().trim().to_owned()
+        }
+
+        fn root(&self) -> Root {
+            Root::at(self.folder.path())
+        }
+
+        fn journals(&self) -> PathBuf {
+            self.folder.path().join("state")
+        }
+
+        fn change(&self) -> Journal {
+            let path = self.folder.path().join("proc/irq/5/smp_affinity_list");
+            let to = IrqMove { irq: 5, path, old: "0-1".parse().unwrap(), new: "1".parse().unwrap() };
+            let journal = Journal::write(&self.journals(), &self.root(), vec![to.clone()], Vec::new()).unwrap();
+            to.apply().unwrap();
+            journal
+        }
+    }
+
+    #[test]
+    fn what_was_changed_is_put_back_and_the_journal_is_gone() {
+        let machine = Machine::new();
+        let journal = machine.change();
+        assert_eq!(machine.affinity(), "1");
+        assert!(journal.undo().iter().all(|undone| undone.result.is_ok()));
+        assert_eq!(machine.affinity(), "0-1");
+        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_journal_left_by_a_killed_run_is_found_and_undone() {
+        let machine = Machine::new();
+        drop(machine.change());
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        assert_eq!((found.len(), found[0].settings().len()), (1, 1));
+        assert_eq!(found[0].undo().len(), 1);
+        assert_eq!(machine.affinity(), "0-1");
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_journal_of_a_run_that_is_under_way_is_left_alone() {
+        let machine = Machine::new();
+        let me = std::process::id();
+        machine.put(&format!("proc/{me}/stat"), &format!("{me} (a b) c) S {}777 0", "0 ".repeat(18)));
+        let _journal = machine.change();
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().is_empty());
+        machine.put(&format!("proc/{me}/stat"), &format!("{me} (a) S {}778 0", "0 ".repeat(18)));
+        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().len(), 1, "another process with the same number");
+    }
+
+    #[test]
+    fn after_a_restart_nothing_is_written_and_the_journal_is_removed() {
+        let machine = Machine::new();
+        drop(machine.change());
+        machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        assert!(found[0].settings().is_empty() && found[0].undo().is_empty());
+        assert_eq!(machine.affinity(), "1");
+        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a summary consists of; serialised as `--json`, printed as text.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::accounting::Counts;
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::series::{ClockKind, Schedule};
+use tardy_core::summary::miss_runs::Run;
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Verdict;
+use tardy_core::warning::Warning;
+
+use crate::measure::overhead::Overhead;
+use crate::run::record::{LoadWork, State};
+
+/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Folder of the run.
+    pub run: String,
+    /// How it ended.
+    pub state: State,
+    /// Clock of all times.
+    pub clock: ClockKind,
+    /// What must be known before the numbers, what matters most first.
+    pub warnings: Vec<Warning>,
+    /// What the samples say about the deadline; absent where none was asked for.
+    pub verdict: Option<Verdict>,
+    /// From the first due time to the last wake-up.
+    pub measured_ns: Nanos,
+    /// Wall-clock time of the start, ns since 1970.
+    pub started_realtime_ns: Nanos,
+    /// Each probe, all processors together.
+    pub probes: Vec<ProbeSummary>,
+    /// Each series, worst first.
+    pub series: Vec<SeriesSummary>,
+    /// Each phase, all processors together.
+    pub phases: Vec<PhaseSummary>,
+    /// What the loads did.
+    pub load_work: Vec<LoadWork>,
+    /// Processors that were measured.
+    pub measured_cpus: CpuList,
+    /// The machine in two lines.
+    pub machine: [String; 2],
+    /// What touched the measured processors most: interrupts by line.
+    pub interrupts: Vec<InterruptCount>,
+    /// What the tool itself cost.
+    pub overhead: Option<Overhead>,
+}
+
+/// Interrupts of one line on the measured processors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptCount {
+    /// As in /proc/interrupts.
+    pub label: String,
+    /// What it is for.
+    pub description: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// All series of one probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSummary {
+    /// Its name.
+    pub probe: String,
+    /// What a value is: `latency` or `interval error`.
+    pub quantity: String,
+    /// Time between two wake-ups, or time asked for.
+    pub period_ns: Nanos,
+    /// The numbers; absent where there is no sample.
+    pub numbers: Option<Numbers>,
+    /// Counts of all series.
+    pub counts: Counts,
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesSummary {
+    /// Its probe.
+    pub probe: String,
+    /// Its processor.
+    pub cpu: Option<CpuId>,
+    /// When samples are due.
+    pub schedule: Schedule,
+    /// The numbers; absent where there is no sample.
+    pub numbers: Option<Numbers>,
+    /// The counts, as far as the file goes.
+    pub counts: Counts,
+    /// Difference of successive wake-ups from the time between their due times, as percentiles of its magnitude, and its maximum.
+    pub jitter: Vec<Percentile>,
+    /// See `jitter`.
+    pub jitter_max_ns: Option<i64>,
+    /// Longest run of consecutive misses, where a window was asked for.
+    pub misses_longest_run: Option<Run>,
+    /// Wake-ups before their time.
+    pub early: u64,
+    /// Whether the numbers are those of a histogram, because not every sample was kept.
+    pub from_histogram: bool,
+}
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSummary {
+    /// Its name.
+    pub name: String,
+    /// Loads that ran in it.
+    pub loads: Vec<String>,
+    /// When it began, from the start of the run on.
+    pub begin_ns: Nanos,
+    /// When it ended.
+    pub end_ns: Nanos,
+    /// How much later it ended than planned, and how much later it began.
+    pub deviation_ns: (Nanos, Nanos),
+    /// Each probe's numbers in this phase; absent where there is no sample.
+    pub probes: Vec<(String, Option<Numbers>)>,
+}

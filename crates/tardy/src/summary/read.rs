@@ -1,0 +1,284 @@
+//! Reads a run folder, each series on as many threads as there are processors, and makes the summary.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::accounting::Counts;
+use tardy_core::series::Descriptor;
+use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
+use tardy_core::summary::cell::Cell;
+use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_core::warning::{Severity, Warning};
+
+use super::model::{InterruptCount, PhaseSummary, ProbeSummary, SeriesSummary, Summary};
+use crate::record::series::FLUSH_INTERVAL;
+use crate::run::folder::{self, FolderError};
+use crate::run::histogram_file::{self, StoredHistogram};
+use crate::run::read_series::{PartEnd, SeriesError, SeriesFile};
+use crate::run::record::{RunRecord, State};
+
+/// A share of missed periods from which on the period is called too short.
+const MOST_PERIODS: f64 = 0.5;
+/// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
+const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+pub enum SummaryError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// One of its series.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+}
+
+/// One series as read.
+struct Read {
+    descriptor: Descriptor,
+    accumulator: SeriesAccumulator,
+    histogram: Option<StoredHistogram>,
+    end: PartEnd,
+    file: PathBuf,
+}
+
+/// Makes the summary of the run in `path`, judged against `window`, or against the one that the run was made with.
+///
+/// # Errors
+/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<Summary, SummaryError> {
+    let record = folder::open(path)?;
+    let window = window.or(record.plan.window);
+    let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
+    let questions = questions(&record, window);
+    let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
+    let mut series = Vec::new();
+    for entry in &record.series {
+        series.push(read_series(&samples.join(&entry.file), &questions)?);
+    }
+    let warnings = warnings(&record, &series, &questions);
+    let verdict = window.map(|window| verdict(window, misses_allowed, &series, &warnings, measured(&series)));
+    let start = record.started.monotonic_ns;
+    let has_window = window.is_some();
+    let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start, has_window)).collect();
+    summaries
+        .sort_by_key(|series| (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu));
+    Ok(Summary {
+        run: path.display().to_string(),
+        state: record.state,
+        clock: record.clock,
+        warnings,
+        verdict,
+        measured_ns: measured(&series),
+        started_realtime_ns: record.started.realtime_ns,
+        probes: probe_summaries(&series, start, has_window),
+        series: summaries,
+        phases: phase_summaries(&record, &series, has_window),
+        load_work: record.load_work,
+        measured_cpus: record.measured_cpus,
+        machine: record.machine.two_lines(),
+        interrupts: interrupts(&record.interference),
+        overhead: record.overhead,
+    })
+}
+
+fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
+    // A run that was cut off has no end for its last phase: it lasted to the last sample.
+    let span = |phase: &crate::run::record::PhaseRecord| PhaseSpan { begin: phase.begin_ns, end: phase.end_ns.unwrap_or(Nanos::MAX) };
+    let gaps = record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu));
+    Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect() }
+}
+
+fn read_series(path: &Path, questions: &Questions) -> Result<Read, SummaryError> {
+    let file = SeriesFile::open(path)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let schedule = file.descriptor().schedule;
+    let read_part = |part| -> Result<(SeriesAccumulator, PartEnd), SeriesError> {
+        let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
+        let end = file.read_part(part, |chunk| accumulator.add(chunk))?;
+        Ok((accumulator, end))
+    };
+    // Small files are not worth a thread.
+    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
+    });
+    let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
+    let mut end = PartEnd::default();
+    for result in results {
+        let (part, part_end) = result?;
+        accumulator.merge(&part);
+        end.damaged_bytes += part_end.damaged_bytes;
+        end.torn_bytes += part_end.torn_bytes;
+        end.is_closed |= part_end.is_closed;
+    }
+    let histogram = histogram_file::read(&path.with_extension("histogram"));
+    Ok(Read { descriptor: file.descriptor().clone(), accumulator, histogram, end, file: path.to_owned() })
+}
+
+impl Read {
+    /// All samples: from the histogram where not every one was kept.
+    fn whole(&self) -> Cell {
+        let mut whole = self.accumulator.whole();
+        if let Some(stored) = self.histogram.as_ref().filter(|stored| stored.histogram.count() > whole.latency.count()) {
+            let mut sum = 0_i128;
+            stored.histogram.for_each(|value, count| sum += i128::from(value) * i128::from(count));
+            whole.sum = sum;
+            whole.latency = stored.histogram.clone();
+            whole.top = tardy_core::summary::top::Top::default();
+            if let Some(window) = self.accumulator.window() {
+                let mut misses = self.accumulator.counts.missed;
+                stored.histogram.for_each(|value, count| misses += if window.misses(Nanos(value)) { count } else { 0 });
+                whole.misses = misses;
+            }
+            whole.missed = self.accumulator.counts.missed;
+        }
+        whole
+    }
+
+    fn summary(&self, start: Nanos, has_window: bool) -> SeriesSummary {
+        let whole = self.whole();
+        let from_histogram = whole.latency.count() > self.accumulator.samples;
+        let is_every_sample = !from_histogram && self.accumulator.counts.unstored == 0;
+        SeriesSummary {
+            probe: self.descriptor.probe.clone(),
+            cpu: self.descriptor.cpu,
+            schedule: self.descriptor.schedule,
+            numbers: numbers(&whole, whole.extremal_index(), start.get(), has_window),
+            counts: self.accumulator.counts,
+            // Between samples that were not kept there is no telling how far apart two wake-ups were.
+            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
+            jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
+            misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
+            early: self.accumulator.early.count,
+            from_histogram,
+        }
+    }
+}
+
+fn measured(series: &[Read]) -> Nanos {
+    let first = series.iter().filter_map(|read| read.accumulator.first_due).min();
+    let last = series.iter().filter_map(|read| read.accumulator.last_wake).max();
+    match (first, last) {
+        (Some(first), Some(last)) => last - first,
+        _ => Nanos::ZERO,
+    }
+}
+
+fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<Warning> {
+    let mut warnings = record.warnings.clone();
+    if record.state == State::Running {
+        warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
+    }
+    for read in series {
+        let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
+        let counts = read.accumulator.counts;
+        if counts.lost > 0 {
+            warnings.push(Warning::SamplesLost { probe: probe.clone(), cpu, lost: counts.lost });
+        }
+        if !counts.is_exact() {
+            let unexplained = i64::try_from(counts.unexplained()).unwrap_or(i64::MAX);
+            warnings.push(Warning::AccountingInexact { probe: probe.clone(), cpu, unexplained });
+        }
+        if read.end.damaged_bytes > 0 {
+            warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
+        }
+        let share = counts.missed as f64 / counts.expected.max(1) as f64;
+        if share > MOST_PERIODS {
+            let period = read.descriptor.schedule.period();
+            warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
+        }
+        let early = read.accumulator.early;
+        if early.count > 0 {
+            warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
+        }
+    }
+    let stalls: u64 = series.iter().map(|read| read.accumulator.stalls).sum();
+    if let (Some(length), true) = (questions.stall, stalls > 0) {
+        warnings.push(Warning::LooksLikeThrottling { windows: stalls, length });
+    }
+    warnings.sort_by_key(Warning::rank);
+    warnings
+}
+
+fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
+    let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
+    let cells: Vec<(Cell, Counts)> = series.iter().map(|read| (read.whole(), read.accumulator.counts)).collect();
+    let samples: u64 = cells.iter().map(|(_, counts)| counts.expected).sum();
+    let indices: Vec<_> = cells.iter().map(|(cell, counts)| (counts.expected, cell.extremal_index())).collect();
+    let evidence = Evidence {
+        misses: cells.iter().map(|(cell, _)| cell.misses).sum(),
+        samples,
+        extremal_index: pooled_index(&indices),
+        measured,
+        degraded: of(Severity::Degraded),
+        incomplete: of(Severity::Incomplete),
+    };
+    judge(window, misses_allowed, evidence)
+}
+
+fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<ProbeSummary> {
+    let mut names: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
+    names.dedup();
+    names
+        .iter()
+        .map(|&name| {
+            let of_probe: Vec<&Read> = series.iter().filter(|read| read.descriptor.probe == name).collect();
+            let cells: Vec<Cell> = of_probe.iter().map(|read| read.whole()).collect();
+            ProbeSummary {
+                probe: name.to_owned(),
+                quantity: of_probe[0].descriptor.quantity.clone(),
+                period_ns: of_probe[0].descriptor.schedule.period(),
+                numbers: together(&cells, start, has_window),
+                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
+            }
+        })
+        .collect()
+}
+
+fn phase_summaries(record: &RunRecord, series: &[Read], has_window: bool) -> Vec<PhaseSummary> {
+    let start = record.started.monotonic_ns;
+    let mut names: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
+    names.dedup();
+    let last = start + measured(series);
+    let summary = |(index, phase): (usize, &crate::run::record::PhaseRecord)| {
+        let of_probe = |&name: &&str| {
+            let of_probe = series.iter().filter(|read| read.descriptor.probe == name);
+            let cells: Vec<Cell> = of_probe.map(|read| read.accumulator.phase(index)).collect();
+            (name.to_owned(), together(&cells, start, has_window))
+        };
+        let end = phase.end_ns.unwrap_or(last);
+        PhaseSummary {
+            name: phase.name.clone(),
+            loads: phase.loads.clone(),
+            begin_ns: phase.begin_ns - start,
+            end_ns: end - start,
+            deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - phase.planned_ns.1),
+            probes: names.iter().map(of_probe).collect(),
+        }
+    };
+    record.phases.iter().enumerate().map(summary).collect()
+}
+
+/// The numbers of several series as one.
+fn together(cells: &[Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
+    let mut together = Cell::default();
+    cells.iter().for_each(|cell| together.merge(cell));
+    let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();
+    numbers(&together, pooled_index(&weighted), start.get(), has_window)
+}
+
+/// The extremal index of several series together, from (samples, index) of each: effective samples add up. `None` where one is not known.
+fn pooled_index(series: &[(u64, Option<f64>)]) -> Option<f64> {
+    let samples: u64 = series.iter().map(|&(samples, _)| samples).sum();
+    let effective: Option<Vec<f64>> =
+        series.iter().filter(|(samples, _)| *samples > 0).map(|&(samples, index)| Some(index? * samples as f64)).collect();
+    effective.filter(|_| samples > 0).map(|effective| effective.iter().sum::<f64>() / samples as f64)
+}
+
+fn interrupts(interference: &Option<crate::measure::interference::Interference>) -> Vec<InterruptCount> {
+    let lines = interference.iter().flat_map(|interference| &interference.interrupts);
+    lines.map(|line| InterruptCount { label: line.label.clone(), description: line.description.clone(), count: line.total() }).collect()
+}

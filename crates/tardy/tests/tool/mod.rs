@@ -1,0 +1,154 @@
+//! The real binary at work, and a look at everything that descends from it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tardy::guardian::undo::Undo;
+use tardy::guardian::{LoadEnd, LoadEvent};
+use tardy_sys::process;
+
+/// How long anything may take that only waits for the kernel; never a measure of how long it does take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MARK: &str = "TARDY_TEST_MARK";
+
+/// `tardy load`, with everything below it recognisable by a variable in its environment.
+pub(crate) struct Tool {
+    child: Child,
+    events: BufReader<ChildStdout>,
+    mark: String,
+    mounts_before: String,
+    scratch: tempfile::TempDir,
+    guardian: i32,
+}
+
+/// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large.
+pub(crate) fn request_for_test(name: &str) -> String {
+    name.to_owned()
+}
+
+impl Tool {
+    /// Starts the load and waits until it has begun to work. None where the load is absent on this machine, which is printed.
+    pub(crate) fn start(request: &str) -> Option<Self> {
+        let scratch = tempfile::tempdir().unwrap();
+        let mark = format!("{}-{}", std::process::id(), scratch.path().display());
+        let mounts_before = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tardy"))
+            .args(["load", request, "--for", "120s", "--json"])
+            .env(MARK, &mark)
+            .env("TMPDIR", scratch.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap());
+        let mut tool = Self { child, events, mark, mounts_before, scratch, guardian: 0 };
+        if !tool.wait_until_working(request) {
+            return None;
+        }
+        tool.guardian = tool.find_guardian();
+        Some(tool)
+    }
+
+    fn wait_until_working(&mut self, request: &str) -> bool {
+        loop {
+            match self.next_event() {
+                Some(LoadEvent::Work { operations, errors, .. }) if operations + errors > 0 => return true,
+                Some(LoadEvent::Problem { text, .. }) => panic!("{request}: {text}"),
+                Some(LoadEvent::Ended { how: LoadEnd::Absent, .. }) | None => break,
+                Some(_) => {}
+            }
+        }
+        let mut why = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut why).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(3), "{request}: neither at work nor absent: {why}");
+        assert!(why.contains("absent: missing "), "{request}: absent without a reason: {why}");
+        println!("{request} is absent here: {why}");
+        false
+    }
+
+    fn next_event(&mut self) -> Option<LoadEvent> {
+        let mut line = String::new();
+        self.events.read_line(&mut line).unwrap();
+        if line.is_empty() { None } else { Some(serde_json::from_str(&line).unwrap()) }
+    }
+
+    fn find_guardian(&self) -> i32 {
+        let is_guardian =
+            |&pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "tardy-guardian");
+        self.processes().into_iter().find(is_guardian).expect("the tool has a guardian")
+    }
+
+    /// Every process that has the mark in its environment, and is no zombie.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let needle = format!("{MARK}={}", self.mark);
+        let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|bytes| bytes.split(|&b| b == 0).any(|entry| entry == needle.as_bytes()))
+        })
+        .collect()
+    }
+
+    pub(crate) fn kill_tool(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn kill_guardian(&self) {
+        process::kill(self.guardian, process::KILL).unwrap();
+    }
+
+    pub(crate) fn interrupt(&self) {
+        process::kill(i32::try_from(self.child.id()).unwrap(), tardy_sys::signal::INTERRUPT).unwrap();
+    }
+
+    /// How the loads ended, when the tool has.
+    pub(crate) fn ends(&mut self) -> Vec<LoadEnd> {
+        let mut ends = Vec::new();
+        while let Some(event) = self.next_event() {
+            if let LoadEvent::Ended { how, .. } = event {
+                ends.push(how);
+            }
+        }
+        self.child.wait().unwrap();
+        ends
+    }
+
+    /// What `tardy restore` does after both were killed.
+    pub(crate) fn undo(&self) {
+        for entry in std::fs::read_dir(self.scratch.path()).unwrap() {
+            Undo::RemoveFolder(entry.unwrap().path()).run().unwrap();
+        }
+    }
+
+    pub(crate) fn assert_no_process_and_mount_is_left(&self, request: &str) {
+        let start = Instant::now();
+        while !self.processes().is_empty() {
+            assert!(start.elapsed() < PATIENCE, "{request}: left: {:?}", self.processes().into_iter().map(describe).collect::<Vec<_>>());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").unwrap(), self.mounts_before, "{request}: mounts are left");
+    }
+
+    pub(crate) fn assert_nothing_is_left(&self, request: &str) {
+        self.assert_no_process_and_mount_is_left(request);
+        let left: Vec<PathBuf> = std::fs::read_dir(self.scratch.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{request}: files are left: {left:?}");
+    }
+}
+
+fn describe(pid: i32) -> String {
+    let read = |name: &str| std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name)).unwrap_or_default();
+    format!("{pid} {}", read("cmdline").replace('\0', " "))
+}
+
+/// A test that fails must not leave its loads running for two minutes.
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -21,3 +21,8 @@ pub(crate) fn dow_jones_returns() -> Vec<f64> {
 pub(crate) fn port_pirie() -> Vec<f64> {
     column(include_str!("../../tests/data/portpirie.csv"), 1)
 }
+
+/// Annual maximum sea levels at Fremantle, metres.
+pub(crate) fn fremantle() -> Vec<f64> {
+    column(include_str!("../../tests/data/fremantle.csv"), 1)
+}

@@ -24,7 +24,19 @@ pub struct Excesses {
     largest: f64,
 }
 
+/// Below this share of distinct values among the excesses their rounding shows, and the likelihood of buckets is used.
+const DISTINCT_MIN: f64 = 0.9;
+
 impl Excesses {
+    /// The samples over `threshold`: as exact values where nearly all differ, otherwise as buckets `width` wide (the clock's or the
+    /// histogram's resolution), for which `threshold` has to be the edge of one.
+    #[must_use]
+    pub fn over(tally: &Tally, threshold: f64, width: f64) -> Self {
+        let distinct = tally.entries().len() - tally.entries().partition_point(|entry| entry.0 <= threshold);
+        let exact = distinct as f64 >= DISTINCT_MIN * tally.count_above(threshold) as f64;
+        if exact || width.is_nan() || width <= 0.0 { Self::above(tally, threshold) } else { Self::grouped_from(tally, threshold, width) }
+    }
+
     /// The samples above `threshold`, each known exactly.
     #[must_use]
     pub fn above(tally: &Tally, threshold: f64) -> Self {
@@ -153,6 +165,16 @@ mod tests {
             let expected: f64 = [0.5, 3.0, 12.0].iter().map(|&y| -density(y).ln()).sum();
             assert!((excesses.negative_log_likelihood(model) - expected).abs() < 1e-4, "{shape}");
         }
+    }
+
+    #[test]
+    fn rounded_values_are_taken_as_buckets() {
+        let exact = Tally::from_counts((0..100).map(|i| (f64::from(i) * 0.1, 1)));
+        assert_eq!(Excesses::over(&exact, 0.95, 0.1).values().unwrap().len(), 90);
+        let rounded = Tally::from_counts((0..10).map(|i| (f64::from(i), 10)));
+        assert_eq!(Excesses::over(&rounded, 2.0, 1.0).buckets().unwrap().0.len(), 8);
+        assert_eq!(Excesses::over(&rounded, 2.0, 1.0).count(), 80);
+        assert_eq!(Excesses::over(&rounded, 2.0, 0.0).count(), 70);
     }
 
     #[test]

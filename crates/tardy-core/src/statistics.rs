@@ -4,18 +4,36 @@
 //! The layers, and where they live:
 //! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable samples only. Where exceedances come in
 //!   clusters they are asked with the effective number of samples, `extremal index * n`, which is not whole: so they take real numbers.
+//! - description: [`moments`], [`tally`], [`harrell_davis`].
+//! - models: [`gpd`], [`gev`], [`l_moments`], with [`profile`] for their intervals.
 //! - dependence: [`extremal_index`], [`clusters`].
 
+pub mod autocorrelation;
 pub mod binomial;
 pub mod clusters;
 pub mod confidence;
 pub mod extremal_index;
+pub mod gate;
+pub mod gev;
+pub mod goodness;
+pub mod gpd;
+pub mod harrell_davis;
 pub mod incomplete_beta;
 pub mod incomplete_gamma;
+pub mod l_moments;
+pub mod mixture;
+pub mod moments;
+mod numeric;
 pub mod poisson;
+pub mod profile;
 pub mod proportion;
 pub mod quantile;
+pub mod records;
 #[cfg(test)]
 mod reference;
+pub mod runs_test;
 mod saddle_point;
+pub mod stationarity;
+pub mod tally;
+pub mod threshold;
 pub mod tolerance;

@@ -4,6 +4,7 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod console;
 pub mod disk;
 pub mod mapping;
 pub mod memlock;
@@ -11,8 +12,11 @@ pub mod memory_file;
 pub mod namespace;
 pub mod process;
 pub mod rlimit;
+pub mod sandbox;
 pub mod sched;
 pub mod signal;
+pub mod socket;
+pub mod timer_fd;
 pub mod usage;
 pub mod user;
 

@@ -7,6 +7,8 @@ use std::ptr::NonNull;
 
 /// Bytes of a page on every architecture that tardy is built for in its usual configuration; a larger page only makes touching slower.
 pub const PAGE_BYTES: usize = 4096;
+/// Bytes of a cache line on nearly every processor that runs Linux; where lines are longer, some are written twice.
+const LINE_BYTES: usize = 64;
 
 /// A mapping of one's own, readable and writable while no other protection is set; unmapped on drop.
 ///
@@ -66,16 +68,32 @@ impl Mapping {
     /// # Panics
     /// Where the range is not within the mapping, or the mapping is write-protected.
     pub fn touch(&mut self, from: usize, to: usize) -> usize {
+        self.touch_every(from, to, PAGE_BYTES)
+    }
+
+    /// Writes one byte into each cache line of [`from`, `to`), in order. Returns the number of writes.
+    ///
+    /// # Panics
+    /// As [`Mapping::touch`].
+    pub fn touch_lines(&mut self, from: usize, to: usize) -> usize {
+        self.touch_every(from, to, LINE_BYTES)
+    }
+
+    /// Writes one byte every `step` bytes of [`from`, `to`), in order. Returns the number of writes.
+    ///
+    /// # Panics
+    /// As [`Mapping::touch`]; where `step` is 0.
+    pub fn touch_every(&mut self, from: usize, to: usize, step: usize) -> usize {
         assert!(self.writable && from <= to && to <= self.bytes, "{from}..{to} of {} bytes, writable: {}", self.bytes, self.writable);
-        let mut pages = 0;
-        for offset in (from..to).step_by(PAGE_BYTES) {
+        let mut writes = 0;
+        for offset in (from..to).step_by(step) {
             // SAFETY: `offset` is below `bytes` (asserted above), so that the pointer stays within the mapping.
             let byte = unsafe { self.start.as_ptr().cast::<u8>().add(offset) };
             // SAFETY: the byte is mapped and writable (asserted above); a volatile write of one byte needs no alignment.
             unsafe { byte.write_volatile(offset as u8 | 1) };
-            pages += 1;
+            writes += 1;
         }
-        pages
+        writes
     }
 
     /// Sets whether the pages of [`from`, `to`) may be written. Both must be multiples of the page size.

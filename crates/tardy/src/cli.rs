@@ -34,6 +34,9 @@ pub enum Command {
     Show(ShowArgs),
     /// Run loads alone, without measuring
     Load(crate::command::load::LoadArguments),
+    /// List, print and check scenarios
+    #[command(alias = "scenario")]
+    Scenarios(ScenariosArgs),
     /// List what there is: probes, loads
     List(ListArgs),
     /// Put back settings that a killed run left changed
@@ -94,6 +97,29 @@ pub enum Listed {
     Probes,
     /// Ways to stress the system
     Loads,
+}
+
+/// `tardy scenarios`, also as `tardy scenario`.
+#[derive(Debug, Args)]
+pub struct ScenariosArgs {
+    /// What to do with scenarios; without it, list the built-in ones
+    #[command(subcommand)]
+    pub verb: Option<ScenariosVerb>,
+}
+
+/// What can be done with scenarios.
+#[derive(Debug, Subcommand)]
+pub enum ScenariosVerb {
+    /// Print a built-in scenario's text, as a start for one's own
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Check a scenario's file; errors name line and key
+    Check {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// `tardy restore`.

@@ -6,4 +6,5 @@ pub mod load;
 pub mod output;
 pub mod restore;
 pub mod run;
+pub mod scenarios;
 pub mod show;

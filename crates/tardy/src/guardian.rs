@@ -21,7 +21,7 @@ pub mod children;
 pub mod client;
 mod guard;
 mod init;
-mod lines;
+pub(crate) mod lines;
 pub mod message;
 mod running;
 pub mod undo;

@@ -11,6 +11,8 @@ pub mod plan;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod request;
 pub mod run;
+pub mod scenario;
 pub mod setup;
 pub mod summary;

@@ -5,15 +5,39 @@
 //! processes below the guardian ([`crate::guardian`]), each of which is one [`worker`].
 
 pub mod bounds;
+pub mod cache;
+pub mod caps_lock;
+pub mod cgroup;
 pub mod composite;
+pub mod console;
+pub mod cpu_hotplug;
+pub mod crashme;
+pub mod dd;
+pub mod du;
+pub mod exec;
+pub mod fifos_mmap;
 pub mod fork;
+pub mod fpu;
+pub mod fs;
+pub mod hackbench;
 pub mod info;
 pub mod io;
+pub mod kcore;
+pub mod kernel_build;
+pub mod memory;
+pub mod mmap_lock;
+pub mod netlink;
 pub mod parameter;
+pub mod ping_flood;
 pub mod plan;
+pub mod procfs;
+mod program;
 pub mod request;
 pub mod scratch;
+pub mod spin;
 pub mod surroundings;
+pub mod timers;
+pub mod ttcp;
 pub mod worker;
 
 pub use info::{LoadInfo, Placement};
@@ -22,7 +46,33 @@ pub use request::LoadRequest;
 pub use surroundings::Surroundings;
 
 /// Every load, in the order in which they are listed.
-pub const LOADS: &[&LoadInfo] = &[&io::INFO, &fork::INFO];
+pub const LOADS: &[&LoadInfo] = &[
+    &memory::INFO,
+    &io::INFO,
+    &procfs::INFO,
+    &kcore::INFO,
+    &fork::INFO,
+    &console::INFO,
+    &caps_lock::INFO,
+    &ttcp::INFO,
+    &fifos_mmap::INFO,
+    &fpu::INFO,
+    &fs::INFO,
+    &crashme::INFO,
+    &kernel_build::INFO,
+    &dd::INFO,
+    &ping_flood::INFO,
+    &hackbench::INFO,
+    &du::INFO,
+    &timers::INFO,
+    &mmap_lock::INFO,
+    &cgroup::INFO,
+    &netlink::INFO,
+    &cache::INFO,
+    &cpu_hotplug::INFO,
+    &spin::INFO,
+    &exec::INFO,
+];
 
 /// The load of this name.
 #[must_use]

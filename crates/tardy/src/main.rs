@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
+        Command::Scenarios(args) => command::scenarios::run(&args).into(),
         Command::List(args) => command::list::run(&args).into(),
         Command::Restore(args) => command::restore::run(&args).into(),
     }

@@ -7,5 +7,6 @@ pub mod overhead;
 pub mod phases;
 pub mod recorder;
 pub mod session;
+pub mod state_log;
 pub mod threads;
 pub mod watchdog;

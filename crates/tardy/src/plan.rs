@@ -1,6 +1,7 @@
 //! A request, resolved against the machine: everything that will be done and changed, before anything is.
 
 pub mod error;
+mod phases;
 pub mod resolve;
 
 use std::path::PathBuf;
@@ -20,6 +21,13 @@ use crate::record::keep::Keep;
 /// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Whether phases come in a drawn order, so that loads can be ranked.
+    pub is_shuffled: bool,
+    /// How long probes run before the first phase.
+    #[serde(rename = "warm_up_ns")]
+    pub warm_up: Nanos,
     /// The probes, each on every measured processor.
     pub probes: Vec<ProbePlan>,
     /// The measuring threads; start times of grids are offsets from the start of the run.
@@ -28,10 +36,6 @@ pub struct Plan {
     pub measured_cpus: CpuList,
     /// Processors for the tool's own threads; the measured ones where none is left.
     pub tool_cpus: CpuList,
-    /// Policy of the probes.
-    pub policy: PolicyName,
-    /// Real-time priority of the probes; absent for ordinary tasks.
-    pub priority: Option<u32>,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
     /// Cycles of each thread, where they and not the phases' lengths are given.
@@ -77,6 +81,10 @@ pub struct ProbePlan {
     /// Widest random move of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
+    /// Scheduling policy.
+    pub policy: PolicyName,
+    /// Real-time priority; absent for ordinary tasks.
+    pub priority: Option<u32>,
 }
 
 /// One measuring thread.
@@ -119,10 +127,16 @@ pub enum Change {
 }
 
 impl Plan {
-    /// Length of all phases.
+    /// Length of the warm-up and all phases.
     #[must_use]
     pub fn length(&self) -> Nanos {
-        self.phases.iter().fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length))
+        self.phases.iter().fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
+    }
+
+    /// The probe of that name.
+    #[must_use]
+    pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
+        self.probes.iter().find(|probe| probe.name == name)
     }
 }
 

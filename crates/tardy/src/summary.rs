@@ -1,4 +1,5 @@
 //! The summary of a run, computed from its folder and nothing else.
 
+mod by_phase;
 pub mod model;
 pub mod read;

@@ -16,3 +16,13 @@ pub(crate) fn dow_jones_returns() -> Vec<f64> {
     let closing = column(include_str!("../../tests/data/dowjones.csv"), 1);
     closing.windows(2).map(|pair| 100.0 * (pair[1] / pair[0]).ln()).collect()
 }
+
+/// Annual maximum sea levels at Port Pirie, metres.
+pub(crate) fn port_pirie() -> Vec<f64> {
+    column(include_str!("../../tests/data/portpirie.csv"), 1)
+}
+
+/// Annual maximum sea levels at Fremantle, metres.
+pub(crate) fn fremantle() -> Vec<f64> {
+    column(include_str!("../../tests/data/fremantle.csv"), 1)
+}

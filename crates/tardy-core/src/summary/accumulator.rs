@@ -266,12 +266,13 @@ impl SeriesAccumulator {
         whole
     }
 
-    /// The samples that belong to a phase, by its place in [`Questions::phases`].
+    /// The samples that belong to any of `phases`, by their places in [`Questions::phases`].
     #[must_use]
-    pub fn phase(&self, phase: usize) -> Cell {
-        let mut of_phase = Cell::default();
-        self.cells.iter().filter(|(phases, _)| phases.contains(&phase)).for_each(|(_, cell)| of_phase.merge(cell));
-        of_phase
+    pub fn phases(&self, phases: &[usize]) -> Cell {
+        let mut of_phases = Cell::default();
+        let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
+        self.cells.iter().filter(|(touched, _)| belongs(touched)).for_each(|(_, cell)| of_phases.merge(cell));
+        of_phases
     }
 
     /// Latencies that are in time, if that was asked for.

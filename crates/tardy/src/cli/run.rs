@@ -13,37 +13,47 @@ use crate::record::keep::Keep;
 /// What the user asks for; pure, not yet compared with the machine.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  tardy run                                           30 s: 10 s idle, then 20 s under load, on every CPU
+  tardy run                                           a minute: idle, then under load, on every CPU
+  tardy run --scenario abeni2002 --out timeline
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --for 10s --load none --probe cyclic --probe nanosleep")]
 pub struct RunArgs {
-    /// How long to measure in all
-    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
-    pub length: Nanos,
-    /// Measure this many cycles of each probe thread, without load, in place of --for
-    #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    /// Scenario to follow: a built-in one (`tardy scenarios`) or a file; by default idle, each cheap load, then all
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["cycles", "loads"])]
+    pub scenario: Option<String>,
+    /// How long to measure in all; the phases of a scenario are stretched to it
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration)]
+    pub length: Option<Nanos>,
+    /// Measure this many cycles of each probe thread, without load
+    #[arg(long, value_name = "N", conflicts_with_all = ["length", "loads"], value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
-    /// Probe to measure with; repeat it for several at once (`tardy list probes`)
-    #[arg(long = "probe", value_name = "NAME", default_value = "cyclic")]
+    /// Probe to measure with; repeat it for several at once (`tardy list probes`) [default: cyclic]
+    #[arg(long = "probe", value_name = "NAME")]
     pub probes: Vec<String>,
-    /// Time between two wake-ups
-    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "1ms")]
-    pub period: Nanos,
+    /// Time between two wake-ups [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    pub period: Option<Nanos>,
     /// CPUs to measure, as in 1-3,6; all that this process may use by default
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
-    /// Scheduling policy of the probes
-    #[arg(long, value_name = "POLICY", value_enum, default_value_t = PolicyName::Fifo)]
-    pub policy: PolicyName,
-    /// Real-time priority of the probes, 1 to 98; 99 is the watchdog's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=98), default_value = "95")]
-    pub priority: u32,
+    /// Scheduling policy of the probes [default: fifo]
+    #[arg(long, value_name = "POLICY", value_enum)]
+    pub policy: Option<PolicyName>,
+    /// Real-time priority of the probes, 1 to 98; 99 is the watchdog's [default: 95]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=98))]
+    pub priority: Option<u32>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
-    /// Load to run in the second phase; repeat it for several; `none` for none (`tardy list loads`)
+    /// Load to run after an idle phase; repeat it for several together; `none` for none (`tardy list loads`)
     #[arg(long = "load", value_name = "NAME")]
     pub loads: Vec<String>,
+    /// CPUs that loads run on: measured, other, all, or a list; all online ones by default
+    #[arg(long, value_name = "CPUS", default_value = "all")]
+    pub load_cpus: LoadCpus,
+    /// Loads of a built-in scenario that can disturb people or do harm, and shall run all the same
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',')]
+    pub allow: Vec<String>,
     /// Folder for the run, which must not exist; named after the time by default
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -107,6 +117,34 @@ pub enum CpuDmaLatency {
     Leave,
     /// Ask the power management for at most so many us.
     Micros(i32),
+}
+
+/// Where loads run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadCpus {
+    /// The measured processors.
+    Measured,
+    /// Those that are not measured.
+    Other,
+    /// All that are online, also those that the kernel keeps ordinary tasks off.
+    All,
+    /// These.
+    List(CpuList),
+}
+
+impl FromStr for LoadCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "measured" => Self::Measured,
+            "other" => Self::Other,
+            "all" => Self::All,
+            list => {
+                Self::List(list.parse().map_err(|error: tardy_core::cpu::ParseCpuListError| format!("{error}; or measured, other, all"))?)
+            }
+        })
+    }
 }
 
 impl FromStr for CpuDmaLatency {

@@ -9,13 +9,21 @@ use crate::machine::root::Root;
 use crate::measure::session::{self, SessionError};
 use crate::plan::resolve::resolve;
 use crate::report::plan_text;
+use crate::request;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs) -> Exit {
     let root = Root::system();
     let out = args.out.clone().unwrap_or_else(name_by_time);
-    let plan = match resolve(args, &out, &root) {
+    let scenario = match request::scenario(args) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            eprintln!("tardy: --scenario: {error}");
+            return Exit::Usage;
+        }
+    };
+    let plan = match resolve(args, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
             eprintln!("tardy: {error}");

@@ -10,24 +10,24 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Cuts what comes from a pipe into lines.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     source: R,
     pending: Vec<u8>,
     ended: bool,
 }
 
 impl<R: Read + AsFd> Lines<R> {
-    pub(super) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self { source, pending: Vec::new(), ended: false }
     }
 
     /// Whether the other end was closed; lines that came before may still be there.
-    pub(super) fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.ended
     }
 
     /// All whole lines that have come, without waiting. A line without its end is kept until the rest comes.
-    pub(super) fn take(&mut self) -> Vec<String> {
+    pub(crate) fn take(&mut self) -> Vec<String> {
         while !self.ended && wait_readable(&[self.source.as_fd()], 0).is_ok_and(|readable| readable[0]) {
             self.read_once();
         }
@@ -35,7 +35,7 @@ impl<R: Read + AsFd> Lines<R> {
     }
 
     /// As `take`, but waits up to `timeout_ms` for the first byte.
-    pub(super) fn take_within(&mut self, timeout_ms: i32) -> io::Result<Vec<String>> {
+    pub(crate) fn take_within(&mut self, timeout_ms: i32) -> io::Result<Vec<String>> {
         wait_readable(&[self.source.as_fd()], timeout_ms)?;
         Ok(self.take())
     }

@@ -1,10 +1,12 @@
 //! What loads change on the machine beyond their own processes, as values: journalled before the start, undone by the guardian at the end, or by
 //! `tardy restore` when both tool and guardian were killed.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tardy_sys::console;
 
 /// The start of the name of every folder that a load makes; nothing else is ever removed.
 pub const FOLDER_PREFIX: &str = "tardy-scratch-";
@@ -23,6 +25,18 @@ pub enum Undo {
         path: PathBuf,
         /// What was in it.
         value: String,
+    },
+    /// Show a virtual terminal again.
+    ShowTerminal {
+        /// Any open virtual terminal, as /dev/tty0.
+        console: PathBuf,
+        /// The terminal's number.
+        number: u16,
+    },
+    /// Let the keyboard's lights show its state again.
+    FollowKeyboardState {
+        /// Any open virtual terminal, as /dev/tty0.
+        console: PathBuf,
     },
 }
 
@@ -47,6 +61,8 @@ impl std::fmt::Display for Undo {
         match self {
             Self::RemoveFolder(path) => write!(formatter, "remove the folder {}", path.display()),
             Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
+            Self::ShowTerminal { number, .. } => write!(formatter, "show virtual terminal {number} again"),
+            Self::FollowKeyboardState { .. } => write!(formatter, "let the keyboard's lights show its state again"),
             Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
         }
     }
@@ -63,6 +79,10 @@ impl Undo {
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
             Self::Write { path, value } => (path, std::fs::write(path, value)),
+            Self::ShowTerminal { console: path, number } => (path, File::open(path).and_then(|file| console::show(&file, *number))),
+            Self::FollowKeyboardState { console: path } => {
+                (path, File::open(path).and_then(|file| console::set_lights(&file, console::LED_FOLLOW_STATE)))
+            }
         };
         match result {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(UndoError::System { path: path.clone(), source }),

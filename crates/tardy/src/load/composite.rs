@@ -18,8 +18,23 @@ pub struct Composite {
 }
 
 /// Every list.
-pub const COMPOSITES: &[Composite] =
-    &[Composite { name: "all", does: "every load that can do no harm, together", source: "today", members: &[], names_dangers: false }];
+pub const COMPOSITES: &[Composite] = &[
+    Composite {
+        name: "stress-kernel",
+        does: "the cerberus burn-in suite's configuration, together",
+        source: "williams2002",
+        members: &["ttcp", "fifos-mmap", "fpu", "fs", "crashme"],
+        names_dangers: true,
+    },
+    Composite {
+        name: "paper-script",
+        does: "the paper's load script, together",
+        source: "koolwal2009",
+        members: &["kernel-build", "dd", "ping-flood", "hackbench", "du"],
+        names_dangers: false,
+    },
+    Composite { name: "all", does: "every load that can do no harm, together", source: "today", members: &[], names_dangers: false },
+];
 
 /// The list of this name.
 #[must_use]

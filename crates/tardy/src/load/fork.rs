@@ -7,7 +7,7 @@ use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::process::{self, Reaped};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter};
+use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 
@@ -18,37 +18,14 @@ pub const INFO: LoadInfo = LoadInfo {
     hurts: "copies of page tables, copy-on-write faults, a long run queue, and many processes that end and are reaped together",
     source: "abeni2002",
     parameters: &[
-        Parameter {
-            name: "processes",
-            means: "processes of one burst, divided among the load CPUs",
-            kind: Kind::Count { min: 1, max: 100_000 },
-            default: Some("512"),
-            needed: false,
-        },
-        Parameter {
-            name: "memory",
-            means: "bytes of the forking process, whose page tables are copied",
-            kind: Kind::Bytes { min: 4 << 10, max: 1 << 36 },
-            default: Some("4MiB"),
-            needed: false,
-        },
-        Parameter {
-            name: "touch",
-            means: "bytes of it that each process writes to",
-            kind: Kind::Bytes { min: 4 << 10, max: 1 << 30 },
-            default: Some("64KiB"),
-            needed: false,
-        },
-        Parameter {
-            name: "pause",
-            means: "rest between bursts",
-            kind: Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3600) },
-            default: Some("0ns"),
-            needed: false,
-        },
+        Parameter::count("processes", "processes of one burst, divided among the load CPUs", "512", 1, 100_000),
+        Parameter::bytes("memory", "bytes of the forking process, whose page tables are copied", "4MiB", 4 << 10, 1 << 36),
+        Parameter::bytes("touch", "bytes of it that each process writes to", "64KiB", 4 << 10, 1 << 30),
+        Parameter::duration("pause", "rest between bursts", "0ns", Nanos::ZERO, Nanos::from_secs(3600)),
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
+    uses_disk: false,
     resolve,
     run,
 };
@@ -66,8 +43,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;
     let room = share.memory.saturating_sub(memory * workers) / per_process;
-    resolution.share.processes = share.processes.saturating_sub(workers).min(room) * workers;
-    let processes = resolution.fit("processes", 1, Resource::Processes)?;
+    let processes = resolution.fit_within("processes", share.processes.saturating_sub(workers).min(room), "processes and their memory")?;
     resolution.plan.budget.memory = memory * workers + processes * per_process;
     resolution.plan.budget.processes = processes + workers;
     Ok(())

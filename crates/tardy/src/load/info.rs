@@ -32,6 +32,8 @@ pub struct LoadInfo {
     pub by_name_only: bool,
     /// Where its workers run.
     pub placement: Placement,
+    /// Whether it writes files to a disk, and so needs a share of its room.
+    pub uses_disk: bool,
     /// Looks whether the machine has what it needs, and states its budget; called in the measuring process, changes nothing.
     pub resolve: fn(&mut Resolution<'_>) -> Result<(), Absent>,
     /// Works until [`Worker::go_on`] says no; called in a process of its own.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter};
+use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -16,30 +16,13 @@ pub const INFO: LoadInfo = LoadInfo {
     hurts: "long copies between user space, kernel and device; nine tenths of its time is in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
-        Parameter {
-            name: "size",
-            means: "bytes of each worker's file",
-            kind: Kind::Bytes { min: 64 << 10, max: 1 << 40 },
-            default: Some("64MiB"),
-            needed: false,
-        },
-        Parameter {
-            name: "block",
-            means: "bytes of one read or write call",
-            kind: Kind::Bytes { min: 512, max: 1 << 30 },
-            default: Some("4MiB"),
-            needed: false,
-        },
-        Parameter {
-            name: "folder",
-            means: "folder whose file system the file is on; without it, memory (tmpfs)",
-            kind: Kind::Path,
-            default: None,
-            needed: false,
-        },
+        Parameter::bytes("size", "bytes of each worker's file", "64MiB", 64 << 10, 1 << 40),
+        Parameter::bytes("block", "bytes of one read or write call", "4MiB", 512, 1 << 30),
+        Parameter::path("folder", "folder whose file system the file is on; without it, memory (tmpfs)"),
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
+    uses_disk: true,
     resolve,
     run,
 };

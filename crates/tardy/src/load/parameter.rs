@@ -65,6 +65,43 @@ pub struct Parameter {
     pub needed: bool,
 }
 
+impl Parameter {
+    /// A parameter that has a default, or may stay unset where that is the default.
+    const fn new(name: &'static str, means: &'static str, kind: Kind, default: Option<&'static str>) -> Self {
+        Self { name, means, kind, default, needed: false }
+    }
+
+    /// A size in bytes.
+    #[must_use]
+    pub const fn bytes(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+        Self::new(name, means, Kind::Bytes { min, max }, Some(default))
+    }
+
+    /// A number.
+    #[must_use]
+    pub const fn count(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+        Self::new(name, means, Kind::Count { min, max }, Some(default))
+    }
+
+    /// A time.
+    #[must_use]
+    pub const fn duration(name: &'static str, means: &'static str, default: &'static str, min: Nanos, max: Nanos) -> Self {
+        Self::new(name, means, Kind::Duration { min, max }, Some(default))
+    }
+
+    /// One of some words; the first is the default.
+    #[must_use]
+    pub const fn choice(name: &'static str, means: &'static str, words: &'static [&'static str]) -> Self {
+        Self::new(name, means, Kind::Choice(words), Some(words[0]))
+    }
+
+    /// A path that may stay unset.
+    #[must_use]
+    pub const fn path(name: &'static str, means: &'static str) -> Self {
+        Self::new(name, means, Kind::Path, None)
+    }
+}
+
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -12,7 +12,7 @@ use super::info::Placement;
 use super::parameter::{Kind, Value, format_bytes};
 use super::request::LoadRequest;
 use super::surroundings::Surroundings;
-use crate::guardian::undo::Undo;
+use crate::guardian::undo::{FOLDER_PREFIX, Undo};
 
 /// A load as it will run; stored in the run and handed to the guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct LoadPlan {
     pub budget: Budget,
     /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
     pub finish_limit: Nanos,
+    /// Where its named scratch files go, for a load that needs names.
+    pub scratch: Option<PathBuf>,
     /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
     pub undo: Vec<Undo>,
 }
@@ -93,30 +95,51 @@ impl Resolution<'_> {
             Resource::Processes => self.share.processes,
         };
         let limit = share / self.workers() / times.max(1);
+        self.fit_within(name, limit, resource.name())
+    }
+
+    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is about.
+    ///
+    /// # Errors
+    /// The limit, where a given value is beyond it, or the parameter's least is.
+    pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Absent> {
         let value = self.plan.number(name);
-        let least = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name)).map_or(
-            0,
-            |parameter| match parameter.kind {
-                Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
-                _ => 0,
-            },
-        );
+        let parameter = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name));
+        let least = parameter.map_or(0, |parameter| match parameter.kind {
+            Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
+            _ => 0,
+        });
+        let is_size = matches!(self.plan.parameters.get(name), Some(Value::Bytes(_)));
         let fitting = if self.given.contains_key(name) { value } else { value.min(limit) };
         if fitting > limit || fitting < least {
-            let print = |number: u64| if resource == Resource::Processes { number.to_string() } else { format_bytes(number) };
+            let print = |number: u64| if is_size { format_bytes(number) } else { number.to_string() };
             return Err(Absent::new(
-                format!("{}: `{name}` of {} is beyond this load's share of the machine, {}", resource.name(), print(value), print(limit)),
+                format!("{what}: `{name}` of {} is beyond this load's share of the machine, {}", print(value), print(limit)),
                 format!("give {}:{name}=... a smaller value, run fewer loads at a time or fewer --load-cpus", self.plan.name),
             ));
         }
-        let value = match self.plan.parameters.get(name) {
+        let value = match is_size {
             // Whole pages: what is mapped, written and read is.
-            Some(Value::Bytes(_)) if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
-            Some(Value::Bytes(_)) => Value::Bytes(fitting),
-            _ => Value::Count(fitting),
+            true if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
+            true => Value::Bytes(fitting),
+            false => Value::Count(fitting),
         };
         self.plan.parameters.insert(name.to_owned(), value);
         Ok(self.plan.number(name))
+    }
+
+    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives it removes it.
+    pub fn take_scratch_folder(&mut self) {
+        let scratch = self.surroundings.scratch.clone();
+        self.take_scratch_folder_in(&scratch);
+    }
+
+    /// As [`Resolution::take_scratch_folder`], in another folder than the machine's scratch folder.
+    pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
+        let name = format!("{FOLDER_PREFIX}{}-{}-{}", self.plan.name, std::process::id(), tardy_sys::clock::monotonic());
+        let path = parent.join(name);
+        self.plan.undo.push(Undo::RemoveFolder(path.clone()));
+        self.plan.scratch = Some(path);
     }
 
     /// The path of program `name`, which Debian has in `package`.
@@ -207,7 +230,9 @@ pub fn resolve_all(
     surroundings: &Surroundings,
     bounds: Bounds,
 ) -> Vec<(LoadRequest, Result<LoadPlan, Absent>)> {
-    let share = bounds.shared_by(requests.len());
+    // Most loads write no file; those that do share the room among themselves.
+    let writers = requests.iter().filter(|request| request.info.uses_disk).count();
+    let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
     let mut labels = BTreeMap::<&str, usize>::new();
     let mut resolved = Vec::with_capacity(requests.len());
     for request in requests {
@@ -242,10 +267,16 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
         each_cpu: info.placement == Placement::EachCpu,
         budget: Budget::default(),
         finish_limit: FINISH_LIMIT,
+        scratch: None,
         undo: Vec::new(),
     };
     let mut resolution = Resolution { surroundings, share, plan, given: &request.given };
     (info.resolve)(&mut resolution)?;
+    let Budget { memory, disk, processes } = resolution.plan.budget;
+    if memory > share.memory || disk > share.disk || processes > share.processes {
+        let wanted = format!("{} of memory, {} of disk and {processes} processes", format_bytes(memory), format_bytes(disk));
+        return Err(Absent::new(format!("room for {wanted}"), "run fewer loads at a time, or on fewer processors with --load-cpus"));
+    }
     Ok(resolution.plan)
 }
 
@@ -297,7 +328,9 @@ mod tests {
             .collect();
         let cpus = "0-1".parse().unwrap();
         for bounds in [BOUNDS, Bounds { memory: 8 << 20, disk: 1 << 20, processes: 100 }, Bounds { memory: 0, disk: 0, processes: 0 }] {
-            let share = bounds.shared_by(requests.len());
+            // Most loads write no file; those that do share the room among themselves.
+            let writers = requests.iter().filter(|request| request.info.uses_disk).count();
+            let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
             for (request, plan) in resolve_all(&requests, &cpus, &Surroundings::of_this_machine(), bounds) {
                 let Ok(plan) = plan else { continue };
                 let name = request.info.name;

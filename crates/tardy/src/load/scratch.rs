@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use super::bounds::disk_floor;
-use super::info::WorkError;
+use super::info::{Doing, WorkError};
+use super::worker::Worker;
 use tardy_sys::memory_file;
 
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.
@@ -22,6 +23,17 @@ pub fn file(folder: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
+}
+
+/// Makes this worker's own folder below the load's, which whoever survives the load removes. A worker that is restarted finds its own again.
+///
+/// # Errors
+/// Those of mkdir(2).
+pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
+    let load = worker.plan.load.scratch.as_ref().ok_or_else(|| WorkError::Bound("the plan has no scratch folder".to_owned()))?;
+    let own = load.join(worker.plan.index.to_string());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&own).doing("make the scratch folder")?;
+    Ok(own)
 }
 
 /// Refuses to go on where the file system of `folder` would be left with less than its floor after `bytes` more.

@@ -54,7 +54,14 @@ impl Timeline {
                 let end = self.planned + plan.length;
                 let loads = plan.loads.iter().map(|load| load.label.clone()).collect();
                 let planned_ns = (self.planned, end);
-                self.records.push(PhaseRecord { name: plan.name.clone(), loads, begin_ns: now, end_ns: None, planned_ns });
+                self.records.push(PhaseRecord {
+                    name: plan.name.clone(),
+                    loads,
+                    begin_ns: now,
+                    end_ns: None,
+                    planned_ns,
+                    cpu_busy_ns: Default::default(),
+                });
                 self.stage = Stage::Running;
                 Some(Step::Begin(self.current))
             }
@@ -106,6 +113,13 @@ impl Timeline {
         self.stage = Stage::Before;
     }
 
+    /// What the processors did in the phase that ended last.
+    pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
+        if let Some(record) = self.records.iter_mut().rev().find(|record| record.end_ns.is_some()) {
+            record.cpu_busy_ns = busy;
+        }
+    }
+
     /// The run ends at `now`, wherever it is.
     pub fn cut(&mut self, now: Nanos) {
         if let Some(record) = self.records.last_mut().filter(|record| record.end_ns.is_none()) {
@@ -141,6 +155,7 @@ mod tests {
             each_cpu: true,
             budget: Default::default(),
             finish_limit: Nanos::ZERO,
+            scratch: Default::default(),
             undo: Vec::new(),
         }
     }

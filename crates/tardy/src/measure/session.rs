@@ -62,7 +62,7 @@ pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRec
     let record = first_record(plan, root);
     folder.update(&record)?;
     let armed = arming::arm(record, folder, guardian, signals, root)?;
-    let ran = follow::follow(armed, is_quiet)?;
+    let ran = follow::follow(armed, is_quiet, root)?;
     closing::close(ran, root)
 }
 

@@ -27,6 +27,15 @@ pub enum PlanError {
     /// A processor that is not there, or not allowed.
     #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {allowed}")]
     UnknownCpu { asked: CpuList, missing: CpuId, allowed: CpuList },
+    /// A processor for loads that is not online.
+    #[error("--load-cpus: cpu {missing} is not online: choose from {online}")]
+    UnknownLoadCpu { missing: CpuId, online: CpuList },
+    /// No processor for loads.
+    #[error("--load-cpus leaves no processor for the loads: measure fewer with --cpus, or use --load-cpus all")]
+    NoLoadCpu,
+    /// Nothing of the scenario can run here.
+    #[error("--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is missing")]
+    NoPhaseLeft { scenario: String },
     /// An empty list.
     #[error("--cpus names no processor: choose from {allowed}")]
     NoCpu { allowed: CpuList },
@@ -68,6 +77,6 @@ impl PlanError {
     /// Whether the machine lacks something that was asked for; else the request itself is wrong.
     #[must_use]
     pub fn is_of_the_machine(&self) -> bool {
-        matches!(self, Self::LoadAbsent { .. } | Self::NoProcessors(_))
+        matches!(self, Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_))
     }
 }

@@ -11,15 +11,14 @@ use tardy_core::warning::Warning;
 use tardy_sys::{affinity, clock, disk, sched};
 
 use super::error::PlanError;
-use super::{Change, PhasePlan, Plan, ProbePlan, ThreadEntry};
-use crate::cli::run::{CpuDmaLatency, PolicyName, RunArgs};
-use crate::load::bounds::Bounds;
-use crate::load::{self, Absent, LoadPlan, LoadRequest, Surroundings};
+use super::{Change, Plan, ProbePlan, ThreadEntry, phases};
+use crate::cli::run::{CpuDmaLatency, LoadCpus, PolicyName, RunArgs};
 use crate::machine::irq_affinity::{self, IrqPlan};
 use crate::machine::root::Root;
 use crate::measure::calibrate;
 use crate::probe::{self, ProbeInfo, ThreadPlan};
 use crate::record::keep::Keep;
+use crate::scenario::{Order, Scenario};
 
 /// Room for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;
@@ -28,51 +27,41 @@ const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
 /// What is left to others on the file system, in bytes.
 const BYTES_LEFT: u64 = 16 << 20;
-/// The idle phase at the start: long enough to see what the machine does by itself, never more than a third of the run.
-const IDLE_MAX: Nanos = Nanos::from_secs(10);
 
-/// Loads of the second phase where none is named.
-const LOADS_DEFAULT: [&str; 2] = ["io", "fork"];
-
-/// Resolves `request` against the machine, for a run in `out`.
+/// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
 ///
 /// # Errors
 /// [`PlanError`]; nothing was changed or written then.
-pub fn resolve(request: &RunArgs, out: &Path, root: &Root) -> Result<Plan, PlanError> {
-    let probes = probes_of(request)?;
+pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
+    let probes = probes_of(scenario)?;
     let allowed: CpuList = affinity::get(0).map_err(PlanError::NoProcessors)?.into_iter().map(CpuId).collect();
     let measured = measured_cpus(request, &allowed)?;
     let left = allowed.minus(&measured);
-    let online = root.online_cpus().unwrap_or_else(|| allowed.clone());
-    let (phases, mut warnings) = phases_of(request, &online)?;
-    let length = phases.iter().fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length));
-    if request.period > length {
-        return Err(PlanError::PeriodTooLong { period: request.period, length });
-    }
-    let dither = request.dither.unwrap_or_default();
-    if dither + dither > request.period {
-        return Err(PlanError::DitherTooWide { dither, period: request.period });
-    }
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
+    check_periods(&probes, scenario.length())?;
     let threads = threads_of(request, &probes, &measured, seed);
-    let bytes_estimated = bytes_needed(request, threads.len(), length);
+    let bytes_estimated = bytes_needed(request, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
-    let wake_up_cost = check_period(request, &measured, !left.is_empty())?;
+    let online = root.online_cpus().unwrap_or_else(|| allowed.clone());
+    let load_cpus = load_cpus(request, &measured, &online)?;
+    let (phases, mut warnings) = phases::resolve(request, scenario, &load_cpus, seed)?;
+    let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
     let (changes, staying) = changes_of(request, &measured, &allowed, root);
     warnings.extend(staying);
     if left.is_empty() {
         warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
     }
     if probes.len() > 1 {
-        warnings.push(Warning::ProbesShareProcessors { probes: probes.iter().map(|probe| probe.name.to_owned()).collect() });
+        warnings.push(Warning::ProbesShareProcessors { probes: probes.iter().map(|(probe, _)| probe.name.to_owned()).collect() });
     }
     Ok(Plan {
-        probes: probes.iter().map(|probe| ProbePlan { name: probe.name.to_owned(), period: request.period, dither }).collect(),
+        scenario: scenario.name.clone(),
+        is_shuffled: scenario.order == Order::Shuffled,
+        warm_up: scenario.warm_up,
+        probes: probes.iter().map(|(_, plan)| plan.clone()).collect(),
         threads,
         tool_cpus: if left.is_empty() { measured.clone() } else { left },
         measured_cpus: measured,
-        policy: request.policy,
-        priority: (request.policy != PolicyName::Other).then_some(request.priority),
         phases,
         cycles: request.cycles,
         window: request.deadline.window(),
@@ -94,16 +83,47 @@ pub fn resolve(request: &RunArgs, out: &Path, root: &Root) -> Result<Plan, PlanE
     })
 }
 
-fn probes_of(request: &RunArgs) -> Result<Vec<&'static ProbeInfo>, PlanError> {
-    let mut probes: Vec<&'static ProbeInfo> = Vec::new();
-    for name in &request.probes {
-        let probe = probe::find(name).ok_or_else(|| PlanError::UnknownProbe { name: name.clone() })?;
-        if probes.iter().any(|other| other.name == probe.name) {
-            return Err(PlanError::ProbeTwice { name: name.clone() });
+type Probe = (&'static ProbeInfo, ProbePlan);
+
+fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
+    let mut probes: Vec<Probe> = Vec::new();
+    for asked in &scenario.probes {
+        let name = asked.name.clone();
+        let probe = probe::find(&name).ok_or_else(|| PlanError::UnknownProbe { name: name.clone() })?;
+        if probes.iter().any(|(other, _)| other.name == probe.name) {
+            return Err(PlanError::ProbeTwice { name });
         }
-        probes.push(probe);
+        let priority = (asked.policy != PolicyName::Other).then_some(asked.priority);
+        probes.push((probe, ProbePlan { name, period: asked.period, dither: asked.dither, policy: asked.policy, priority }));
     }
     Ok(probes)
+}
+
+fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
+    for (_, probe) in probes {
+        let (period, dither) = (probe.period, probe.dither);
+        if period > length {
+            return Err(PlanError::PeriodTooLong { period, length });
+        }
+        if dither.saturating_add(dither) > period {
+            return Err(PlanError::DitherTooWide { dither, period });
+        }
+    }
+    Ok(())
+}
+
+fn load_cpus(request: &RunArgs, measured: &CpuList, online: &CpuList) -> Result<CpuList, PlanError> {
+    let cpus = match &request.load_cpus {
+        LoadCpus::Measured => measured.clone(),
+        LoadCpus::Other => online.minus(measured),
+        LoadCpus::All => online.clone(),
+        LoadCpus::List(list) => list.clone(),
+    };
+    match cpus.minus(online).iter().next() {
+        Some(missing) => Err(PlanError::UnknownLoadCpu { missing, online: online.clone() }),
+        None if cpus.is_empty() => Err(PlanError::NoLoadCpu),
+        None => Ok(cpus),
+    }
 }
 
 fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanError> {
@@ -119,71 +139,33 @@ fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanEr
     }
 }
 
-/// The phases, and the loads that are not there although nobody asked for them by name.
-fn phases_of(request: &RunArgs, cpus: &CpuList) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
-    let idle = |length| PhasePlan { name: "idle".into(), length, loads: Vec::new() };
-    if let Some(cycles) = request.cycles {
-        let length = request.period.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX));
-        return Ok((vec![idle(Nanos(length))], Vec::new()));
-    }
-    if request.loads == ["none"] {
-        return Ok((vec![idle(request.length)], Vec::new()));
-    }
-    let (loads, warnings) = loads_of(request, cpus)?;
-    if loads.is_empty() {
-        return Ok((vec![idle(request.length)], warnings));
-    }
-    let idle_length = IDLE_MAX.min(Nanos(request.length.get() / 3));
-    let name = loads.iter().map(|load| load.label.as_str()).collect::<Vec<_>>().join("+");
-    Ok((vec![idle(idle_length), PhasePlan { name, length: request.length - idle_length, loads }], warnings))
-}
-
-fn loads_of(request: &RunArgs, cpus: &CpuList) -> Result<(Vec<LoadPlan>, Vec<Warning>), PlanError> {
-    let is_default = request.loads.is_empty();
-    let names: Vec<&str> = if is_default { LOADS_DEFAULT.to_vec() } else { request.loads.iter().map(String::as_str).collect() };
-    let mut requests = Vec::new();
-    for name in names {
-        requests.extend(LoadRequest::parse(name)?);
-    }
-    let surroundings = Surroundings::of_this_machine();
-    let (mut loads, mut warnings) = (Vec::new(), Vec::new());
-    for (asked, resolved) in load::resolve_all(&requests, cpus, &surroundings, Bounds::of(&surroundings)) {
-        match resolved {
-            Ok(plan) => loads.push(plan),
-            Err(Absent { missing, remedy }) if is_default => warnings.push(Warning::LoadAbsent { load: asked.text, missing, remedy }),
-            Err(Absent { missing, remedy }) => return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy }),
-        }
-    }
-    Ok((loads, warnings))
-}
-
 /// Each probe on each processor, with start times that neither lock to each other nor to the tick.
-fn threads_of(request: &RunArgs, probes: &[&ProbeInfo], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
+fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let count = (probes.len() * measured.len()) as i64;
     let places = probes.iter().flat_map(|probe| measured.iter().map(move |cpu| (probe, cpu)));
     places
         .enumerate()
-        .map(|(index, (probe, cpu))| {
-            let slot = (request.period.get() / count).max(1);
-            let drawn = slot * index as i64 + random.random_range(0..slot);
+        .map(|(index, ((info, probe), cpu))| {
+            let slot = (probe.period.get() / count).max(1);
+            let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
-            let schedule = if probe.has_schedule {
-                Schedule::Grid { period: request.period, start, dither: request.dither.unwrap_or_default() }
+            let schedule = if info.has_schedule {
+                Schedule::Grid { period: probe.period, start, dither: probe.dither }
             } else {
-                Schedule::Event { request: request.period }
+                Schedule::Event { request: probe.period }
             };
             let plan =
                 ThreadPlan { cpu: Some(cpu), schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
-            ThreadEntry { probe: probe.name.to_owned(), plan }
+            ThreadEntry { probe: info.name.to_owned(), plan }
         })
         .collect()
 }
 
-fn bytes_needed(request: &RunArgs, threads: usize, length: Nanos) -> u64 {
-    let samples = threads as f64 * (length.get() as f64 / request.period.get() as f64);
+fn bytes_needed(request: &RunArgs, threads: &[ThreadEntry], length: Nanos) -> u64 {
+    let samples: f64 = threads.iter().map(|thread| length.get() as f64 / thread.plan.schedule.period().get() as f64).sum();
     let stored = if request.keep == Keep::All { samples * BYTES_A_SAMPLE } else { samples * BYTES_A_SAMPLE / 100.0 };
-    BYTES_A_RUN + BYTES_A_SERIES * threads as u64 + stored as u64
+    BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
 fn check_folders(request: &RunArgs, out: &Path, needed: u64) -> Result<(), PlanError> {
@@ -209,26 +191,27 @@ fn nearest_existing(path: &Path) -> PathBuf {
 
 /// The policy that the probes ask for.
 #[must_use]
-pub fn policy(name: PolicyName, priority: u32) -> sched::Policy {
-    match name {
-        PolicyName::Fifo => sched::Policy::Fifo { priority },
-        PolicyName::Rr => sched::Policy::RoundRobin { priority },
-        PolicyName::Other => sched::Policy::Other { nice: 0 },
+pub fn policy(name: PolicyName, priority: Option<u32>) -> sched::Policy {
+    match (name, priority) {
+        (PolicyName::Fifo, Some(priority)) => sched::Policy::Fifo { priority },
+        (PolicyName::Rr, Some(priority)) => sched::Policy::RoundRobin { priority },
+        _ => sched::Policy::Other { nice: 0 },
     }
 }
 
-fn check_period(request: &RunArgs, measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
-    if request.period >= calibrate::PERIOD_UNCALIBRATED_MIN {
+fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
+    let Some((_, shortest)) = probes.iter().min_by_key(|(_, probe)| probe.period) else { return Ok(None) };
+    let (period, Some(cpu)) = (shortest.period, measured.iter().next()) else { return Ok(None) };
+    if period >= calibrate::PERIOD_UNCALIBRATED_MIN {
         return Ok(None);
     }
-    let Some(cpu) = measured.iter().next() else { return Ok(None) };
-    let cost = calibrate::wake_up_cost(cpu, policy(request.policy, request.priority)).unwrap_or_default();
-    if request.period >= cost * calibrate::COSTS_A_PERIOD_MIN {
+    let cost = calibrate::wake_up_cost(cpu, policy(shortest.policy, shortest.priority)).unwrap_or_default();
+    if period >= cost * calibrate::COSTS_A_PERIOD_MIN {
         return Ok(Some(cost));
     }
     match (request.force, is_cpu_left) {
-        (false, _) => Err(PlanError::PeriodTooShort { period: request.period, cost }),
-        (true, false) => Err(PlanError::ForceNeedsCpu { period: request.period }),
+        (false, _) => Err(PlanError::PeriodTooShort { period, cost }),
+        (true, false) => Err(PlanError::ForceNeedsCpu { period }),
         (true, true) => Ok(Some(cost)),
     }
 }

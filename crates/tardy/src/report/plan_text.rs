@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use crate::cli::run::PolicyName;
-use crate::plan::Plan;
+use crate::plan::{Plan, ProbePlan};
 
 /// The plan in words.
 #[must_use]
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
-    let probes: Vec<String> = plan.probes.iter().map(|probe| format!("{} every {}", probe.name, probe.period)).collect();
-    let _ = writeln!(out, "measure    {} on cpus {}, {}", probes.join(" and "), plan.measured_cpus, policy(plan));
+    let _ = writeln!(out, "scenario   {}", plan.scenario);
+    for probe in &plan.probes {
+        let _ = writeln!(out, "measure    {} every {} on cpus {}, {}", probe.name, probe.period, plan.measured_cpus, policy(probe));
+    }
     let _ = writeln!(out, "own work   on cpus {}", plan.tool_cpus);
     for phase in &plan.phases {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on cpus {}", load.label, load.cpus)).collect();
@@ -40,8 +42,8 @@ pub fn text(plan: &Plan) -> String {
 
 /// Policy and priority in one word or two.
 #[must_use]
-pub fn policy(plan: &Plan) -> String {
-    match (plan.policy, plan.priority) {
+pub fn policy(probe: &ProbePlan) -> String {
+    match (probe.policy, probe.priority) {
         (PolicyName::Fifo, Some(priority)) => format!("SCHED_FIFO {priority}"),
         (PolicyName::Rr, Some(priority)) => format!("SCHED_RR {priority}"),
         _ => "SCHED_OTHER".to_owned(),

@@ -8,11 +8,11 @@ use tardy_core::verdict::Outcome;
 
 use super::table::Table;
 use crate::run::record::State;
-use crate::summary::model::{PhaseSummary, ProbeSummary, SeriesSummary, Summary};
+use crate::summary::model::{ProbeSummary, SeriesSummary, Summary};
 
 /// Series shown one by one; the worst come first, and the others are in the row of all.
 const SERIES_SHOWN: usize = 6;
-const PHASES_SHOWN: usize = 8;
+const PHASES_SHOWN: usize = 10;
 const WARNINGS_SHOWN: usize = 6;
 
 /// The text; `is_colored` for terminals.
@@ -162,26 +162,41 @@ fn phases(out: &mut String, summary: &Summary) {
         return;
     }
     let has_misses = summary.verdict.is_some();
-    let mut head = vec!["phase", "from", "to", "samples", "median", "99.9 %", "max us"];
+    let title = if summary.is_ranked { "load, worst first" } else { "phase" };
+    let mut head = vec![title, "times", "length", "samples", "median", "99.9 %", "99.999 %", "max us"];
     if has_misses {
         head.push("late");
     }
     let mut table = Table::new(head);
-    let mut worst_first: Vec<(&PhaseSummary, &str, &Numbers)> = summary
-        .phases
-        .iter()
-        .flat_map(|phase| phase.probes.iter().filter_map(move |(probe, numbers)| Some((phase, probe.as_str(), numbers.as_ref()?))))
-        .collect();
-    worst_first.sort_by_key(|(phase, _, numbers)| (std::cmp::Reverse(numbers.max_ns), phase.begin_ns));
-    for (phase, probe, numbers) in worst_first.iter().take(PHASES_SHOWN) {
-        let label = if summary.probes.len() > 1 { format!("{} ({probe})", phase.name) } else { phase.name.clone() };
-        let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
-        let mut cells = vec![label, seconds(phase.begin_ns), seconds(phase.end_ns), numbers.samples.to_string()];
-        cells.extend([at(0), at(2), micros(numbers.max_ns)]);
-        cells.extend(numbers.misses.map(|misses| misses.to_string()));
-        table.row(cells);
+    for load in summary.loads.iter().take(PHASES_SHOWN) {
+        for (probe, numbers) in &load.probes {
+            let mut label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
+            if !load.not_stressed.is_empty() {
+                label.push_str(&format!(" (cpus {} not stressed)", load.not_stressed));
+            }
+            let Some(numbers) = numbers else {
+                table.row([label]);
+                continue;
+            };
+            let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
+            let mut cells = vec![label, load.phases.to_string(), seconds(load.length_ns), numbers.samples.to_string()];
+            cells.extend([at(0), at(2), at(4), micros(numbers.max_ns)]);
+            cells.extend(numbers.misses.map(|misses| misses.to_string()));
+            table.row(cells);
+        }
     }
     out.push_str(&table.text());
+    if summary.loads.len() > PHASES_SHOWN {
+        let _ = writeln!(out, "  and {} more: see --json", summary.loads.len() - PHASES_SHOWN);
+    }
+    if !summary.is_ranked && summary.loads.len() > 2 {
+        let latest = summary.phases.iter().map(|phase| phase.deviation_ns.0).max().unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "  each once, in this order: no ranking (repeat them shuffled for one); begun up to {:.1} s after plan",
+            latest.as_secs_f64()
+        );
+    }
 }
 
 fn blind_spot(out: &mut String, summary: &Summary) {

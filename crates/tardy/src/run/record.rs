@@ -5,6 +5,7 @@
 //!
 //! History of `format`: 1 (2026-11): first.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,9 @@ pub struct PhaseRecord {
     pub end_ns: Option<Nanos>,
     /// When it was to begin and to end.
     pub planned_ns: (Nanos, Nanos),
+    /// Time that each processor was not idle, whoever used it; absent where /proc/stat does not tell.
+    #[serde(default)]
+    pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
 
 /// What one load did in one phase.

@@ -36,6 +36,7 @@ pub struct Entries {
 pub struct Journal {
     path: PathBuf,
     entries: Entries,
+    is_undone: bool,
 }
 
 /// Why the journal cannot be written.
@@ -94,12 +95,22 @@ impl Journal {
             File::open(folder)?.sync_all()
         };
         write().map_err(|error| JournalError { path: path.clone(), error })?;
-        Ok(Self { path, entries })
+        Ok(Self { path, entries, is_undone: false })
     }
 
     /// Puts everything back and removes the journal; what could not be put back is told, and stays in the journal.
-    pub fn undo(self) -> Vec<Undone> {
+    pub fn undo(mut self) -> Vec<Undone> {
+        self.is_undone = true;
         undo(&self.path, &self.entries)
+    }
+}
+
+/// A run that ends with an error, or a panic, puts back what it changed all the same.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.is_undone {
+            undo(&self.path, &self.entries);
+        }
     }
 }
 
@@ -247,9 +258,17 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_left_by_a_killed_run_is_found_and_undone() {
+    fn a_run_that_fails_puts_back_what_it_changed() {
         let machine = Machine::new();
         drop(machine.change());
+        assert_eq!(machine.affinity(), "0-1");
+        assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_journal_left_by_a_killed_run_is_found_and_undone() {
+        let machine = Machine::new();
+        std::mem::forget(machine.change());
         let found = left_behind(&machine.journals(), &machine.root()).unwrap();
         assert_eq!((found.len(), found[0].settings().len()), (1, 1));
         assert_eq!(found[0].undo().len(), 1);
@@ -271,7 +290,7 @@ mod tests {
     #[test]
     fn after_a_restart_nothing_is_written_and_the_journal_is_removed() {
         let machine = Machine::new();
-        drop(machine.change());
+        std::mem::forget(machine.change());
         machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
         let found = left_behind(&machine.journals(), &machine.root()).unwrap();
         assert!(found[0].settings().is_empty() && found[0].undo().is_empty());

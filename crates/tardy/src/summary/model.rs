@@ -36,6 +36,10 @@ pub struct Summary {
     pub series: Vec<SeriesSummary>,
     /// Each phase, all processors together.
     pub phases: Vec<PhaseSummary>,
+    /// Phases of the same name as one, on the processors that their loads stressed; worst first.
+    pub loads: Vec<LoadSummary>,
+    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a drawn order.
+    pub is_ranked: bool,
     /// What the loads did.
     pub load_work: Vec<LoadWork>,
     /// Processors that were measured.
@@ -97,6 +101,23 @@ pub struct SeriesSummary {
     pub early: u64,
     /// Whether the numbers are those of a histogram, because not every sample was kept.
     pub from_histogram: bool,
+}
+
+/// All phases of one name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadSummary {
+    /// Name of the phases.
+    pub name: String,
+    /// Loads that ran in them.
+    pub loads: Vec<String>,
+    /// How many there were.
+    pub phases: usize,
+    /// How long they lasted in all.
+    pub length_ns: Nanos,
+    /// Measured processors that the loads used less than a tenth of; their samples are not in the numbers.
+    pub not_stressed: CpuList,
+    /// Each probe's numbers; absent where there is no sample.
+    pub probes: Vec<(String, Option<Numbers>)>,
 }
 
 /// One phase.

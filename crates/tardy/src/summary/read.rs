@@ -11,7 +11,8 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::{Evidence, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
 
-use super::model::{InterruptCount, PhaseSummary, ProbeSummary, SeriesSummary, Summary};
+use super::by_phase;
+use super::model::{InterruptCount, ProbeSummary, SeriesSummary, Summary};
 use crate::record::series::FLUSH_INTERVAL;
 use crate::run::folder::{self, FolderError};
 use crate::run::histogram_file::{self, StoredHistogram};
@@ -35,9 +36,9 @@ pub enum SummaryError {
 }
 
 /// One series as read.
-struct Read {
-    descriptor: Descriptor,
-    accumulator: SeriesAccumulator,
+pub(super) struct Read {
+    pub(super) descriptor: Descriptor,
+    pub(super) accumulator: SeriesAccumulator,
     histogram: Option<StoredHistogram>,
     end: PartEnd,
     file: PathBuf,
@@ -74,7 +75,9 @@ pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64
         started_realtime_ns: record.started.realtime_ns,
         probes: probe_summaries(&series, start, has_window),
         series: summaries,
-        phases: phase_summaries(&record, &series, has_window),
+        phases: by_phase::phases(&record, &series, has_window),
+        loads: by_phase::loads(&record, &series, has_window),
+        is_ranked: by_phase::is_ranked(&record),
         load_work: record.load_work,
         measured_cpus: record.measured_cpus,
         machine: record.machine.two_lines(),
@@ -158,7 +161,7 @@ impl Read {
     }
 }
 
-fn measured(series: &[Read]) -> Nanos {
+pub(super) fn measured(series: &[Read]) -> Nanos {
     let first = series.iter().filter_map(|read| read.accumulator.first_due).min();
     let last = series.iter().filter_map(|read| read.accumulator.last_wake).max();
     match (first, last) {
@@ -238,32 +241,8 @@ fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<Probe
         .collect()
 }
 
-fn phase_summaries(record: &RunRecord, series: &[Read], has_window: bool) -> Vec<PhaseSummary> {
-    let start = record.started.monotonic_ns;
-    let mut names: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
-    names.dedup();
-    let last = start + measured(series);
-    let summary = |(index, phase): (usize, &crate::run::record::PhaseRecord)| {
-        let of_probe = |&name: &&str| {
-            let of_probe = series.iter().filter(|read| read.descriptor.probe == name);
-            let cells: Vec<Cell> = of_probe.map(|read| read.accumulator.phase(index)).collect();
-            (name.to_owned(), together(&cells, start, has_window))
-        };
-        let end = phase.end_ns.unwrap_or(last);
-        PhaseSummary {
-            name: phase.name.clone(),
-            loads: phase.loads.clone(),
-            begin_ns: phase.begin_ns - start,
-            end_ns: end - start,
-            deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - phase.planned_ns.1),
-            probes: names.iter().map(of_probe).collect(),
-        }
-    };
-    record.phases.iter().enumerate().map(summary).collect()
-}
-
 /// The numbers of several series as one.
-fn together(cells: &[Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
+pub(super) fn together(cells: &[Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
     cells.iter().for_each(|cell| together.merge(cell));
     let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();

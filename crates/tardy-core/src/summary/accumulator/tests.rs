@@ -126,7 +126,7 @@ proptest! {
 
         for (index, phase) in phases.iter().enumerate() {
             let inside: Vec<&Sample> = samples.iter().filter(|sample| phase.begin <= sample.wake() && sample.due.min(sample.wake()) < phase.end).collect();
-            let cell = accumulator.phase(index);
+            let cell = accumulator.phases(&[index]);
             prop_assert_eq!(cell.latency.count(), inside.len() as u64);
             prop_assert_eq!(cell.misses, inside.iter().map(|sample| misses_of(sample)).sum::<u64>());
             prop_assert_eq!(cell.worst.map(|worst| worst.latency), inside.iter().map(|sample| sample.latency).max());

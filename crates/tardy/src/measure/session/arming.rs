@@ -8,7 +8,7 @@ use tardy_core::series::{ClockKind, Descriptor};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_sys::signal::SignalFd;
-use tardy_sys::{affinity, clock, memlock};
+use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::{SessionError, system};
 use crate::guardian::Guardian;
@@ -89,9 +89,9 @@ pub(super) fn arm(
     record.started.monotonic_ns = start;
     folder.update(&record)?;
     let recorder = Recorder::start(series, &plan.tool_cpus).map_err(system("cannot start the recorder"))?;
-    let watchdog = plan
-        .priority
-        .map(|_| Watchdog::start(&threads, &plan.tool_cpus, &control))
+    let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
+    let watchdog = is_real_time
+        .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
     let counts_cycles = plan.cycles.is_some() && plan.threads.iter().any(|entry| !entry.plan.schedule.is_grid());
@@ -178,7 +178,7 @@ fn launch_threads(
         let (producer, consumer) = ring(samples.clamp(*RING_SAMPLES.start(), *RING_SAMPLES.end()) as usize);
         let probe = probe::find(&entry.probe)
             .ok_or_else(|| system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone())))?;
-        let policy = policy(plan.policy, plan.priority.unwrap_or(0));
+        let policy = plan.probe(&entry.probe).map_or(sched::Policy::Other { nice: 0 }, |probe| policy(probe.policy, probe.priority));
         let launch = Launch { probe, plan: entry.plan.clone(), policy, producer };
         measuring.push(threads::launch(launch, line, control).map_err(system("cannot start a measuring thread"))?);
         consumers.push(consumer);

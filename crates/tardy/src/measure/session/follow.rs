@@ -10,8 +10,11 @@ use tardy_sys::signal::{self, wait_readable};
 use super::arming::Armed;
 use super::{SessionError, system};
 use crate::guardian::{LoadEnd, LoadEvent};
+use crate::machine::cpu_time::CpuTimes;
+use crate::machine::root::Root;
 use crate::measure::live::Live;
 use crate::measure::phases::{Step, Timeline};
+use crate::measure::state_log::StateLog;
 use crate::run::record::{LoadWork, State};
 
 /// The longest wait between two looks at threads that may have ended by themselves.
@@ -30,29 +33,38 @@ struct Follower {
     state: State,
     loads_left: usize,
     is_stopping: bool,
+    cpu_times: Option<CpuTimes>,
+    state_log: Option<StateLog>,
 }
 
-pub(super) fn follow(armed: Armed, is_quiet: bool) -> Result<Followed, SessionError> {
+pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Followed, SessionError> {
+    let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root);
     let plan = &armed.record.plan;
     let mut follower = Follower {
-        timeline: Timeline::new(plan.phases.clone(), armed.start),
+        timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
         live: Live::new(is_quiet, armed.start, plan.length()),
         armed,
         state: State::Finished,
         loads_left: 0,
         is_stopping: false,
+        cpu_times: None,
+        state_log,
     };
     while !follower.are_threads_done() {
         follower.wait()?;
         let now = Nanos(clock::monotonic());
         follower.take_signals(now)?;
         follower.take_events(now);
-        follower.step(now)?;
+        follower.step(now, root)?;
+        if let Some(log) = &mut follower.state_log {
+            log.update(now);
+        }
         let Follower { armed, timeline, live, .. } = &mut follower;
         live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
     }
     follower.live.finish();
     follower.timeline.cut(Nanos(clock::monotonic()));
+    follower.note_busy(root);
     follower.armed.record.phases = follower.timeline.records().to_vec();
     Ok(Followed { armed: follower.armed, state: follower.state })
 }
@@ -144,7 +156,7 @@ impl Follower {
         }
     }
 
-    fn step(&mut self, now: Nanos) -> Result<(), SessionError> {
+    fn step(&mut self, now: Nanos, root: &Root) -> Result<(), SessionError> {
         if self.is_stopping {
             return Ok(());
         }
@@ -152,10 +164,14 @@ impl Follower {
             match step {
                 Step::Done => {
                     // Nothing more to wait for; threads whose end is set by the clock are at it already.
+                    self.note_busy(root);
                     self.armed.control.stop_at(now);
                     return Ok(());
                 }
-                Step::Begin(phase) => self.begin(phase)?,
+                Step::Begin(phase) => {
+                    self.note_busy(root);
+                    self.begin(phase)?;
+                }
                 Step::End(phase) => {
                     if let Some(guardian) = &mut self.armed.guardian {
                         guardian.finish(phase as u32)?;
@@ -167,6 +183,15 @@ impl Follower {
             let _ = self.armed.folder.update(&self.armed.record);
         }
         Ok(())
+    }
+
+    /// What the processors did since the last phase began.
+    fn note_busy(&mut self, root: &Root) {
+        let Ok(now) = CpuTimes::read(root) else { return };
+        if let Some(before) = &self.cpu_times {
+            self.timeline.note_busy(now.since(before).cpus.iter().map(|(&cpu, time)| (cpu, time.busy())).collect());
+        }
+        self.cpu_times = Some(now);
     }
 
     fn begin(&mut self, phase: usize) -> Result<(), SessionError> {

@@ -1,0 +1,91 @@
+//! The generalised Pareto distribution, the limit law of excesses over a high threshold (Coles 2001, chapter 4).
+
+pub mod excesses;
+pub mod fit;
+pub mod return_level;
+
+use serde::{Deserialize, Serialize};
+
+/// Below this the shape is taken as 0, where the formulas divide by it.
+pub(super) const SHAPE_ZERO: f64 = 1e-9;
+
+/// Scale and shape: positive shape = heavy tail, 0 = exponential, negative = bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Gpd {
+    /// In the unit of the data, above 0.
+    pub scale: f64,
+    /// Without unit; the sign of Coles and of scipy's `genpareto`.
+    pub shape: f64,
+}
+
+impl Gpd {
+    /// The logarithm of the probability that an excess is above `excess`.
+    #[must_use]
+    pub fn ln_survival(&self, excess: f64) -> f64 {
+        if excess <= 0.0 {
+            return 0.0;
+        }
+        if self.shape.abs() < SHAPE_ZERO {
+            return -excess / self.scale;
+        }
+        let grown = self.shape * excess / self.scale;
+        if grown <= -1.0 { f64::NEG_INFINITY } else { -grown.ln_1p() / self.shape }
+    }
+
+    /// The probability that an excess is above `excess`.
+    #[must_use]
+    pub fn survival(&self, excess: f64) -> f64 {
+        self.ln_survival(excess).exp()
+    }
+
+    /// The probability that an excess is at most `excess`.
+    #[must_use]
+    pub fn cumulative(&self, excess: f64) -> f64 {
+        -self.ln_survival(excess).exp_m1()
+    }
+
+    /// The excess that is passed with probability `survival` (0 to 1).
+    #[must_use]
+    pub fn excess_at(&self, survival: f64) -> f64 {
+        self.scale * box_cox(1.0 / survival, self.shape)
+    }
+
+    /// The largest possible excess; `None` when there is no limit.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<f64> {
+        (self.shape < 0.0).then(|| -self.scale / self.shape)
+    }
+}
+
+/// `(x^shape - 1) / shape`, and `ln(x)` at shape 0, for `x > 0`: how far a return level lies above the threshold, in scales.
+pub(super) fn box_cox(x: f64, shape: f64) -> f64 {
+    let logarithm = x.ln();
+    if (shape * logarithm).abs() < SHAPE_ZERO { logarithm } else { (shape * logarithm).exp_m1() / shape }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_negative_shape_ends_at_the_endpoint() {
+        let bounded = Gpd { scale: 2.0, shape: -0.5 };
+        assert_eq!(bounded.endpoint(), Some(4.0));
+        assert_eq!((bounded.survival(4.0), bounded.survival(9.0), bounded.survival(-1.0)), (0.0, 0.0, 1.0));
+        assert_eq!(bounded.excess_at(0.0), 4.0);
+        assert_eq!(Gpd { scale: 2.0, shape: 0.1 }.endpoint(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_excess_at_a_probability_has_that_probability(scale in 0.01_f64..1e6, shape in -0.9_f64..2.0, survival in 1e-9_f64..1.0) {
+            for shape in [shape, shape * 1e-9, 0.0] {
+                let gpd = Gpd { scale, shape };
+                let back = gpd.survival(gpd.excess_at(survival));
+                prop_assert!((back / survival - 1.0).abs() < 1e-5, "{back} {survival}");
+                prop_assert!((gpd.cumulative(gpd.excess_at(survival)) + back - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+}

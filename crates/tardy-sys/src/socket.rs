@@ -1,0 +1,59 @@
+//! Sockets that the standard library has no constructor for: ICMP echo and route netlink.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// What kind of socket carries the echo requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EchoKind {
+    /// A ping socket: the kernel writes the identifier, and answers come without IP header. Who may is set by net.ipv4.ping_group_range.
+    Ping,
+    /// A raw socket: needs CAP_NET_RAW; answers come with their IP header, and so do others' packets.
+    Raw,
+}
+
+/// A socket for ICMP echo over IPv4; the standard library's datagram type connects, sends and receives with it.
+///
+/// # Errors
+/// EPERM or EACCES where neither kind is allowed.
+pub fn echo() -> io::Result<(UdpSocket, EchoKind)> {
+    match open(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP) {
+        Ok(socket) => Ok((UdpSocket::from(socket), EchoKind::Ping)),
+        Err(_) => Ok((UdpSocket::from(open(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)?), EchoKind::Raw)),
+    }
+}
+
+/// A socket that asks the kernel for links, addresses and routes. Messages go to the kernel by write, answers come by read.
+///
+/// # Errors
+/// EPROTONOSUPPORT in kernels without it; EMFILE, ENFILE.
+pub fn route_netlink() -> io::Result<OwnedFd> {
+    open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
+}
+
+fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: socket takes three integers.
+    let fd = crate::check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) })?;
+    // SAFETY: the descriptor was just opened, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_socket_is_had_or_the_right_is_missing() {
+        match echo() {
+            Ok((socket, _)) => socket.connect("127.0.0.1:0").unwrap(),
+            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)), "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_protocol_that_does_not_exist_is_an_error() {
+        assert!(open(libc::AF_NETLINK, libc::SOCK_RAW, 9999).is_err());
+        drop(route_netlink().unwrap());
+    }
+}

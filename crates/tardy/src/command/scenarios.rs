@@ -1,0 +1,45 @@
+//! `tardy scenarios`.
+
+use std::fmt::Write as _;
+
+use super::exit::Exit;
+use super::output;
+use crate::cli::{ScenariosArgs, ScenariosVerb};
+use crate::scenario::{self, Scenario, built_in};
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ScenariosArgs) -> Exit {
+    let text = match &args.verb {
+        None => list(),
+        Some(ScenariosVerb::Show { name }) => match built_in::find(name) {
+            Some(built_in) => built_in.text.to_owned(),
+            None => {
+                eprintln!("tardy: there is no built-in scenario `{name}`: `tardy scenarios` names them");
+                return Exit::Usage;
+            }
+        },
+        Some(ScenariosVerb::Check { file }) => match scenario::read(file) {
+            Ok(scenario) => format!("{}: {}\n", file.display(), describe(&scenario)),
+            Err(error) => {
+                eprintln!("tardy: {error}");
+                return Exit::Usage;
+            }
+        },
+    };
+    output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
+}
+
+fn list() -> String {
+    let mut out = String::new();
+    for built_in in built_in::BUILT_IN {
+        let scenario = built_in.scenario();
+        let _ = writeln!(out, "{}\n    {}\n    {}", built_in.name, scenario.about, describe(&scenario));
+    }
+    out
+}
+
+fn describe(scenario: &Scenario) -> String {
+    let probes: Vec<String> = scenario.probes.iter().map(|probe| format!("{} every {}", probe.name, probe.period)).collect();
+    format!("{}; {} phases, {} in all", probes.join(", "), scenario.phases.len() * scenario.repeats as usize, scenario.length())
+}

@@ -1,0 +1,131 @@
+//! `caps-lock`: the keyboard's light, on and off (abeni2002, section 4.2).
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::units::Nanos;
+use tardy_sys::console;
+
+use super::console::open_console;
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+use crate::guardian::undo::Undo;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "caps-lock",
+    does: "switches the keyboard's caps-lock light on and off, through its LED device or the console",
+    hurts: "some keyboard drivers wait for the controller's answer with interrupts off; it is in no list because it confuses whoever types",
+    source: "abeni2002",
+    parameters: &[Parameter::duration("pause", "rest between two changes", "1ms", Nanos::ZERO, Nanos::from_secs(10))],
+    by_name_only: true,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// What the light is switched through.
+enum Light {
+    /// The brightness file of an LED device.
+    Device(PathBuf),
+    /// The console's ioctl.
+    Console(std::fs::File),
+}
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    resolution.plan.budget.processes = 1;
+    if let Some(device) = led_device(&resolution.surroundings.sys) {
+        resolution.needs_superuser(&format!("write to {}", device.display()))?;
+        let undo = undo_of_device(&device);
+        resolution.plan.undo.extend(undo);
+        return Ok(());
+    }
+    let path = resolution.surroundings.dev.join("tty0");
+    let file = open_console(&path)?;
+    console::lights(&file).map_err(|error| {
+        let remedy = "plug in a keyboard with a light, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD or CONFIG_LEDS_CLASS";
+        Absent::new(format!("a caps-lock light: {} ({error})", path.display()), remedy)
+    })?;
+    resolution.plan.undo.push(Undo::FollowKeyboardState { console: path });
+    Ok(())
+}
+
+/// The folder of the first LED whose name ends as the input layer's caps-lock LEDs do.
+fn led_device(sys: &Path) -> Option<PathBuf> {
+    let leds = std::fs::read_dir(sys.join("class/leds")).ok()?.filter_map(Result::ok);
+    leds.map(|led| led.path()).filter(|path| path.to_string_lossy().ends_with("::capslock")).min()
+}
+
+/// Writing 0 to an LED takes its trigger away (Documentation/ABI/testing/sysfs-class-led), so that both are put back: what comes last here is
+/// undone first.
+fn undo_of_device(device: &Path) -> Vec<Undo> {
+    let (trigger, brightness) = (device.join("trigger"), device.join("brightness"));
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let active = read(&trigger).split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']').map(ToOwned::to_owned));
+    let value = read(&brightness).trim().to_owned();
+    let trigger = active.map(|value| Undo::Write { path: trigger, value });
+    trigger.into_iter().chain((!value.is_empty()).then_some(Undo::Write { path: brightness, value })).collect()
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let mut light = light(&worker.plan.load.undo)?;
+    let pause = worker.plan.load.duration("pause");
+    let mut on = true;
+    while worker.rest(pause) {
+        match light.switch(on) {
+            Ok(()) => worker.did(1, 0),
+            Err(_) => worker.failed(),
+        }
+        on = !on;
+    }
+    // The guardian puts the light back as it was.
+    light.switch(false).doing("switch the light off")
+}
+
+/// What is undone is what is switched.
+fn light(undo: &[Undo]) -> Result<Light, WorkError> {
+    match undo.last() {
+        Some(Undo::Write { path, .. }) => Ok(Light::Device(path.clone())),
+        Some(Undo::FollowKeyboardState { console }) => Ok(Light::Console(open_console(console).map_err(WorkError::Absent)?)),
+        _ => Err(WorkError::Bound("the plan has no light".to_owned())),
+    }
+}
+
+impl Light {
+    fn switch(&mut self, on: bool) -> std::io::Result<()> {
+        match self {
+            Self::Device(brightness) => std::fs::write(brightness, if on { "1" } else { "0" }),
+            Self::Console(console) => console::set_lights(console, if on { console::LED_CAPS } else { 0 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trigger_and_brightness_of_the_light_are_put_back_in_this_order() {
+        let sys = tempfile::tempdir().unwrap();
+        assert_eq!(led_device(sys.path()), None);
+        let led = sys.path().join("class/leds/input3::capslock");
+        std::fs::create_dir_all(&led).unwrap();
+        std::fs::create_dir_all(sys.path().join("class/leds/input3::numlock")).unwrap();
+        std::fs::write(led.join("trigger"), "none [kbd-capslock] timer\n").unwrap();
+        std::fs::write(led.join("brightness"), "0\n").unwrap();
+        assert_eq!(led_device(sys.path()), Some(led.clone()));
+        let undo = undo_of_device(&led);
+        assert_eq!(
+            undo,
+            [
+                Undo::Write { path: led.join("trigger"), value: "kbd-capslock".into() },
+                Undo::Write { path: led.join("brightness"), value: "0".into() }
+            ]
+        );
+        let mut light = light(&undo).map_err(|error| error.to_string()).unwrap();
+        light.switch(true).unwrap();
+        assert_eq!(std::fs::read_to_string(led.join("brightness")).unwrap(), "1");
+    }
+}

@@ -1,0 +1,123 @@
+//! `cgroup`: control groups made, entered, left and removed.
+
+use std::path::{Path, PathBuf};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+use crate::guardian::undo::{FOLDER_PREFIX, Undo};
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "cgroup",
+    does: "makes control groups, moves itself through them and removes them",
+    hurts: "each move stops all forks and exits of the system for a moment, and groups are taken apart in the background",
+    source: "today",
+    parameters: &[Parameter::count("groups", "groups that each worker makes at a time", "16", 1, 1000)],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Kernel memory of a group with its files, in bytes, rounded up.
+const GROUP_BYTES: u64 = 256 << 10;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let groups = resolution.fit_within("groups", resolution.share.memory / workers / GROUP_BYTES, "memory")?;
+    resolution.plan.budget.memory = workers * groups * GROUP_BYTES;
+    resolution.plan.budget.processes = workers;
+    let own = own_group(&resolution.surroundings.proc)
+        .ok_or_else(|| Absent::new("a cgroup2 file system", "mount one: mount -t cgroup2 none /sys/fs/cgroup"))?;
+    let group = own.join(format!("{FOLDER_PREFIX}cgroup-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
+    // Only trying tells whether the group may be written to: it can be delegated to any user.
+    std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
+        let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes tardy ...";
+        Absent::new(format!("the right to make groups in {} ({error})", own.display()), remedy)
+    })?;
+    resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
+    resolution.plan.scratch = Some(group);
+    Ok(())
+}
+
+/// The folder of this process's group in the version 2 hierarchy.
+fn own_group(proc: &Path) -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string(proc.join("self/mounts")).ok()?;
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (point, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(point))
+    })?;
+    let groups = std::fs::read_to_string(proc.join("self/cgroup")).ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(mount.join(path))
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let top = worker.plan.load.scratch.clone().ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
+    let home =
+        top.parent().map(|parent| parent.join("cgroup.procs")).ok_or_else(|| WorkError::Bound("the group has no parent".to_owned()))?;
+    let own = top.join(format!("{FOLDER_PREFIX}{}", worker.plan.index));
+    make(&top).doing("make a group")?;
+    make(&own).doing("make a group")?;
+    let result = work(worker, &own);
+    // A group cannot be removed while a process is in it.
+    std::fs::write(&home, "0").doing("leave the groups")?;
+    let removed = Undo::RemoveCgroup(own).run();
+    if let Err(error) = removed {
+        worker.tell(error.to_string());
+    }
+    // Whoever is last removes the group of all; for the others it is not empty.
+    let _ = std::fs::remove_dir(&top);
+    result
+}
+
+fn make(group: &Path) -> std::io::Result<()> {
+    match std::fs::create_dir(group) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn work(worker: &mut Worker, own: &Path) -> Result<(), WorkError> {
+    let groups: Vec<PathBuf> = (0..worker.number("groups")).map(|index| own.join(index.to_string())).collect();
+    while worker.go_on() {
+        for group in &groups {
+            make(group).doing("make a group")?;
+            // 0 is the process that writes.
+            std::fs::write(group.join("cgroup.procs"), "0").doing("move into a group")?;
+            worker.did(2, 0);
+            if !worker.go_on() {
+                break;
+            }
+        }
+        std::fs::write(own.join("cgroup.procs"), "0").doing("move out of the groups")?;
+        for group in &groups {
+            match std::fs::remove_dir(group) {
+                Ok(()) => worker.did(1, 0),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(_) => worker.failed(),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_found_below_the_mount_of_version_2() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("self")).unwrap();
+        assert_eq!(own_group(root.path()), None);
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        std::fs::write(root.path().join("self/mounts"), mounts).unwrap();
+        std::fs::write(root.path().join("self/cgroup"), "4:cpu:/x\n0::/user.slice/a\n").unwrap();
+        assert_eq!(own_group(root.path()), Some(PathBuf::from("/sys/fs/cgroup/unified/user.slice/a")));
+    }
+}

@@ -1,0 +1,66 @@
+//! `console`: switches virtual terminals (abeni2002, section 4.2).
+
+use std::fs::{File, OpenOptions};
+
+use tardy_sys::console;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+use crate::guardian::undo::Undo;
+use tardy_core::units::Nanos;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "console",
+    does: "switches between the virtual terminal that is shown and a free one",
+    hurts: "long paths in the console driver, which redraws the screen; it is in no list because it takes the screen from whoever sits there",
+    source: "abeni2002",
+    parameters: &[Parameter::duration("pause", "rest between switches", "10ms", Nanos::ZERO, Nanos::from_secs(10))],
+    by_name_only: true,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+const CONSOLE: &str = "tty0";
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let path = resolution.surroundings.dev.join(CONSOLE);
+    let console = open_console(&path)?;
+    let number = console::active(&console).map_err(|error| no_terminal(&path, &error))?;
+    console::free(&console).map_err(|error| no_terminal(&path, &error))?;
+    resolution.plan.undo.push(Undo::ShowTerminal { console: path, number });
+    resolution.plan.budget.processes = 1;
+    Ok(())
+}
+
+/// Opens a virtual terminal as the loads need it.
+pub(super) fn open_console(path: &std::path::Path) -> Result<File, Absent> {
+    OpenOptions::new().read(true).write(true).open(path).map_err(|error| no_terminal(path, &error))
+}
+
+fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Absent {
+    let remedy = "run as root, on a kernel with CONFIG_VT and a screen or CONFIG_DUMMY_CONSOLE";
+    Absent::new(format!("a virtual terminal: {} ({error})", path.display()), remedy)
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let Some(Undo::ShowTerminal { console: path, number }) = worker.plan.load.undo.first().cloned() else {
+        return Err(WorkError::Bound("the plan has no terminal to come back to".to_owned()));
+    };
+    let console = open_console(&path).map_err(WorkError::Absent)?;
+    let other = console::free(&console).doing("look for a free terminal")?;
+    let pause = worker.plan.load.duration("pause");
+    let mut next = other;
+    while worker.rest(pause) {
+        match console::show(&console, next) {
+            Ok(()) => worker.did(1, 0),
+            Err(_) => worker.failed(),
+        }
+        next = if next == other { number } else { other };
+    }
+    console::show(&console, number).doing("show the first terminal again")
+}

@@ -1,0 +1,115 @@
+//! `cpu-hotplug`: takes a CPU away and brings it back.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_sys::affinity;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter, Value};
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+use crate::guardian::undo::Undo;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "cpu-hotplug",
+    does: "takes one CPU offline and brings it online again, over and over",
+    hurts: "stops all CPUs for a moment, moves every task and timer; it is in no list because tasks bound to the CPU lose their binding",
+    source: "today",
+    parameters: &[
+        Parameter {
+            name: "cpu",
+            means: "the CPU; unset, the last one that can go offline",
+            kind: Kind::Count { min: 0, max: 8191 },
+            default: None,
+            needed: false,
+        },
+        Parameter::duration("pause", "rest after each change", "100ms", Nanos::from_millis(1), Nanos::from_secs(60)),
+    ],
+    by_name_only: true,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let cpus = resolution.surroundings.sys.join("devices/system/cpu");
+    let candidates = hotpluggable(&cpus);
+    let chosen = match resolution.plan.parameters.get("cpu") {
+        Some(Value::Count(number)) => candidates.into_iter().find(|cpu| u64::from(cpu.0) == *number),
+        _ => candidates.into_iter().max(),
+    };
+    let absent = || {
+        let remedy = "give cpu-hotplug:cpu=... another one; CPU 0 stays on most machines, and the kernel needs CONFIG_HOTPLUG_CPU";
+        Absent::new("a CPU that is online and can go offline", remedy)
+    };
+    let cpu = chosen.ok_or_else(absent)?;
+    resolution.needs_superuser("take a CPU offline")?;
+    let rest = resolution.plan.cpus.minus(&CpuList::from_iter([cpu]));
+    if rest.is_empty() {
+        return Err(Absent::new(format!("a CPU to run on besides CPU {cpu}"), "give more --load-cpus"));
+    }
+    resolution.plan.cpus = rest;
+    resolution.plan.parameters.insert("cpu".to_owned(), Value::Count(u64::from(cpu.0)));
+    resolution.plan.undo.push(Undo::Write { path: online_file(&cpus, cpu), value: "1".to_owned() });
+    resolution.plan.budget.processes = 1;
+    Ok(())
+}
+
+fn online_file(cpus: &Path, cpu: CpuId) -> PathBuf {
+    cpus.join(format!("cpu{cpu}/online"))
+}
+
+/// The CPUs that are online and have a file to say otherwise; never the only one.
+fn hotpluggable(cpus: &Path) -> Vec<CpuId> {
+    let online: CpuList = std::fs::read_to_string(cpus.join("online")).ok().and_then(|text| text.parse().ok()).unwrap_or_default();
+    if online.len() < 2 {
+        return Vec::new();
+    }
+    online.iter().filter(|cpu| online_file(cpus, *cpu).exists()).collect()
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let Some(Undo::Write { path, .. }) = worker.plan.load.undo.first().cloned() else {
+        return Err(WorkError::Bound("the plan has no CPU".to_owned()));
+    };
+    // Bound again each time: the kernel forgets a binding whose last CPU goes.
+    let cpus: Vec<u32> = worker.plan.cpus.iter().map(|cpu| cpu.0).collect();
+    let pause = worker.plan.load.duration("pause");
+    let mut on = false;
+    while worker.rest(pause) {
+        match std::fs::write(&path, if on { "1" } else { "0" }) {
+            Ok(()) => worker.did(1, 0),
+            Err(_) => worker.failed(),
+        }
+        on = !on;
+        affinity::set(0, &cpus).doing("stay on the other CPUs")?;
+    }
+    std::fs::write(&path, "1").or_else(already_there).doing("bring the CPU online again")
+}
+
+/// Writing the state that a CPU is in is an error on some kernels.
+fn already_there(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_cpu_stays() {
+        let sys = tempfile::tempdir().unwrap();
+        for cpu in [1, 2] {
+            std::fs::create_dir_all(sys.path().join(format!("cpu{cpu}"))).unwrap();
+            std::fs::write(sys.path().join(format!("cpu{cpu}/online")), "1\n").unwrap();
+        }
+        std::fs::write(sys.path().join("online"), "0-2\n").unwrap();
+        assert_eq!(hotpluggable(sys.path()), [CpuId(1), CpuId(2)]);
+        std::fs::write(sys.path().join("online"), "1\n").unwrap();
+        assert_eq!(hotpluggable(sys.path()), []);
+    }
+}

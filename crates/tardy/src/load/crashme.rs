@@ -1,0 +1,65 @@
+//! `crashme`: random bytes executed as code (williams2002: CRASHME).
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tardy_sys::process::{self, Reaped};
+use tardy_sys::sandbox;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "crashme",
+    does: "executes random bytes in short-lived processes that have no files, no network and no system calls",
+    hurts: "exceptions of every kind, signals and exits in a row; it is in no list because it also finds faults of processors and kernels",
+    source: "williams2002",
+    parameters: &[
+        Parameter::bytes("size", "bytes of each program", "1KiB", 16, 1 << 20),
+        Parameter::count("seed", "seed of the random bytes; each worker adds its number", "1", 0, u64::MAX),
+    ],
+    by_name_only: true,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Kernel memory of the short-lived process, in bytes, as for `fork`.
+const PROCESS_BYTES: u64 = 256 << 10;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let size = resolution.fit("size", 1, Resource::Memory)?;
+    resolution.plan.budget.memory = ((size + PROCESS_BYTES) * workers).min(resolution.share.memory);
+    resolution.plan.budget.processes = 2 * workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let mut random = Pcg64Mcg::seed_from_u64(worker.number("seed").wrapping_add(worker.plan.index as u64));
+    let mut code = vec![0; worker.number("size") as usize];
+    while worker.go_on() {
+        random.fill_bytes(&mut code);
+        sandbox::execute_in_child(&code).map_err(|error| absent(&error))?;
+        match process::reap_any(true).doing("reap the process")? {
+            Reaped::Ended(_, status) if status.code() == Some(sandbox::SEAL_FAILED) => {
+                return Err(WorkError::Absent(Absent::new(
+                    "a sandbox: seccomp and close_range",
+                    "use Linux 5.9 or later with CONFIG_SECCOMP",
+                )));
+            }
+            // Nearly all of them die by a signal; that is the work.
+            Reaped::Ended(..) => worker.did(1, code.len() as u64),
+            Reaped::NoneYet | Reaped::NoChildren => worker.failed(),
+        }
+    }
+    Ok(())
+}
+
+fn absent(error: &std::io::Error) -> WorkError {
+    let missing = format!("the right to execute a memory file ({error})");
+    WorkError::Absent(Absent::new(missing, "set sysctl vm.memfd_noexec to 0, or allow it in the security module"))
+}

@@ -1,0 +1,47 @@
+//! `dd`: zeros to nowhere (koolwal2009, section 5: dd from /dev/zero to /dev/null).
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "dd",
+    does: "reads /dev/zero and writes /dev/null in small blocks",
+    hurts: "system calls without end on a CPU that is never idle; the kernel clears memory for each read",
+    source: "koolwal2009, mckenney2009",
+    parameters: &[Parameter::bytes("block", "bytes of one read and one write call, as dd's bs", "512B", 1, 1 << 30)],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Calls between two looks at the clock, as long as a block is small.
+const BATCH: u64 = 64;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
+    resolution.plan.budget.processes = resolution.workers();
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let mut zero = File::open("/dev/zero").doing("open /dev/zero")?;
+    let mut null = OpenOptions::new().write(true).open("/dev/null").doing("open /dev/null")?;
+    let mut block = vec![0; worker.number("block") as usize];
+    let batch = (BATCH * 4096 / block.len() as u64).clamp(1, BATCH);
+    while worker.go_on() {
+        for _ in 0..batch {
+            zero.read_exact(&mut block).doing("read /dev/zero")?;
+            null.write_all(&block).doing("write /dev/null")?;
+        }
+        worker.did(2 * batch, batch * block.len() as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! `du`: walks a file system (koolwal2009: du / repeatedly).
+
+use std::fs::DirEntry;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter};
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "du",
+    does: "reads the size of every file below a folder, without leaving its file system, over and over",
+    hurts: "walks of the directory cache and its locks, reads from the disk, and memory reclaim of what is cached",
+    source: "koolwal2009",
+    parameters: &[Parameter { name: "folder", means: "where to start", kind: Kind::Path, default: Some("/"), needed: false }],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Folders that wait to be read, at most; names of 100 bytes make this 10 MB, and no tree is known that is wider.
+const WAITING_MAX: usize = 100_000;
+const NAME_BYTES: u64 = 100;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let folder = resolution.plan.path("folder").unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        return Err(Absent::new(format!("folder {}", folder.display()), "give a folder that exists with du:folder=..."));
+    }
+    let workers = resolution.workers();
+    resolution.plan.budget.memory = (workers * WAITING_MAX as u64 * NAME_BYTES).min(resolution.share.memory);
+    resolution.plan.budget.processes = workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let folder = worker.plan.load.path("folder").unwrap_or(Path::new("/")).to_owned();
+    let device = folder.symlink_metadata().doing("look at the folder")?.dev();
+    let waiting_max = (worker.plan.memory / NAME_BYTES).clamp(1000, WAITING_MAX as u64) as usize;
+    while worker.go_on() {
+        walk(worker, folder.clone(), device, waiting_max);
+    }
+    Ok(())
+}
+
+/// What cannot be read is left out: files come and go, and not all are the user's to see.
+fn walk(worker: &mut Worker, start: PathBuf, device: u64, waiting_max: usize) {
+    let mut waiting = vec![start];
+    while let Some(folder) = waiting.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            if !worker.go_on() {
+                return;
+            }
+            if let Some(folder) = look_at(worker, &entry, device)
+                && waiting.len() < waiting_max
+            {
+                waiting.push(folder);
+            }
+        }
+    }
+}
+
+/// Counts the entry; a folder of the same file system is given back to be walked.
+fn look_at(worker: &mut Worker, entry: &DirEntry, device: u64) -> Option<PathBuf> {
+    let metadata = entry.metadata().ok()?;
+    worker.did(1, 0);
+    (metadata.is_dir() && metadata.dev() == device).then(|| entry.path())
+}

@@ -1,0 +1,60 @@
+//! `exec`: any command of the user's.
+
+use tardy_core::units::Nanos;
+
+use super::info::{LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter};
+use super::plan::{Absent, Resolution};
+use super::program::{self, Outcome};
+use super::worker::Worker;
+use crate::guardian::children::tied_command;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "exec",
+    does: "runs a command of yours by the shell, again each time it ends; at the end it gets SIGTERM, and SIGKILL 5 s later",
+    hurts: "whatever the command does; its memory, files and processes are not bounded by tardy",
+    source: "today",
+    parameters: &[Parameter { name: "command", means: "the command, with its arguments", kind: Kind::Text, default: None, needed: true }],
+    by_name_only: false,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// A command that fails so often in a row is not run again: a mistyped name would be tried without end.
+const FAILURES_MAX: u32 = 3;
+/// Rest after a failure.
+const FAILURE_REST: Nanos = Nanos::from_millis(500);
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    resolution.needs_program("sh", "dash")?;
+    resolution.plan.budget.processes = 2;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let text = worker.plan.load.text("command").to_owned();
+    let mut failures = 0;
+    while worker.go_on() {
+        let mut command = tied_command("/bin/sh".as_ref());
+        command.args(["-c", &text]);
+        match program::run(worker, &mut command, |_, _| ())? {
+            Outcome::Stopped => return Ok(()),
+            Outcome::Ended(status, _) if status.success() => {
+                worker.did(1, 0);
+                failures = 0;
+            }
+            Outcome::Ended(status, error) => {
+                worker.failed();
+                failures += 1;
+                if failures == FAILURES_MAX {
+                    return Err(WorkError::Bound(format!("`{text}` failed {failures} times in a row ({status}): {error}")));
+                }
+                worker.rest(FAILURE_REST);
+            }
+        }
+    }
+    Ok(())
+}

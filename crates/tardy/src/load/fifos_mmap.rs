@@ -1,0 +1,101 @@
+//! `fifos-mmap`: data through pipes and through a mapped file, in turns (williams2002: FIFOS_MMAP).
+
+use std::io::{PipeReader, Read, Write};
+
+use tardy_core::units::Nanos;
+use tardy_sys::mapping::Mapping;
+use tardy_sys::process::{self, Reaped};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::scratch;
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "fifos-mmap",
+    does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in turns",
+    hurts: "wake-ups between processes in a row, page faults on a shared file, dirty pages written back",
+    source: "williams2002",
+    parameters: &[
+        Parameter::bytes("size", "bytes that each turn sends, and bytes of the file", "8MiB", 4 << 10, 1 << 34),
+        Parameter::bytes("block", "bytes of one write and one read call", "4KiB", 1, 1 << 20),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: true,
+    resolve,
+    run,
+};
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    resolution.fit("size", 1, Resource::Disk)?;
+    // The file's pages are in memory while they are mapped.
+    let size = resolution.fit("size", 2, Resource::Memory)?;
+    let block = resolution.plan.number("block").min(size);
+    resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(block));
+    resolution.plan.budget.disk = size * workers;
+    resolution.plan.budget.memory = (size + block) * workers;
+    resolution.plan.budget.processes = 2 * workers;
+    resolution.plan.scratch = Some(resolution.surroundings.scratch.clone());
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let (size, block) = (worker.number("size"), worker.number("block") as usize);
+    let folder = worker.plan.load.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    scratch::check_floor(&folder, size)?;
+    let file = scratch::file(&folder).doing("create the scratch file")?;
+    file.set_len(size).doing("extend the scratch file")?;
+    while worker.go_on() {
+        send(worker, size, block)?;
+        scratch::check_floor(&folder, size)?;
+        let mut mapping = Mapping::shared(&file, size as usize).doing("map the scratch file")?;
+        for from in (0..size as usize).step_by(1 << 20) {
+            if !worker.go_on() {
+                break;
+            }
+            mapping.touch(from, (from + (1 << 20)).min(size as usize));
+            worker.did(1, 0);
+        }
+        if mapping.sync().is_err() {
+            worker.failed();
+        }
+    }
+    Ok(())
+}
+
+/// One turn of sending to a process that reads; a process of its own, because a thread would share what is to be switched.
+fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
+    let (reader, mut writer) = std::io::pipe().doing("make a pipe")?;
+    // The child counts bytes rather than wait for the end: it has a copy of the writing end itself.
+    let blocks = size / block as u64;
+    process::fork(|| receive(&reader, blocks, block)).doing("fork the reader")?;
+    drop(reader);
+    let data = vec![0x5a; block];
+    for _ in 0..blocks {
+        writer.write_all(&data).doing("write to the pipe")?;
+        worker.did(1, block as u64);
+        worker.go_on();
+    }
+    loop {
+        match process::reap_any(false).doing("reap the reader")? {
+            Reaped::Ended(_, status) if status.success() => return Ok(()),
+            Reaped::NoneYet => worker.rest(Nanos::from_millis(1)),
+            _ => {
+                worker.failed();
+                return Ok(());
+            }
+        };
+    }
+}
+
+fn receive(mut reader: &PipeReader, blocks: u64, block: usize) -> i32 {
+    if process::set_parent_death_signal(process::KILL).is_err() {
+        return 1;
+    }
+    let mut data = vec![0; block];
+    i32::from((0..blocks).any(|_| reader.read_exact(&mut data).is_err()))
+}

@@ -1,0 +1,113 @@
+//! `fs`: abuse of files (williams2002: FS).
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::scratch;
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "fs",
+    does: "makes files with holes, truncates and extends them, renames them over each other and unlinks them",
+    hurts: "long paths in the file system: block maps, journals, directory locks, pages freed in bulk",
+    source: "williams2002",
+    parameters: &[
+        Parameter::bytes("size", "bytes of each file, most of them holes", "64MiB", 1 << 20, 1 << 40),
+        Parameter::bytes("block", "bytes of one write; one in sixteen blocks is written", "64KiB", 512, 1 << 20),
+        Parameter::count("files", "files at a time", "8", 1, 1000),
+        Parameter::path("folder", "folder to work in, instead of the scratch folder"),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: true,
+    resolve,
+    run,
+};
+
+/// One in so many blocks is written; the others are holes.
+const HOLE_RATIO: u64 = 16;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let mut surroundings = resolution.surroundings.clone();
+    if let Some(folder) = resolution.plan.path("folder") {
+        if !folder.is_dir() || !folder.is_absolute() {
+            return Err(Absent::new(
+                format!("folder {}", folder.display()),
+                "give the whole path of a folder that exists with fs:folder=...",
+            ));
+        }
+        surroundings.scratch = folder.to_owned();
+        resolution.share.disk = super::bounds::Bounds::of(&surroundings).disk;
+    }
+    let files = resolution.plan.number("files");
+    // A sixteenth of each file is written; a sixteenth more is granted for what the file system adds.
+    resolution.share.disk = resolution.share.disk.saturating_mul(HOLE_RATIO / 2);
+    let size = resolution.fit("size", files, Resource::Disk)?;
+    resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
+    resolution.plan.budget.memory = resolution.plan.number("block") * workers;
+    if resolution.plan.budget.memory > resolution.share.memory {
+        return Err(Absent::new("memory: `block` is beyond this load's share of the machine", "give fs:block=... a smaller value"));
+    }
+    resolution.plan.budget.processes = workers;
+    resolution.take_scratch_folder_in(&surroundings.scratch);
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let folder = scratch::own_folder(worker)?;
+    let block = vec![0x5a; worker.number("block") as usize];
+    let (size, files) = (worker.number("size"), worker.number("files"));
+    let mut round = 0_u64;
+    while worker.go_on() {
+        scratch::check_floor(&folder, size / HOLE_RATIO * 2)?;
+        for index in 0..files {
+            if !worker.go_on() {
+                break;
+            }
+            if file_life(worker, &folder, index, size, &block, round).is_err() {
+                worker.failed();
+            }
+        }
+        round += 1;
+    }
+    std::fs::remove_dir_all(&folder).doing("remove the scratch folder")
+}
+
+/// One file: holes, truncated, extended, renamed over the one of the round before; every third is unlinked while open.
+fn file_life(worker: &mut Worker, folder: &Path, index: u64, size: u64, block: &[u8], round: u64) -> std::io::Result<()> {
+    let (fresh, kept) = (folder.join(format!("fresh-{index}")), folder.join(format!("kept-{index}")));
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&fresh)?;
+    worker.did(1, 0);
+    write_with_holes(worker, &mut file, size, block)?;
+    file.set_len(size / 2)?;
+    file.set_len(size)?;
+    file.seek(SeekFrom::Start(size / 3))?;
+    file.write_all(block)?;
+    worker.did(3, block.len() as u64);
+    std::fs::rename(&fresh, &kept)?;
+    worker.did(1, 0);
+    if (index + round).is_multiple_of(3) {
+        std::fs::remove_file(&kept)?;
+        file.set_len(0)?;
+        worker.did(2, 0);
+    }
+    Ok(())
+}
+
+fn write_with_holes(worker: &mut Worker, file: &mut File, size: u64, block: &[u8]) -> std::io::Result<()> {
+    let step = block.len() as u64 * HOLE_RATIO;
+    let mut offset = 0;
+    while offset + block.len() as u64 <= size && worker.go_on() {
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(block)?;
+        worker.did(1, block.len() as u64);
+        offset += step;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `memory`: a large area touched in order, then given back at exit (abeni2002, section 4.2).
+
+use tardy_sys::mapping::Mapping;
+use tardy_sys::process::{self, Reaped};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "memory",
+    does: "a process touches a large area page by page and exits; over and over",
+    hurts: "page faults in a row, and at exit the whole area is unmapped and freed at once",
+    source: "abeni2002",
+    parameters: &[
+        Parameter::bytes("size", "bytes of each worker's area", "128MiB", 64 << 10, 1 << 40),
+        Parameter::choice("pages", "small pages only, or as the system decides", &["small", "system"]),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let size = resolution.fit("size", 1, Resource::Memory)?;
+    resolution.plan.budget.memory = size * resolution.workers();
+    resolution.plan.budget.processes = 2 * resolution.workers();
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let size = worker.number("size");
+    let small = worker.plan.load.text("pages") == "small";
+    while worker.go_on() {
+        process::fork(|| child(size as usize, small)).doing("fork")?;
+        match process::reap_any(true).doing("reap the process that touched the area")? {
+            Reaped::Ended(_, status) if status.success() => worker.did(1, size),
+            _ => worker.failed(),
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the area mapped: that the kernel has to take it apart at exit is the point.
+fn child(size: usize, small: bool) -> i32 {
+    let tied = process::set_parent_death_signal(process::KILL).is_ok();
+    let Ok(mut area) = Mapping::anonymous(size) else { return 1 };
+    if small {
+        // Kernels without huge pages refuse, and need not be asked.
+        let _ = area.forbid_huge_pages();
+    }
+    area.touch(0, size);
+    std::mem::forget(area);
+    i32::from(!tied)
+}

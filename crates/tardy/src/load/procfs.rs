@@ -1,0 +1,97 @@
+//! `procfs`: large files in /proc (abeni2002, section 4.2).
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use tardy_sys::mapping::{Mapping, PAGE_BYTES};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "procfs",
+    does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in /proc, over and over",
+    hurts: "long walks over lists and page tables that are shared with every other process, under their locks",
+    source: "abeni2002",
+    parameters: &[
+        Parameter::count("mappings", "mappings that each worker adds to its own maps, to make them long", "2000", 0, 60_000),
+        Parameter::bytes("block", "bytes of one read call", "64KiB", 512, 1 << 24),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Files of each process, and files of the system, that are made while they are read.
+const PROCESS_FILES: [&str; 4] = ["smaps", "maps", "status", "stat"];
+const SYSTEM_FILES: [&str; 8] = ["kallsyms", "slabinfo", "vmallocinfo", "zoneinfo", "interrupts", "sched_debug", "timer_list", "mounts"];
+/// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and the page that it maps, in bytes, rounded up.
+const MAPPING_BYTES: u64 = 8 << 10;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let block = resolution.fit("block", 2, Resource::Memory)?;
+    let room = (resolution.share.memory / workers).saturating_sub(block) / MAPPING_BYTES;
+    let mappings = resolution.fit_within("mappings", room, "memory")?;
+    resolution.plan.budget.memory = workers * (block + mappings * MAPPING_BYTES);
+    resolution.plan.budget.processes = workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let proc = Path::new("/proc");
+    let _area = long_maps(worker.number("mappings") as usize).doing("make many mappings")?;
+    let mut block = vec![0; worker.number("block") as usize];
+    while worker.go_on() {
+        for name in SYSTEM_FILES {
+            read_through(worker, &proc.join(name), &mut block);
+        }
+        for process in processes(proc).doing("list /proc")? {
+            for name in PROCESS_FILES {
+                if !worker.go_on() {
+                    return Ok(());
+                }
+                read_through(worker, &process.join(name), &mut block);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An area in which every second page has another protection, so that no two can be one mapping; each page is present, so that smaps has
+/// something to count.
+fn long_maps(mappings: usize) -> std::io::Result<Option<Mapping>> {
+    if mappings == 0 {
+        return Ok(None);
+    }
+    let mut area = Mapping::anonymous(mappings * PAGE_BYTES)?;
+    area.touch(0, mappings * PAGE_BYTES);
+    for index in (1..mappings).step_by(2) {
+        area.set_writable(index * PAGE_BYTES, (index + 1) * PAGE_BYTES, false)?;
+    }
+    Ok(Some(area))
+}
+
+fn processes(proc: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let is_process = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    Ok(std::fs::read_dir(proc)?.filter_map(Result::ok).filter(is_process).map(|entry| entry.path()).collect())
+}
+
+/// What may not be read, or is gone with its process, is no error: which files there are differs from system to system.
+pub(super) fn read_through(worker: &mut Worker, path: &Path, block: &mut [u8]) {
+    let Ok(mut file) = File::open(path) else { return };
+    let mut bytes = 0;
+    while let Ok(count @ 1..) = file.read(block) {
+        bytes += count as u64;
+        if !worker.go_on() {
+            break;
+        }
+    }
+    worker.did(1, bytes);
+}

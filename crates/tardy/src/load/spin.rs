@@ -1,0 +1,184 @@
+//! `spin`: occupies a CPU for a known time and writes down when: the known truth that later checks compare with.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::sched::{self, Policy};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter};
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "spin",
+    does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, and records when",
+    hurts: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what a measurement says of them can be checked",
+    source: "today",
+    parameters: &[
+        Parameter::duration("length", "how long it occupies the CPU", "1ms", Nanos::from_micros(1), Nanos::from_secs(60)),
+        Parameter::duration("period", "from one start to the next", "10ms", Nanos::from_micros(10), Nanos::from_secs(3600)),
+        Parameter {
+            name: "priority",
+            means: "SCHED_FIFO priority; unset, an ordinary process",
+            kind: Kind::Count { min: 1, max: 97 },
+            default: None,
+            needed: false,
+        },
+        Parameter::path("record", "file that the moments go to, with .cpuN added: one line an interval, start, end and CPU time in ns"),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: true,
+    resolve,
+    run,
+};
+
+/// At a real-time priority, the CPU is given up for a tenth of each 100 ms, so that the machine stays usable even where the kernel's own throttling is
+/// switched off.
+const WINDOW: Nanos = Nanos::from_millis(100);
+const WINDOW_OCCUPIED_MAX: Nanos = Nanos::from_millis(90);
+/// Intervals that are recorded at most: at the shortest period, 100 s; at the default one, 28 h. A line has at most 60 bytes.
+const INTERVALS_MAX: u64 = 10_000_000;
+const LINE_BYTES_MAX: u64 = 60;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let plan = &resolution.plan;
+    let (length, period) = (plan.duration("length"), plan.duration("period"));
+    if length > period {
+        return Err(Absent::new(
+            format!("time: a length of {length} does not fit into a period of {period}"),
+            "give a longer spin:period=...",
+        ));
+    }
+    let priority = plan.number("priority") as u32;
+    if priority > 0 && !may_use_priority(priority) {
+        let missing = format!("the right to real-time priority {priority}");
+        return Err(Absent::new(missing, "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)"));
+    }
+    if let Some(record) = plan.path("record") {
+        if !record.is_absolute() || !record.parent().is_some_and(std::path::Path::is_dir) {
+            let missing = format!("the folder of {}", record.display());
+            return Err(Absent::new(missing, "give the whole path of a file in a folder that exists with spin:record=..."));
+        }
+        resolution.plan.budget.disk = (INTERVALS_MAX * LINE_BYTES_MAX).min(resolution.share.disk);
+    }
+    resolution.plan.budget.processes = resolution.workers();
+    Ok(())
+}
+
+fn may_use_priority(priority: u32) -> bool {
+    let limit = tardy_sys::rlimit::get(tardy_sys::rlimit::Resource::RealTimePriority).map_or(0, |(soft, _)| soft);
+    limit >= u64::from(priority) || tardy_sys::process::is_superuser()
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let (length, period) = (worker.plan.load.duration("length").get(), worker.plan.load.duration("period").get());
+    let mut record = Record::open(worker)?;
+    let mut yielding = Yielding::new(clock::monotonic());
+    let priority = worker.number("priority") as u32;
+    if priority > 0 {
+        sched::set_policy(0, Policy::Fifo { priority }).doing("take the real-time priority")?;
+    }
+    let mut due = clock::monotonic() + period;
+    while worker.go_on() {
+        let now = clock::monotonic();
+        if now < due {
+            worker.rest(Nanos(due - now));
+            continue;
+        }
+        let end = now + length;
+        while clock::monotonic() < end {
+            let occupied = occupy(end.min(clock::monotonic() + yielding.left(priority > 0)));
+            worker.did(1, 0);
+            record.write(worker, occupied)?;
+            yielding.used(occupied.end - occupied.start, priority > 0);
+        }
+        // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer than was asked for.
+        due += period * ((clock::monotonic() - due).max(0) / period + 1);
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Occupied {
+    start: i64,
+    end: i64,
+    /// What the thread really had of the CPU in between; less where something of higher priority, or the host, took it.
+    cpu_time: i64,
+}
+
+/// Reads the clock until it shows `until`.
+fn occupy(until: i64) -> Occupied {
+    let before = clock::thread_cpu_time();
+    let start = clock::monotonic();
+    let mut end = start;
+    while end < until {
+        end = clock::monotonic();
+    }
+    Occupied { start, end, cpu_time: clock::thread_cpu_time() - before }
+}
+
+/// What of the present window of 100 ms may still be occupied.
+#[derive(Debug)]
+struct Yielding {
+    window_start: i64,
+    used: i64,
+}
+
+impl Yielding {
+    fn new(now: i64) -> Self {
+        Self { window_start: now, used: 0 }
+    }
+
+    fn left(&self, real_time: bool) -> i64 {
+        if real_time { (WINDOW_OCCUPIED_MAX.get() - self.used).max(0) } else { i64::MAX / 4 }
+    }
+
+    /// Counts what was occupied; sleeps until the window is over where its share is used up.
+    fn used(&mut self, occupied: i64, real_time: bool) {
+        let now = clock::monotonic();
+        if now >= self.window_start + WINDOW.get() {
+            *self = Self::new(now);
+            return;
+        }
+        self.used += occupied;
+        if real_time && self.used >= WINDOW_OCCUPIED_MAX.get() {
+            let _ = clock::sleep_until(clock::Instant::from_nanos(self.window_start + WINDOW.get()));
+            *self = Self::new(clock::monotonic());
+        }
+    }
+}
+
+/// The file of the known truth; without one, nothing is written.
+struct Record {
+    file: Option<BufWriter<File>>,
+    left: u64,
+}
+
+impl Record {
+    fn open(worker: &Worker) -> Result<Self, WorkError> {
+        let Some(path) = worker.plan.load.path("record") else { return Ok(Self { file: None, left: 0 }) };
+        let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
+        let mut path = path.as_os_str().to_owned();
+        path.push(format!(".cpu{cpu}"));
+        // A worker that is restarted goes on where the one before it ended.
+        let file = File::options().append(true).create(true).open(path).doing("open the record of intervals")?;
+        Ok(Self { file: Some(BufWriter::new(file)), left: INTERVALS_MAX })
+    }
+
+    fn write(&mut self, worker: &mut Worker, occupied: Occupied) -> Result<(), WorkError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        writeln!(file, "{} {} {}", occupied.start, occupied.end, occupied.cpu_time).doing("write the record of intervals")?;
+        self.left -= 1;
+        if self.left == 0 {
+            worker.tell(format!("{INTERVALS_MAX} intervals are recorded; the ones after them are not"));
+            file.flush().doing("write the record of intervals")?;
+            self.file = None;
+        }
+        Ok(())
+    }
+}

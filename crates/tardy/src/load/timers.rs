@@ -1,0 +1,69 @@
+//! `timers`: thousands of timers that fire at once.
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock::{self, Instant};
+use tardy_sys::rlimit::{self, Resource as Limit};
+use tardy_sys::timer_fd::TimerFd;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "timers",
+    does: "arms thousands of high-resolution timers for the same moment, over and over",
+    hurts: "all of them fire in one timer interrupt, which lasts as long as their number",
+    source: "today",
+    parameters: &[
+        Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),
+        Parameter::duration("period", "between two moments", "10ms", Nanos::from_micros(100), Nanos::from_secs(10)),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Kernel memory of a timer with its file and descriptor, in bytes, rounded up.
+const TIMER_BYTES: u64 = 1 << 10;
+/// Descriptors that the worker needs for itself.
+const OTHER_FILES: u64 = 16;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
+    let room = resolution.share.memory / workers / TIMER_BYTES;
+    let timers = resolution.fit_within("timers", files.min(room), "open files (ulimit -Hn) or memory")?;
+    resolution.plan.budget.memory = workers * timers * TIMER_BYTES;
+    resolution.plan.budget.processes = workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let (_, hard) = rlimit::get(Limit::OpenFiles).doing("read the limit of open files")?;
+    rlimit::set(Limit::OpenFiles, hard, hard).doing("raise the limit of open files")?;
+    let count = worker.number("timers") as usize;
+    let mut timers = Vec::with_capacity(count);
+    for _ in 0..count {
+        timers.push(TimerFd::new().doing("make the timers")?);
+    }
+    let period = worker.plan.load.duration("period").get();
+    while worker.go_on() {
+        // Time to arm them all before they fire, however slow the machine: at least the period.
+        let due = clock::monotonic() + period;
+        for timer in &timers {
+            timer.arm_at(due).doing("arm a timer")?;
+        }
+        clock::sleep_until(Instant::from_nanos(due)).doing("sleep")?;
+        let last = timers.last_mut().map_or(Ok(0), TimerFd::fired).doing("read a timer")?;
+        // A timer that was armed after its moment has fired, too; only one that has not is a failure, and it fires a little later.
+        if last == 0 {
+            worker.failed();
+        }
+        worker.did(count as u64, 0);
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `ttcp`: bulk TCP over loopback (williams2002: TTCP).
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use tardy_sys::process::{self, Reaped};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::Parameter;
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "ttcp",
+    does: "sends data without end over a TCP connection on the loopback interface, to a process that reads it",
+    hurts: "the network's softirq work runs in long batches, on the CPU of whoever sends",
+    source: "williams2002",
+    parameters: &[Parameter::bytes("block", "bytes of one write and one read call", "128KiB", 1, 1 << 24)],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6 MiB and 4 MiB), in bytes.
+const SOCKET_BYTES: u64 = 10 << 20;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let workers = resolution.workers();
+    let block = resolution.fit("block", 2, Resource::Memory)?;
+    // The kernel shrinks its buffers when memory is short, so that a small share is no reason not to run.
+    resolution.plan.budget.memory = (workers * (2 * block + SOCKET_BYTES)).min(resolution.share.memory);
+    resolution.plan.budget.processes = 2 * workers;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let bytes = worker.number("block") as usize;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("listen on the loopback interface; is `lo` up?")?;
+    let address = listener.local_addr().doing("ask for the port")?;
+    process::fork(|| receive(&listener, bytes)).doing("fork the receiver")?;
+    let mut stream = TcpStream::connect(address).doing("connect to the receiver")?;
+    // The receiver has its own copy; with this one open, its end would not be noticed.
+    drop(listener);
+    let block = vec![0x5a; bytes];
+    while worker.go_on() {
+        stream.write_all(&block).doing("send")?;
+        worker.did(1, bytes as u64);
+    }
+    drop(stream);
+    match process::reap_any(true).doing("reap the receiver")? {
+        Reaped::Ended(_, status) if status.success() => Ok(()),
+        _ => {
+            worker.failed();
+            Ok(())
+        }
+    }
+}
+
+/// The other process: reads until the connection is closed.
+fn receive(listener: &TcpListener, bytes: usize) -> i32 {
+    if process::set_parent_death_signal(process::KILL).is_err() {
+        return 1;
+    }
+    let Ok((mut stream, _)) = listener.accept() else { return 1 };
+    let mut block = vec![0; bytes];
+    loop {
+        match stream.read(&mut block) {
+            Ok(0) => return 0,
+            Ok(_) => {}
+            Err(_) => return 1,
+        }
+    }
+}

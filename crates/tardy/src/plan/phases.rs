@@ -1,0 +1,70 @@
+//! The phases of a plan: in their order, each load resolved against the machine.
+
+use tardy_core::cpu::CpuList;
+use tardy_core::warning::Warning;
+
+use super::PhasePlan;
+use super::error::PlanError;
+use crate::cli::run::RunArgs;
+use crate::load::bounds::Bounds;
+use crate::load::{self, Absent, LoadPlan, LoadRequest, Surroundings};
+use crate::scenario::order::in_order;
+use crate::scenario::{PhaseRequest, Scenario, built_in};
+
+/// The phases, and what of their loads is not there. A phase that has none left is left out.
+pub(super) fn resolve(
+    request: &RunArgs,
+    scenario: &Scenario,
+    cpus: &CpuList,
+    seed: u64,
+) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
+    let surroundings = Surroundings::of_this_machine();
+    let is_built_in = request.scenario.as_ref().is_none_or(|name| built_in::find(name).is_some()) && request.loads.is_empty();
+    let mut warnings = Vec::new();
+    let mut phases = Vec::new();
+    for phase in in_order(scenario, seed) {
+        let mut loads = Vec::new();
+        for (asked, resolved) in resolve_loads(&phase, cpus, &surroundings)? {
+            let resolved = if is_built_in && asked.info.by_name_only && !request.allow.iter().any(|name| name == asked.info.name) {
+                Err(not_allowed(asked.info.name))
+            } else {
+                resolved
+            };
+            match resolved {
+                Ok(plan) => loads.push(plan),
+                // Named on the command line: without it the run is not what was asked for.
+                Err(Absent { missing, remedy }) if !request.loads.is_empty() => {
+                    return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy });
+                }
+                Err(Absent { missing, remedy }) => {
+                    let warning = Warning::LoadAbsent { load: asked.text, missing, remedy };
+                    if !warnings.contains(&warning) {
+                        warnings.push(warning);
+                    }
+                }
+            }
+        }
+        // A phase whose loads are all absent would pass for theirs if it ran without them.
+        if !loads.is_empty() || phase.loads.is_empty() {
+            phases.push(PhasePlan { name: phase.name, length: phase.length, loads });
+        }
+    }
+    if phases.is_empty() {
+        return Err(PlanError::NoPhaseLeft { scenario: scenario.name.clone() });
+    }
+    Ok((phases, warnings))
+}
+
+fn not_allowed(name: &str) -> Absent {
+    Absent::new("leave to run it: it can disturb people or do harm".to_owned(), format!("give --allow {name}"))
+}
+
+type Resolved = Vec<(LoadRequest, Result<LoadPlan, Absent>)>;
+
+fn resolve_loads(phase: &PhaseRequest, cpus: &CpuList, surroundings: &Surroundings) -> Result<Resolved, PlanError> {
+    let mut requests = Vec::new();
+    for text in &phase.loads {
+        requests.extend(LoadRequest::parse(text)?);
+    }
+    Ok(load::resolve_all(&requests, cpus, surroundings, Bounds::of(surroundings)))
+}

@@ -1,0 +1,124 @@
+//! From the command line to the scenario that is meant: flags go before the scenario's own values. Pure but for reading a scenario's file.
+
+use tardy_core::units::Nanos;
+
+use crate::cli::run::RunArgs;
+use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
+
+/// The idle phase before a load that was named: long enough to see what the machine does by itself, never more than a third of the run.
+const IDLE_MAX: Nanos = Nanos::from_secs(10);
+/// Length of a run with `--load` and without `--for`.
+const LENGTH: Nanos = Nanos::from_secs(30);
+
+/// The scenario that `args` ask for.
+///
+/// # Errors
+/// [`ScenarioError`] where a scenario is named that is not there, or not one.
+pub fn scenario(args: &RunArgs) -> Result<Scenario, ScenarioError> {
+    let mut scenario = match &args.scenario {
+        Some(name) => scenario::find(name)?,
+        None => by_flags(args)?,
+    };
+    override_probes(&mut scenario, args);
+    if let Some(cycles) = args.cycles {
+        let period = scenario.probes.iter().map(|probe| probe.period).max().unwrap_or_default();
+        scenario.phases = vec![idle(Nanos(period.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX))))];
+    }
+    if let (Some(length), true) = (args.length, args.loads.is_empty()) {
+        scenario = scenario.stretched_to(length);
+    }
+    Ok(scenario)
+}
+
+fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
+    if args.loads.is_empty() && args.cycles.is_none() {
+        return scenario::find("default");
+    }
+    let length = args.length.unwrap_or(LENGTH);
+    let phases = if args.cycles.is_some() || args.loads == ["none"] {
+        vec![idle(length)]
+    } else {
+        let before = IDLE_MAX.min(Nanos(length.get() / 3));
+        let loads = args.loads.iter().filter(|load| *load != "none").cloned().collect();
+        vec![idle(before), PhaseRequest { name: args.loads.join("+"), length: length - before, loads }]
+    };
+    Ok(Scenario {
+        name: "flags".into(),
+        about: "from the command line".into(),
+        order: Order::Fixed,
+        repeats: 1,
+        warm_up: Nanos::ZERO,
+        probes: vec![ProbeRequest::new("cyclic")],
+        phases,
+    })
+}
+
+fn idle(length: Nanos) -> PhaseRequest {
+    PhaseRequest { name: "idle".into(), length, loads: Vec::new() }
+}
+
+fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
+    if !args.probes.is_empty() {
+        let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new("cyclic"));
+        scenario.probes = args.probes.iter().map(|name| ProbeRequest { name: name.clone(), ..like.clone() }).collect();
+    }
+    for probe in &mut scenario.probes {
+        probe.period = args.period.unwrap_or(probe.period);
+        probe.policy = args.policy.unwrap_or(probe.policy);
+        probe.priority = args.priority.unwrap_or(probe.priority);
+        probe.dither = args.dither.unwrap_or(probe.dither);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn asked(flags: &str) -> Scenario {
+        let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
+        let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
+        scenario(&args).unwrap()
+    }
+
+    fn phases(scenario: &Scenario) -> Vec<(&str, i64)> {
+        scenario.phases.iter().map(|phase| (phase.name.as_str(), phase.length.get())).collect()
+    }
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_load_comes_after_an_idle_phase_of_at_most_ten_seconds() {
+        assert_eq!(phases(&asked("--load io")), [("idle", 10 * SECOND), ("io", 20 * SECOND)]);
+        assert_eq!(phases(&asked("--load io --load fork --for 6s")), [("idle", 2 * SECOND), ("io+fork", 4 * SECOND)]);
+        assert_eq!(phases(&asked("--load none --for 5s")), [("idle", 5 * SECOND)]);
+    }
+
+    #[test]
+    fn cycles_are_a_length_of_so_many_periods() {
+        assert_eq!(phases(&asked("--cycles 500 --period 2ms")), [("idle", SECOND)]);
+    }
+
+    #[test]
+    fn phases_of_a_scenario_are_stretched_to_the_length_asked_for() {
+        let usual = asked("");
+        assert!(usual.length() <= Nanos::from_secs(60), "{:?}", usual.length());
+        let stretched = asked("--for 1h");
+        assert_eq!(stretched.phases.len(), usual.phases.len());
+        assert!((stretched.length() - Nanos::from_secs(3600)).get().abs() < 1000);
+    }
+
+    #[test]
+    fn flags_go_before_the_scenarios_values() {
+        let scenario = asked("--scenario abeni2002 --priority 50 --probe nanosleep");
+        let [probe] = scenario.probes.as_slice() else { panic!("{:?}", scenario.probes) };
+        assert_eq!((probe.name.as_str(), probe.priority, probe.period), ("nanosleep", 50, Nanos::from_micros(100)));
+    }
+
+    #[test]
+    fn an_unknown_scenario_is_named() {
+        let Command::Run(args) = Cli::parse_from(["tardy", "run", "--scenario", "nope"]).command else { panic!("not a run") };
+        assert!(scenario(&args).unwrap_err().to_string().contains("`nope`"));
+    }
+}

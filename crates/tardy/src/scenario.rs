@@ -1,0 +1,240 @@
+//! Scenarios: which probes, which phases, how long. A TOML file; built-in ones ship in the binary and are written the same way.
+//!
+//! ```toml
+//! name = "mine"
+//! about = "what it is for"
+//! order = "shuffled"          # or "fixed"
+//! repeats = 3                 # all phases so many times
+//! warm_up = "500ms"           # probes run, and what they see counts to no phase
+//!
+//! [[probe]]
+//! name = "cyclic"
+//! period = "100us"
+//! policy = "fifo"             # or "rr", "other"
+//! priority = 95
+//!
+//! [[phase]]
+//! name = "memory"
+//! length = "4s"
+//! loads = ["memory:size=128MiB"]
+//! ```
+//! Values are checked while they are read, so that an error names its line and key.
+
+pub mod built_in;
+pub mod order;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+use crate::cli::run::PolicyName;
+
+/// Largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most phases of a run, repeats included.
+pub const PHASES_MAX: usize = 10_000;
+
+/// What to measure, and under which loads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Name, for reports.
+    pub name: String,
+    /// What it is for, and where it comes from.
+    #[serde(default)]
+    pub about: String,
+    /// In which order the phases come.
+    #[serde(default)]
+    pub order: Order,
+    /// How often all phases are gone through.
+    #[serde(default = "one", deserialize_with = "values::repeats")]
+    pub repeats: u32,
+    /// How long probes run before the first phase.
+    #[serde(default, with = "values::duration")]
+    pub warm_up: Nanos,
+    /// Probes, all at once.
+    #[serde(rename = "probe")]
+    pub probes: Vec<ProbeRequest>,
+    /// Phases, one after another.
+    #[serde(rename = "phase")]
+    pub phases: Vec<PhaseRequest>,
+}
+
+/// In which order phases come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// As written.
+    #[default]
+    Fixed,
+    /// Drawn anew in each repeat from the run's seed, so that a load's effect can be told from its place.
+    Shuffled,
+}
+
+/// A probe as asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeRequest {
+    /// Its name.
+    #[serde(deserialize_with = "values::probe")]
+    pub name: String,
+    /// Time between two wake-ups, or time asked for.
+    #[serde(default = "one_millisecond", with = "values::positive_duration")]
+    pub period: Nanos,
+    /// Scheduling policy.
+    #[serde(default = "fifo")]
+    pub policy: PolicyName,
+    /// Real-time priority.
+    #[serde(default = "priority", deserialize_with = "values::priority")]
+    pub priority: u32,
+    /// Widest random move of a due time.
+    #[serde(default, with = "values::duration")]
+    pub dither: Nanos,
+}
+
+/// A phase as asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseRequest {
+    /// Its name; phases of the same name are the same phase, repeated.
+    pub name: String,
+    /// How long its loads run.
+    #[serde(with = "values::positive_duration")]
+    pub length: Nanos,
+    /// Its loads, as for `--load`.
+    #[serde(default, deserialize_with = "values::loads")]
+    pub loads: Vec<String>,
+}
+
+impl ProbeRequest {
+    /// The probe of this name, with the usual values.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), period: one_millisecond(), policy: PolicyName::Fifo, priority: priority(), dither: Nanos::ZERO }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn one_millisecond() -> Nanos {
+    Nanos::from_millis(1)
+}
+
+fn fifo() -> PolicyName {
+    PolicyName::Fifo
+}
+
+fn priority() -> u32 {
+    95
+}
+
+/// Why a scenario cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// Neither a built-in name nor a file.
+    #[error("there is no scenario `{name}`, and no file of that name: `tardy scenarios` names the built-in ones")]
+    Unknown {
+        /// As asked for.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is not a scenario.
+    #[error("{path}: {error}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and key.
+        error: ParseError,
+    },
+}
+
+/// What is wrong in the text of a scenario.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Not TOML, an unknown key, or a value that is none.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// Nothing to measure with.
+    #[error("there is no [[probe]]: add one, as in name = \"cyclic\"")]
+    NoProbe,
+    /// Nothing to measure.
+    #[error("there is no [[phase]]: add one, with a name and a length")]
+    NoPhase,
+    /// Too much to measure.
+    #[error("{0} phases in all are too many: at most {PHASES_MAX}, repeats included")]
+    TooManyPhases(usize),
+}
+
+/// Reads the text of a scenario.
+///
+/// # Errors
+/// [`ParseError`], which names line and key.
+pub fn parse(text: &str) -> Result<Scenario, ParseError> {
+    let scenario: Scenario = toml::from_str(text)?;
+    let phases = scenario.phases.len().saturating_mul(scenario.repeats as usize);
+    match () {
+        () if scenario.probes.is_empty() => Err(ParseError::NoProbe),
+        () if scenario.phases.is_empty() => Err(ParseError::NoPhase),
+        () if phases > PHASES_MAX => Err(ParseError::TooManyPhases(phases)),
+        () => Ok(scenario),
+    }
+}
+
+/// The built-in scenario of that name, or the one in that file.
+///
+/// # Errors
+/// [`ScenarioError`].
+pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
+    match built_in::find(name_or_file) {
+        Some(built_in) => Ok(built_in.scenario()),
+        None if Path::new(name_or_file).exists() => read(Path::new(name_or_file)),
+        None => Err(ScenarioError::Unknown { name: name_or_file.to_owned() }),
+    }
+}
+
+/// Reads the scenario in `path`.
+///
+/// # Errors
+/// [`ScenarioError`].
+pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
+    let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
+    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+        return Err(unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, "larger than any scenario")));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })
+}
+
+impl Scenario {
+    /// Length of all phases, repeats and warm-up included; what loads take to end comes on top.
+    #[must_use]
+    pub fn length(&self) -> Nanos {
+        let once = self.phases.iter().fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length));
+        Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
+    }
+
+    /// The same scenario, every phase longer or shorter by the same factor, so that all together take `length`.
+    #[must_use]
+    pub fn stretched_to(mut self, length: Nanos) -> Self {
+        let phases = (self.length() - self.warm_up).get().max(1);
+        let wanted = (length - self.warm_up).get().max(1);
+        for phase in &mut self.phases {
+            phase.length = Nanos((i128::from(phase.length.get()) * i128::from(wanted) / i128::from(phases)).max(1) as i64);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! The scenarios that ship in the binary.
+
+use super::{Scenario, parse};
+
+/// A scenario in the binary.
+#[derive(Debug)]
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text; `tardy scenarios show NAME` prints it, as a start for one's own.
+    pub text: &'static str,
+}
+
+/// Every built-in scenario.
+pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "default", text: include_str!("built_in/default.toml") },
+    BuiltIn { name: "idle", text: include_str!("built_in/idle.toml") },
+    BuiltIn { name: "abeni2002", text: include_str!("built_in/abeni2002.toml") },
+    BuiltIn { name: "abeni2002-shuffled", text: include_str!("built_in/abeni2002-shuffled.toml") },
+    BuiltIn { name: "williams2002", text: include_str!("built_in/williams2002.toml") },
+    BuiltIn { name: "mckenney2009", text: include_str!("built_in/mckenney2009.toml") },
+    BuiltIn { name: "koolwal2009", text: include_str!("built_in/koolwal2009.toml") },
+];
+
+/// The built-in scenario of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|built_in| built_in.name == name)
+}
+
+impl BuiltIn {
+    /// The scenario itself.
+    #[must_use]
+    pub fn scenario(&self) -> Scenario {
+        parse(self.text).expect("a test parses every built-in scenario")
+    }
+}

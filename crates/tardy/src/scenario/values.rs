@@ -1,0 +1,80 @@
+//! Values of a scenario, checked where they are read: the parser then knows their line.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::load::LoadRequest;
+
+/// Highest number of repeats.
+const REPEATS_MAX: u32 = 10_000;
+
+pub(super) mod duration {
+    //! Durations as text with a unit.
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tardy_core::units::Nanos;
+
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.parse::<Nanos>() {
+            Ok(duration) if duration >= Nanos::ZERO => Ok(duration),
+            Ok(_) => Err(D::Error::custom(format!("`{text}` is negative: write a time such as 500ms"))),
+            Err(error) => Err(D::Error::custom(error)),
+        }
+    }
+
+    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}ns", duration.get()))
+    }
+}
+
+pub(super) mod positive_duration {
+    //! Durations above zero.
+    use serde::de::Error as _;
+    use serde::{Deserializer, Serializer};
+    use tardy_core::units::Nanos;
+
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        let duration = super::duration::deserialize(deserializer)?;
+        if duration > Nanos::ZERO { Ok(duration) } else { Err(D::Error::custom("a time above zero is needed, such as 4s")) }
+    }
+
+    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        super::duration::serialize(duration, serializer)
+    }
+}
+
+pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let repeats = u32::deserialize(deserializer)?;
+    if (1..=REPEATS_MAX).contains(&repeats) {
+        Ok(repeats)
+    } else {
+        Err(D::Error::custom(format!("{repeats} repeats: write 1 to {REPEATS_MAX}")))
+    }
+}
+
+pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let priority = u32::deserialize(deserializer)?;
+    if (1..=98).contains(&priority) {
+        Ok(priority)
+    } else {
+        Err(D::Error::custom(format!("priority {priority}: write 1 to 98; 99 is the watchdog's")))
+    }
+}
+
+pub(super) fn probe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if crate::probe::find(&name).is_some() {
+        Ok(name)
+    } else {
+        Err(D::Error::custom(format!("there is no probe `{name}`: `tardy list probes` names them")))
+    }
+}
+
+pub(super) fn loads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let loads = Vec::<String>::deserialize(deserializer)?;
+    for load in &loads {
+        LoadRequest::parse(load).map_err(D::Error::custom)?;
+    }
+    Ok(loads)
+}

@@ -141,6 +141,7 @@ mod tests {
             each_cpu: true,
             budget: Default::default(),
             finish_limit: Nanos::ZERO,
+            scratch: None,
             undo: Vec::new(),
         }
     }

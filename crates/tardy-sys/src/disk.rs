@@ -6,11 +6,28 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// How much room a file system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes that an unprivileged user may still write.
+    pub free: u64,
+}
+
 /// Bytes that the caller may still write below `path`.
 ///
 /// # Errors
 /// ENOENT where there is no such path; EINVAL for a path with a NUL byte.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    room(path).map(|room| room.free)
+}
+
+/// The room of the file system that `path` is on.
+///
+/// # Errors
+/// As [`free_bytes`].
+pub fn room(path: &Path) -> io::Result<Room> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut stat = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: `path` is a C string and `stat` is valid for writing one statvfs.
@@ -18,7 +35,10 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     // SAFETY: the call succeeded, so that it filled `stat`.
     let stat = unsafe { stat.assume_init() };
     #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
-    Ok((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+    let block = stat.f_frsize as u64;
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between targets")]
+    let (total, free) = (stat.f_blocks as u64, stat.f_bavail as u64);
+    Ok(Room { total: total.saturating_mul(block), free: free.saturating_mul(block) })
 }
 
 #[cfg(test)]
@@ -28,6 +48,8 @@ mod tests {
     #[test]
     fn the_root_has_a_size_and_a_missing_path_is_an_error() {
         assert!(free_bytes(Path::new("/")).is_ok());
+        let room = room(Path::new("/")).unwrap();
+        assert!(room.free <= room.total && room.total > 0);
         assert_eq!(free_bytes(Path::new("/no/such/path")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
     }
 }

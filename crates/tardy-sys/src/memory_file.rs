@@ -1,11 +1,9 @@
-//! Files that have no name: memfd_create(2), open(2) with O_TMPFILE; and how full a file system is: statvfs(3).
+//! Files that have no name: memfd_create(2), open(2) with O_TMPFILE.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -27,31 +25,6 @@ pub fn create(name: &str) -> io::Result<File> {
 /// EOPNOTSUPP or EISDIR where the file system has no such files; ENOENT, EACCES, EROFS.
 pub fn create_unnamed(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(folder)
-}
-
-/// How much room a file system has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
-    /// Its size in bytes.
-    pub total: u64,
-    /// Bytes that an unprivileged user may still write.
-    pub free: u64,
-}
-
-/// The room of the file system that `path` is on.
-///
-/// # Errors
-/// ENOENT, EACCES.
-pub fn room(path: &Path) -> io::Result<Room> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut raw = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: `path` is a C string that outlives the call, and `raw` is writable.
-    crate::check(unsafe { libc::statvfs(path.as_ptr(), raw.as_mut_ptr()) })?;
-    // SAFETY: the call succeeded, so that it filled `raw`.
-    let raw = unsafe { raw.assume_init() };
-    #[allow(clippy::useless_conversion, reason = "the fields have 32 bits on some targets")]
-    let bytes = |blocks| u64::from(raw.f_frsize).saturating_mul(u64::from(blocks));
-    Ok(Room { total: bytes(raw.f_blocks), free: bytes(raw.f_bavail) })
 }
 
 #[cfg(test)]
@@ -81,12 +54,5 @@ mod tests {
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();
         assert_eq!(create_unnamed(&folder).unwrap_err().raw_os_error(), Some(libc::ENOENT));
-    }
-
-    #[test]
-    fn a_file_system_has_no_more_free_than_it_has() {
-        let room = room(Path::new("/")).unwrap();
-        assert!(room.free <= room.total && room.total > 0);
-        assert_eq!(super::room(Path::new("/no such folder")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
     }
 }

@@ -37,22 +37,6 @@ pub fn parent_id() -> i32 {
     unsafe { libc::getppid() }
 }
 
-/// Whether the process runs as the superuser of its user namespace.
-#[must_use]
-pub fn is_superuser() -> bool {
-    user_and_group().0 == 0
-}
-
-/// The effective (user, group) numbers.
-#[must_use]
-pub fn user_and_group() -> (u32, u32) {
-    // SAFETY: geteuid has no preconditions and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    // SAFETY: getegid has no preconditions and cannot fail.
-    let group = unsafe { libc::getegid() };
-    (user, group)
-}
-
 /// Forks; the child runs `child` and exits with its value (101 after a panic). Returns the child's number in the parent.
 ///
 /// A process with several threads is refused: its child would own locks whose holders do not exist there.

@@ -6,3 +6,13 @@ pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
+
+/// The effective (user, group) numbers.
+#[must_use]
+pub fn user_and_group() -> (u32, u32) {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: getegid has no preconditions and cannot fail.
+    let group = unsafe { libc::getegid() };
+    (user, group)
+}

@@ -5,9 +5,8 @@ mod tool;
 
 use tool::Tool;
 
-/// Loads that only this test's list knows how to give values to.
 fn requests() -> Vec<String> {
-    tardy::load::LOADS.iter().map(|info| tool::request_for_test(info.name)).collect()
+    tardy::load::LOADS.iter().filter_map(|info| tool::request_for_test(info)).collect()
 }
 
 #[test]
@@ -26,7 +25,7 @@ fn no_process_and_mount_is_left_of_any_load_after_tool_and_guardian_are_killed_t
         tool.kill_guardian();
         tool.kill_tool();
         tool.assert_no_process_and_mount_is_left(&request);
-        tool.undo();
+        tool.restore();
         tool.assert_nothing_is_left(&request);
     }
 }

@@ -14,6 +14,8 @@ use crate::load::bounds::Bounds;
 use crate::load::parameter::format_bytes;
 use crate::load::worker::describe_parameters;
 use crate::load::{LoadPlan, LoadRequest, Surroundings, resolve_all};
+use crate::machine::root::Root;
+use crate::setup::journal::{self, Journal, JournalError};
 
 /// Arguments of `tardy load`.
 #[derive(Debug, clap::Args)]
@@ -44,6 +46,8 @@ enum LoadCommandError {
     Length(Nanos),
     #[error(transparent)]
     Guardian(#[from] GuardianError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     #[error("waiting for events: {0}; try again")]
     System(#[from] std::io::Error),
 }
@@ -88,10 +92,18 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     if plans.is_empty() {
         return Ok(code);
     }
+    let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
+    let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
     let mut guardian = Guardian::start(GuardianOptions::default())?;
     let outcome = Session { guardian: &mut guardian, json: arguments.json, code, started: Vec::new(), previous: Vec::new() }
         .run(&plans, arguments.duration);
     guardian.shutdown()?;
+    // The guardian has undone it already; what it could not, it is told here once more, and stays in the journal.
+    for undone in journal.map_or_else(Vec::new, Journal::undo) {
+        if let Err(error) = undone.result {
+            eprintln!("tardy load: {}: not undone: {error}; try `tardy restore`", undone.setting);
+        }
+    }
     outcome
 }
 

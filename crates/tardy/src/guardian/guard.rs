@@ -13,7 +13,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
-use super::undo::Undo;
+use super::undo::{Undo, run_all};
 
 /// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
 /// of the strongest containment to try.
@@ -119,8 +119,8 @@ impl Guard {
         if self.containment == Containment::ParentSignals {
             end_orphans();
         }
-        for undo in self.undo.iter().rev() {
-            if let Err(error) = undo.run() {
+        for (_, result) in run_all(&self.undo) {
+            if let Err(error) = result {
                 tell(error.to_string());
             }
         }
@@ -150,7 +150,7 @@ fn contain(strongest: Containment) -> std::io::Result<Containment> {
     if strongest <= Containment::PidNamespace && namespace::unshare(Namespace::Processes).is_ok() {
         return Ok(Containment::PidNamespace);
     }
-    let (user, group) = process::user_and_group();
+    let (user, group) = tardy_sys::user::user_and_group();
     if strongest > Containment::UserNamespace || namespace::unshare(Namespace::ProcessesAsUser).is_err() {
         return Ok(Containment::ParentSignals);
     }

@@ -64,6 +64,8 @@ impl std::fmt::Display for Undo {
             Self::ShowTerminal { number, .. } => write!(formatter, "show virtual terminal {number} again"),
             Self::FollowKeyboardState { .. } => write!(formatter, "let the keyboard's lights show its state again"),
             Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
+            Self::ShowTerminal { number, .. } => write!(formatter, "show the virtual terminal {number} again"),
+            Self::FollowKeyboardState { .. } => formatter.write_str("let the keyboard's lights show its state again"),
         }
     }
 }
@@ -89,6 +91,19 @@ impl Undo {
             _ => Ok(()),
         }
     }
+}
+
+impl Undo {
+    /// Whether the change is still there after a restart of the machine: files are, settings of the running kernel are not.
+    #[must_use]
+    pub fn survives_restart(&self) -> bool {
+        matches!(self, Self::RemoveFolder(_))
+    }
+}
+
+/// Undoes changes in the opposite of the order in which they were planned; each with what came of it.
+pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), UndoError>)> {
+    changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
 fn is_ours(path: &Path) -> bool {
@@ -136,6 +151,16 @@ mod tests {
         std::fs::create_dir_all(group.join("a/b")).unwrap();
         Undo::RemoveCgroup(group.clone()).run().unwrap();
         assert!(!group.exists());
+    }
+
+    #[test]
+    fn what_was_planned_last_is_undone_first() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("trigger");
+        let changes = ["first", "second"].map(|value| Undo::Write { path: path.clone(), value: value.into() });
+        assert!(run_all(&changes).all(|(_, result)| result.is_ok()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "first");
+        assert!(Undo::RemoveFolder(path.clone()).survives_restart() && !changes[0].survives_restart());
     }
 
     #[test]

@@ -42,12 +42,14 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         resolution.plan.undo.extend(undo);
         return Ok(());
     }
+    let remedy = "plug in a keyboard with one, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD";
+    // The console takes the ioctl without any keyboard, and does nothing.
+    if !has_keyboard_with_light(&resolution.surroundings.sys) {
+        return Err(Absent::new("a keyboard with a caps-lock light", remedy));
+    }
     let path = resolution.surroundings.dev.join("tty0");
     let file = open_console(&path)?;
-    console::lights(&file).map_err(|error| {
-        let remedy = "plug in a keyboard with a light, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD or CONFIG_LEDS_CLASS";
-        Absent::new(format!("a caps-lock light: {} ({error})", path.display()), remedy)
-    })?;
+    console::lights(&file).map_err(|error| Absent::new(format!("the lights of {} ({error})", path.display()), remedy))?;
     resolution.plan.undo.push(Undo::FollowKeyboardState { console: path });
     Ok(())
 }
@@ -56,6 +58,15 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 fn led_device(sys: &Path) -> Option<PathBuf> {
     let leds = std::fs::read_dir(sys.join("class/leds")).ok()?.filter_map(Result::ok);
     leds.map(|led| led.path()).filter(|path| path.to_string_lossy().ends_with("::capslock")).min()
+}
+
+/// LED_CAPSL of include/uapi/linux/input-event-codes.h, as a bit of an input device's `capabilities/led`, which is hexadecimal.
+const LED_CAPSL_BIT: u64 = 1 << 1;
+
+fn has_keyboard_with_light(sys: &Path) -> bool {
+    let Ok(inputs) = std::fs::read_dir(sys.join("class/input")) else { return false };
+    let lights = inputs.filter_map(|input| std::fs::read_to_string(input.ok()?.path().join("capabilities/led")).ok());
+    lights.filter_map(|text| u64::from_str_radix(text.split_whitespace().last()?, 16).ok()).any(|lights| lights & LED_CAPSL_BIT != 0)
 }
 
 /// Writing 0 to an LED takes its trigger away (Documentation/ABI/testing/sysfs-class-led), so that both are put back: what comes last here is
@@ -105,6 +116,18 @@ impl Light {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_keyboard_with_the_light_counts() {
+        let sys = tempfile::tempdir().unwrap();
+        assert!(!has_keyboard_with_light(sys.path()));
+        for (name, lights, found) in [("input0", "0\n", false), ("input1", "5\n", false), ("input2", "0 7\n", true)] {
+            let folder = sys.path().join("class/input").join(name).join("capabilities");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("led"), lights).unwrap();
+            assert_eq!(has_keyboard_with_light(sys.path()), found, "{name}");
+        }
+    }
 
     #[test]
     fn trigger_and_brightness_of_the_light_are_put_back_in_this_order() {

@@ -17,8 +17,8 @@ pub const INFO: LoadInfo = LoadInfo {
     hurts: "long paths in the file system: block maps, journals, directory locks, pages freed in bulk",
     source: "williams2002",
     parameters: &[
-        Parameter::bytes("size", "bytes of each file, most of them holes", "64MiB", 1 << 20, 1 << 40),
-        Parameter::bytes("block", "bytes of one write; one in sixteen blocks is written", "64KiB", 512, 1 << 20),
+        Parameter::bytes("size", "bytes of each file, most of them holes", "4MiB", 64 << 10, 1 << 40),
+        Parameter::bytes("block", "bytes of one write; one in sixteen blocks is written", "4KiB", 512, 1 << 20),
         Parameter::count("files", "files at a time", "8", 1, 1000),
         Parameter::path("folder", "folder to work in, instead of the scratch folder"),
     ],

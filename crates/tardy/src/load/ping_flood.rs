@@ -13,7 +13,7 @@ use super::worker::Worker;
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
-    does: "sends ICMP echo requests to 127.0.0.1 and waits for each answer, without pause",
+    does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each answer, without pause",
     hurts: "a network softirq for each request and each answer",
     source: "koolwal2009",
     parameters: &[Parameter::bytes("size", "bytes of data in each request, as ping's -s", "56B", 8, 60_000)],
@@ -44,7 +44,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (socket, kind) = socket::echo().doing("open an echo socket")?;
-    socket.connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).doing("connect to the loopback address; is `lo` up?")?;
+    socket.connect(SocketAddrV4::new(own_address(worker.plan.index), 0)).doing("connect to the loopback address; is `lo` up?")?;
     socket.set_read_timeout(Some(ANSWER_LIMIT)).doing("set the time limit of answers")?;
     let mut flood = Flood::new(socket, kind, worker.number("size") as usize);
     let bytes = flood.request.len() as u64;
@@ -56,6 +56,12 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         }
     }
     Ok(())
+}
+
+/// All of 127.0.0.0/8 is the loopback interface. A raw socket gets every packet that comes from the address it is connected to, so that workers
+/// with one address would drown in each other's answers.
+fn own_address(index: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 1 + (index / 250 % 250) as u8, 1 + (index % 250) as u8)
 }
 
 struct Flood {

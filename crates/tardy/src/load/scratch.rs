@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::bounds::disk_floor;
 use super::info::{Doing, WorkError};
 use super::worker::Worker;
-use tardy_sys::memory_file;
+use tardy_sys::{disk, memory_file};
 
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.
 ///
@@ -41,7 +41,7 @@ pub fn own_folder(worker: &Worker) -> Result<PathBuf, WorkError> {
 /// # Errors
 /// [`WorkError::Bound`] with what is free and what must stay.
 pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
-    let room = memory_file::room(folder).map_err(|source| WorkError::System { doing: "ask for free space", source })?;
+    let room = disk::room(folder).map_err(|source| WorkError::System { doing: "ask for free space", source })?;
     let floor = disk_floor(room.total);
     if room.free >= floor.saturating_add(bytes) {
         return Ok(());

@@ -72,7 +72,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 
 fn may_use_priority(priority: u32) -> bool {
     let limit = tardy_sys::rlimit::get(tardy_sys::rlimit::Resource::RealTimePriority).map_or(0, |(soft, _)| soft);
-    limit >= u64::from(priority) || tardy_sys::process::is_superuser()
+    limit >= u64::from(priority) || tardy_sys::user::is_root()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tardy_sys::memory_file::{self, Room};
+use tardy_sys::disk::{self, Room};
 
 /// Where to look; tests point it at folders of their own.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Surroundings {
             dev: PathBuf::from("/dev"),
             scratch: scratch.unwrap_or_else(|| PathBuf::from("/tmp")),
             program_folders,
-            superuser: tardy_sys::process::is_superuser(),
+            superuser: tardy_sys::user::is_root(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Surroundings {
     /// The room of the file system of `folder`.
     #[must_use]
     pub fn room(&self, folder: &Path) -> Option<Room> {
-        memory_file::room(folder).ok()
+        disk::room(folder).ok()
     }
 }
 

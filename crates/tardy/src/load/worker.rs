@@ -70,6 +70,8 @@ pub enum WorkerReport {
 }
 
 const REPORT_INTERVAL: Nanos = Nanos::from_secs(1);
+/// The first report comes early: whoever started the load wants to know that it is at work.
+const FIRST_REPORT: Nanos = Nanos::from_millis(100);
 /// How often standard input is looked at: often enough that a phase ends when it should, rarely enough to cost nothing.
 const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 
@@ -87,7 +89,7 @@ pub struct Worker {
 impl Worker {
     fn new(plan: WorkerPlan) -> Self {
         let now = clock::monotonic();
-        Self { plan, work: Work::default(), next_report: now + REPORT_INTERVAL.get(), next_check: now, stopped: false }
+        Self { plan, work: Work::default(), next_report: now + FIRST_REPORT.get(), next_check: now, stopped: false }
     }
 
     /// Whether to go on. Call it between operations: it costs a clock read, and reports when a second has passed.

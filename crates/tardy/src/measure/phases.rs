@@ -155,7 +155,7 @@ mod tests {
             each_cpu: true,
             budget: Default::default(),
             finish_limit: Nanos::ZERO,
-            scratch: Default::default(),
+            scratch: None,
             undo: Vec::new(),
         }
     }

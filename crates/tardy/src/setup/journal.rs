@@ -1,8 +1,8 @@
 //! Settings that outlive the tool are written to a journal before they are changed, so that `tardy restore` can put back what a SIGKILL or
 //! a power cut left.
 //!
-//! One file a run, removed when everything is back. Settings of the running kernel are gone after a restart: the journal of another boot
-//! is only removed.
+//! One file a run, removed when everything is back. Settings of the running kernel are gone after a restart: of the journal of another boot,
+//! only files of loads are removed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::guardian::undo::Undo;
+use crate::guardian::undo::{Undo, UndoError, run_all};
 use crate::machine::irq_affinity::{IrqMove, Restored};
 use crate::machine::root::Root;
 
@@ -41,7 +41,9 @@ pub struct Journal {
 
 /// Why the journal cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write the journal {path} ({error}), and changes nothing without it: make the folder writable, or leave out --steer-irqs")]
+#[error(
+    "cannot write the journal {path} ({error}), and changes nothing without it: make the folder writable, or set TARDY_STATE_DIR to one that is"
+)]
 pub struct JournalError {
     path: PathBuf,
     error: io::Error,
@@ -124,15 +126,16 @@ fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
             Err(refusal) => Err(refusal.to_string()),
         },
     });
-    let loads = entries.loads.iter().map(|undo| Undone {
-        setting: undo.to_string(),
-        result: undo.run().map(|()| "done".to_owned()).map_err(|error| error.to_string()),
-    });
-    let undone: Vec<Undone> = interrupts.chain(loads).collect();
+    let undone: Vec<Undone> = interrupts.chain(undo_loads(&entries.loads)).collect();
     if undone.iter().all(|undone| undone.result.is_ok()) {
         let _ = fs::remove_file(path);
     }
     undone
+}
+
+fn undo_loads(loads: &[Undo]) -> impl Iterator<Item = Undone> {
+    let told = |result: Result<(), UndoError>| result.map(|()| "done".to_owned()).map_err(|error| error.to_string());
+    run_all(loads).map(move |(undo, result)| Undone { setting: undo.to_string(), result: told(result) })
 }
 
 /// A journal that was left behind.
@@ -176,8 +179,8 @@ impl LeftBehind {
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let describe = |to: &IrqMove| format!("{}: {} -> {}", to.path.display(), to.new, to.old);
-        let interrupts = self.entries.interrupts.iter().map(describe);
-        if self.is_of_this_boot { interrupts.chain(self.entries.loads.iter().map(Undo::to_string)).collect() } else { Vec::new() }
+        let interrupts = self.entries.interrupts.iter().filter(|_| self.is_of_this_boot).map(describe);
+        interrupts.chain(self.changes_of_loads().iter().map(Undo::to_string)).collect()
     }
 
     /// Where it is.
@@ -186,14 +189,15 @@ impl LeftBehind {
         &self.path
     }
 
-    /// Puts its settings back, if they are of this boot, and removes it.
+    /// Puts its settings back, if they are of this boot, and removes it. Files of loads are there after a restart, too.
     #[must_use]
     pub fn undo(&self) -> Vec<Undone> {
-        if self.is_of_this_boot {
-            return undo(&self.path, &self.entries);
-        }
-        let _ = fs::remove_file(&self.path);
-        Vec::new()
+        let interrupts = if self.is_of_this_boot { self.entries.interrupts.clone() } else { Vec::new() };
+        undo(&self.path, &Entries { interrupts, loads: self.changes_of_loads(), ..self.entries.clone() })
+    }
+
+    fn changes_of_loads(&self) -> Vec<Undo> {
+        self.entries.loads.iter().filter(|undo| self.is_of_this_boot || undo.survives_restart()).cloned().collect()
     }
 }
 
@@ -296,5 +300,19 @@ mod tests {
         assert!(found[0].settings().is_empty() && found[0].undo().is_empty());
         assert_eq!(machine.affinity(), "1");
         assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn files_of_loads_are_removed_after_a_restart() {
+        let machine = Machine::new();
+        let scratch = machine.folder.path().join("tardy-scratch-fs-1");
+        fs::create_dir(&scratch).unwrap();
+        let setting = machine.folder.path().join("setting");
+        let loads = vec![Undo::RemoveFolder(scratch.clone()), Undo::Write { path: setting.clone(), value: "1".into() }];
+        std::mem::forget(Journal::write(&machine.journals(), &machine.root(), Vec::new(), loads).unwrap());
+        machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        assert_eq!((found[0].settings().len(), found[0].undo().len()), (1, 1));
+        assert!(!scratch.exists() && !setting.exists());
     }
 }

@@ -3,9 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tardy::guardian::undo::Undo;
 use tardy::guardian::{LoadEnd, LoadEvent};
 use tardy_sys::process;
 
@@ -19,32 +19,88 @@ pub(crate) struct Tool {
     events: BufReader<ChildStdout>,
     mark: String,
     mounts_before: String,
+    before: System,
     scratch: tempfile::TempDir,
+    journals: tempfile::TempDir,
     guardian: i32,
+    killed: bool,
+    /// One tool at a time: some loads take CPUs or the console away from others.
+    _turn: MutexGuard<'static, ()>,
 }
 
-/// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large.
-pub(crate) fn request_for_test(name: &str) -> String {
-    name.to_owned()
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What loads might leave changed.
+#[derive(Debug, PartialEq, Eq)]
+struct System {
+    cpus_online: String,
+    terminal_shown: Option<String>,
+    control_groups: Vec<PathBuf>,
+}
+
+impl System {
+    fn look() -> Self {
+        let mounts = mounts();
+        let mounts = mounts.lines().filter(|line| line.contains(" - cgroup2 "));
+        let groups = mounts.filter_map(|line| line.split(' ').nth(4)).flat_map(|point| std::fs::read_dir(point).unwrap());
+        Self {
+            cpus_online: std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap(),
+            terminal_shown: std::fs::read_to_string("/sys/class/tty/tty0/active").ok(),
+            control_groups: groups.map(|group| group.unwrap().path()).filter(|path| path.is_dir()).collect(),
+        }
+    }
+}
+
+fn mounts() -> String {
+    std::fs::read_to_string("/proc/self/mountinfo").unwrap()
+}
+
+/// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large. None for one
+/// that can do harm, where nobody said that it may.
+pub(crate) fn request_for_test(info: &tardy::load::LoadInfo) -> Option<String> {
+    if info.by_name_only && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
+        println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
+        return None;
+    }
+    Some(match info.name {
+        // Ends quickly and leaves a process behind each time.
+        "exec" => "exec:(sleep 1000 &) ; sleep 0.2".to_owned(),
+        "kernel-build" => format!("kernel-build:tree={}", kernel_tree().display()),
+        name => name.to_owned(),
+    })
+}
+
+/// Something that builds as a kernel tree does: elsewhere, by targets of the same names, and slowly enough to be killed.
+fn kernel_tree() -> PathBuf {
+    let tree = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-tree");
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::write(tree.join("Kconfig"), "").unwrap();
+    let rules = "all:\n\t@for i in 1 2 3 4 5 6 7 8 9; do echo \"  CC $$i.o\"; echo $$i > $(O)/$$i.o; sleep 0.1; done\n\
+                 defconfig:\n\t@echo '# configuration' > $(O)/.config; echo written\n\
+                 clean:\n\t@rm -f $(O)/*.o\n";
+    std::fs::write(tree.join("Makefile"), rules).unwrap();
+    tree
 }
 
 impl Tool {
     /// Starts the load and waits until it has begun to work. None where the load is absent on this machine, which is printed.
     pub(crate) fn start(request: &str) -> Option<Self> {
-        let scratch = tempfile::tempdir().unwrap();
+        let turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (scratch, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mark = format!("{}-{}", std::process::id(), scratch.path().display());
-        let mounts_before = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let (mounts_before, before) = (mounts(), System::look());
         let mut child = Command::new(env!("CARGO_BIN_EXE_tardy"))
             .args(["load", request, "--for", "120s", "--json"])
             .env(MARK, &mark)
             .env("TMPDIR", scratch.path())
+            .env("TARDY_STATE_DIR", journals.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let events = BufReader::new(child.stdout.take().unwrap());
-        let mut tool = Self { child, events, mark, mounts_before, scratch, guardian: 0 };
+        let mut tool = Self { child, events, mark, mounts_before, before, scratch, journals, guardian: 0, killed: false, _turn: turn };
         if !tool.wait_until_working(request) {
             return None;
         }
@@ -55,7 +111,7 @@ impl Tool {
     fn wait_until_working(&mut self, request: &str) -> bool {
         loop {
             match self.next_event() {
-                Some(LoadEvent::Work { operations, errors, .. }) if operations + errors > 0 => return true,
+                Some(LoadEvent::Work { operations: 1.., .. }) => return true,
                 Some(LoadEvent::Problem { text, .. }) => panic!("{request}: {text}"),
                 Some(LoadEvent::Ended { how: LoadEnd::Absent, .. }) | None => break,
                 Some(_) => {}
@@ -93,6 +149,7 @@ impl Tool {
     }
 
     pub(crate) fn kill_tool(&mut self) {
+        self.killed = true;
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -117,11 +174,12 @@ impl Tool {
         ends
     }
 
-    /// What `tardy restore` does after both were killed.
-    pub(crate) fn undo(&self) {
-        for entry in std::fs::read_dir(self.scratch.path()).unwrap() {
-            Undo::RemoveFolder(entry.unwrap().path()).run().unwrap();
-        }
+    /// `tardy restore`, after both were killed.
+    pub(crate) fn restore(&self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
+        let output = command.arg("restore").env("TARDY_STATE_DIR", self.journals.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(std::fs::read_dir(self.journals.path()).unwrap().count(), 0, "the journal is left");
     }
 
     pub(crate) fn assert_no_process_and_mount_is_left(&self, request: &str) {
@@ -130,11 +188,15 @@ impl Tool {
             assert!(start.elapsed() < PATIENCE, "{request}: left: {:?}", self.processes().into_iter().map(describe).collect::<Vec<_>>());
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").unwrap(), self.mounts_before, "{request}: mounts are left");
+        assert_eq!(mounts(), self.mounts_before, "{request}: mounts are left");
     }
 
     pub(crate) fn assert_nothing_is_left(&self, request: &str) {
         self.assert_no_process_and_mount_is_left(request);
+        assert_eq!(System::look(), self.before, "{request}: settings are left changed");
+        let journals = std::fs::read_dir(self.journals.path()).unwrap().count();
+        // A tool that was killed cannot remove its journal; the guardian has undone what is in it, and `tardy restore` removes it.
+        assert!(journals == 0 || self.killed, "{request}: the journal is left");
         let left: Vec<PathBuf> = std::fs::read_dir(self.scratch.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(left.is_empty(), "{request}: files are left: {left:?}");
     }

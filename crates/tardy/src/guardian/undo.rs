@@ -61,8 +61,6 @@ impl std::fmt::Display for Undo {
         match self {
             Self::RemoveFolder(path) => write!(formatter, "remove the folder {}", path.display()),
             Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
-            Self::ShowTerminal { number, .. } => write!(formatter, "show virtual terminal {number} again"),
-            Self::FollowKeyboardState { .. } => write!(formatter, "let the keyboard's lights show its state again"),
             Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
             Self::ShowTerminal { number, .. } => write!(formatter, "show the virtual terminal {number} again"),
             Self::FollowKeyboardState { .. } => formatter.write_str("let the keyboard's lights show its state again"),

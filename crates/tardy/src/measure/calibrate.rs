@@ -30,7 +30,7 @@ pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
             let mut due = Instant::from_nanos(clock::monotonic());
             for _ in 0..WAKES_A_BLOCK {
                 due.advance(INTERVAL);
-                clock::sleep_until(due)?;
+                clock::sleep_until(&due)?;
             }
             cheapest = cheapest.min((clock::thread_cpu_time() - before) / WAKES_A_BLOCK);
         }

@@ -30,10 +30,9 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     // From here to `close` the thread makes no system call but the sleep and, where the vDSO has none, the clock read.
     while !control.is_past_end(walk.base()) {
-        let due = walk.due();
-        clock::sleep_until(due)?;
+        clock::sleep_until(walk.due())?;
         let now = clock::monotonic();
-        let due = Nanos(due.to_nanos());
+        let due = Nanos(walk.due().to_nanos());
         let latency = Nanos(now) - due;
         let sample = Sample { due, latency, missed: walk.advance_past(now) };
         producer.push(sample);

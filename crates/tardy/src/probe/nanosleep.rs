@@ -34,7 +34,7 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::
             break;
         }
         producer.begin_cycle();
-        clock::sleep_for(duration)?;
+        clock::sleep_for(&duration)?;
         let after = clock::monotonic();
         let sample = Sample { due, latency: Nanos(after) - due, missed: 0 };
         producer.push(sample);

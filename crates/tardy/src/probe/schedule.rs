@@ -8,17 +8,23 @@ use tardy_sys::clock::Instant;
 /// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness never accumulates.
 #[derive(Debug)]
 pub(crate) struct GridWalk {
-    base: Instant,
+    base: i64,
     due: Instant,
     period: i64,
-    dither: Option<(i64, Pcg64Mcg)>,
+    dither: Option<Dither>,
+}
+
+/// Random moves of due times, from 0 up to `width` ns.
+#[derive(Debug)]
+struct Dither {
+    width: i64,
+    random: Pcg64Mcg,
 }
 
 impl GridWalk {
     pub(crate) fn new(start: Nanos, period: Nanos, dither: Nanos, seed: u64) -> Self {
-        let base = Instant::from_nanos(start.get());
-        let dither = (dither > Nanos::ZERO).then(|| (dither.get(), Pcg64Mcg::seed_from_u64(seed)));
-        let mut walk = Self { base, due: base, period: period.get(), dither };
+        let dither = (dither > Nanos::ZERO).then(|| Dither { width: dither.get(), random: Pcg64Mcg::seed_from_u64(seed) });
+        let mut walk = Self { base: start.get(), due: Instant::from_nanos(start.get()), period: period.get(), dither };
         walk.draw_due();
         walk
     }
@@ -26,39 +32,42 @@ impl GridWalk {
     /// The current grid point, without dither.
     #[inline]
     pub(crate) fn base(&self) -> Nanos {
-        Nanos(self.base.to_nanos())
+        Nanos(self.base)
     }
 
     /// When to wake up: the grid point, moved by its dither.
     #[inline]
-    pub(crate) fn due(&self) -> Instant {
-        self.due
-    }
-
-    #[inline]
-    fn draw_due(&mut self) {
-        self.due = self.base;
-        if let Some((width, random)) = &mut self.dither {
-            self.due.advance(random.random_range(0..*width));
-        }
+    pub(crate) fn due(&self) -> &Instant {
+        &self.due
     }
 
     /// Moves on to the first due time after `now`, and tells how many were skipped.
     #[inline]
     pub(crate) fn advance_past(&mut self, now: i64) -> u32 {
-        self.base.advance(self.period);
-        self.draw_due();
+        self.base += self.period;
+        if self.dither.is_none() {
+            self.due.advance(self.period);
+        } else {
+            self.draw_due();
+        }
         if self.due.to_nanos() > now { 0 } else { self.skip_past(now) }
+    }
+
+    /// Out of line, so that the generator's state takes no registers from the loop.
+    #[inline(never)]
+    fn draw_due(&mut self) {
+        let moved = self.dither.as_mut().map_or(0, |dither| dither.random.random_range(0..dither.width));
+        self.due = Instant::from_nanos(self.base + moved);
     }
 
     #[cold]
     fn skip_past(&mut self, now: i64) -> u32 {
         // Grid points that lie further back than the widest dither have passed whatever was drawn for them.
-        let width = self.dither.as_ref().map_or(0, |&(width, _)| width);
-        let mut skipped = ((now - width - self.base.to_nanos()) / self.period).max(0);
-        self.base.advance(self.period * skipped);
+        let width = self.dither.as_ref().map_or(0, |dither| dither.width);
+        let mut skipped = ((now - width - self.base) / self.period).max(0);
+        self.base += self.period * skipped;
         while self.due.to_nanos() <= now {
-            self.base.advance(self.period);
+            self.base += self.period;
             self.draw_due();
             skipped += 1;
         }

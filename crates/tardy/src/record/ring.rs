@@ -56,6 +56,7 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
+    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over, so that one comparison finds both.
     free_until: u64,
     cycles: u64,
     gap: Gap,
@@ -88,7 +89,7 @@ impl Producer {
     /// Hands over `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
-        if self.head == self.free_until || self.gap.lost > 0 {
+        if self.head == self.free_until {
             self.push_slowly(sample);
         } else {
             self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
@@ -97,13 +98,15 @@ impl Producer {
 
     #[cold]
     fn push_slowly(&mut self, sample: Sample) {
-        self.free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
+        let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
         let wanted = if self.gap.lost > 0 { 2 } else { 1 };
-        if self.free_until - self.head < wanted {
+        if free_until - self.head < wanted {
             self.gap.lost += 1;
             self.gap.missed += u64::from(sample.missed);
+            self.free_until = self.head;
             return;
         }
+        self.free_until = free_until;
         if self.gap.lost > 0 {
             let gap = std::mem::take(&mut self.gap);
             self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);

@@ -1,2 +1,42 @@
-//! Development tasks: `cargo xtask test`, `cargo xtask bench`.
-fn main() {}
+//! Development tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask build`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod failure;
+mod program;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of tardy.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
+struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    Bench(bench::BenchArguments),
+    /// Make the run folder of a long run without waiting for it, for work on summaries and reports
+    MakeRun(bench::made_run::MakeRunArguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::MakeRun(arguments) => bench::made_run::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

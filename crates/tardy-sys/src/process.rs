@@ -1,9 +1,12 @@
 //! Making, reaping and ending processes: fork(2), waitpid(2), kill(2), setsid(2), and prctl(2)'s ties between parent and child.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitStatus;
+
+use crate::usage::Usage;
 
 /// Ends a process at once; cannot be caught.
 pub const KILL: i32 = libc::SIGKILL;
@@ -98,6 +101,27 @@ pub fn reap(pid: i32, block: bool) -> io::Result<Reaped> {
     }
 }
 
+/// Waits until child `pid` ends; how it ended, and what it and the children that it waited for used.
+///
+/// # Errors
+/// ECHILD where it is no child of this process, or was reaped before; EINVAL for a number below 1.
+pub fn reap_with_usage(pid: i32) -> io::Result<(ExitStatus, Usage)> {
+    if pid < 1 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut status = 0;
+    let mut raw = MaybeUninit::<libc::rusage>::uninit();
+    loop {
+        // SAFETY: `status` is a valid int and `raw` a valid rusage for the kernel to fill.
+        match crate::check(unsafe { libc::wait4(pid, &mut status, 0, raw.as_mut_ptr()) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            // SAFETY: the call returned a child, so that it filled `raw`.
+            Ok(_) => return Ok((ExitStatus::from_raw(status), Usage::from_raw(&unsafe { raw.assume_init() }))),
+        }
+    }
+}
+
 /// Sends `signal` to process `pid`, which must be above 0: the numbers with other meanings have functions of their own.
 ///
 /// # Errors
@@ -188,6 +212,18 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(kill(pid, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "reaped by the function under test")]
+    fn a_child_is_reaped_with_what_it_used() {
+        let child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let (status, usage) = reap_with_usage(pid).unwrap();
+        assert_eq!(status.code(), Some(3));
+        assert!(usage.resident_bytes_max > 4096 && usage.faults_minor > 0, "{usage:?}");
+        assert_eq!(reap_with_usage(pid).unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(reap_with_usage(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

@@ -47,18 +47,23 @@ pub fn usage(who: Who) -> io::Result<Usage> {
     // SAFETY: the kernel fills one rusage at the pointer, which is valid for writing.
     crate::check(unsafe { libc::getrusage(who, raw.as_mut_ptr()) })?;
     // SAFETY: the call succeeded, so that it filled `raw`.
-    let raw = unsafe { raw.assume_init() };
-    #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
-    let nanos = |time: libc::timeval| time.tv_sec as i64 * 1_000_000_000 + time.tv_usec as i64 * 1000;
-    Ok(Usage {
-        user: nanos(raw.ru_utime),
-        system: nanos(raw.ru_stime),
-        faults_minor: raw.ru_minflt as u64,
-        faults_major: raw.ru_majflt as u64,
-        switches_voluntary: raw.ru_nvcsw as u64,
-        switches_involuntary: raw.ru_nivcsw as u64,
-        resident_bytes_max: raw.ru_maxrss as u64 * 1024,
-    })
+    Ok(Usage::from_raw(&unsafe { raw.assume_init() }))
+}
+
+impl Usage {
+    pub(crate) fn from_raw(raw: &libc::rusage) -> Self {
+        #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+        let nanos = |time: libc::timeval| time.tv_sec as i64 * 1_000_000_000 + time.tv_usec as i64 * 1000;
+        Self {
+            user: nanos(raw.ru_utime),
+            system: nanos(raw.ru_stime),
+            faults_minor: raw.ru_minflt as u64,
+            faults_major: raw.ru_majflt as u64,
+            switches_voluntary: raw.ru_nvcsw as u64,
+            switches_involuntary: raw.ru_nivcsw as u64,
+            resident_bytes_max: raw.ru_maxrss as u64 * 1024,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,92 @@
+//! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and jitterdebugger.
+//!
+//! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
+
+mod document;
+mod figure;
+mod long_summary;
+pub(crate) mod made_run;
+mod statistics;
+
+use clap::Args;
+
+use crate::failure::{Failure, Result};
+use crate::workspace;
+use figure::{Bench, Figure};
+
+/// All figures, in the order of the document.
+const FIGURES: &[Figure] = &[long_summary::FIGURE];
+
+/// `cargo xtask bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// Figures to measure, all by default
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Only say which figures there are, and what is promised
+    #[arg(long)]
+    list: bool,
+    /// Short runs: for a look, and for CI
+    #[arg(long)]
+    quick: bool,
+    /// Write what was measured to docs/benchmarks.md; sections of other figures stay as they are
+    #[arg(long, conflicts_with = "quick")]
+    write: bool,
+}
+
+/// Runs the task.
+pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
+    if arguments.list {
+        FIGURES.iter().for_each(|figure| println!("{:<14} {}: {}", figure.name, figure.title, figure.promise));
+        return Ok(());
+    }
+    let chosen = chosen(&arguments.names)?;
+    let bench = Bench { tardy: workspace::build_tardy()?, is_quick: arguments.quick };
+    for figure in chosen {
+        eprintln!("measuring {}: {}", figure.name, figure.title);
+        match (figure.measure)(&bench) {
+            Ok(measured) => {
+                let section = document::section(figure, &measured);
+                println!("{section}");
+                if arguments.write {
+                    document::replace(figure, &section, FIGURES)?;
+                }
+            }
+            Err(failure) => eprintln!("xtask: {} not measured: {failure}", figure.name),
+        }
+    }
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Figure>> {
+    if names.is_empty() {
+        return Ok(FIGURES.iter().collect());
+    }
+    let find = |name: &String| {
+        let known = || FIGURES.iter().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
+        FIGURES
+            .iter()
+            .find(|figure| figure.name == name)
+            .ok_or_else(|| Failure::new(format!("no figure `{name}`: choose from {}", known())))
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_does_not_exist_is_refused_by_name() {
+        let failure = chosen(&["wake-upz".to_owned()]).unwrap_err().to_string();
+        assert!(failure.contains("wake-upz") && failure.contains(FIGURES[0].name), "{failure}");
+    }
+
+    #[test]
+    fn figures_have_names_of_their_own() {
+        let mut names: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FIGURES.len());
+    }
+}

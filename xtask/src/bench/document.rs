@@ -1,0 +1,116 @@
+//! docs/benchmarks.md: a section a figure, each with its own date and machine, because they are not all measured on the same day.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::figure::{Figure, Measured};
+use crate::failure::{Result, While};
+use crate::{program, workspace};
+
+const HEAD: &str = "# Benchmarks\n\n\
+    Made by `cargo xtask bench --write`; what is promised stands beside what was reached, and timing fails nothing.\n\
+    Peers are the packages rt-tests (cyclictest) and jitterdebugger of the distribution named in each section.\n";
+
+/// A figure's section.
+pub(crate) fn section(figure: &Figure, measured: &Measured) -> String {
+    let mut text = format!("{}\n\n", heading(figure));
+    let _ = writeln!(text, "Promised: {}\n\n**Reached: {}**\n", figure.promise, measured.reached);
+    for table in &measured.tables {
+        let _ = writeln!(text, "{}", markdown(table));
+    }
+    for note in &measured.notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    if !measured.notes.is_empty() {
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{}\n\n```\n{}\n```", machine(), measured.commands.join("\n"));
+    text
+}
+
+fn heading(figure: &Figure) -> String {
+    format!("## {}: {}", figure.name, figure.title)
+}
+
+fn markdown(table: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let Some((head, rows)) = table.split_first() else { return String::new() };
+    let rule = head.iter().enumerate().map(|(column, _)| if column == 0 { "|---" } else { "|---:" }).collect::<String>();
+    line(head) + &rule + "|\n" + &rows.iter().map(|row| line(row)).collect::<String>()
+}
+
+/// Date, processor, kernel, distribution, and how busy the machine was.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str, separator: char| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(separator).map(str::trim));
+        value.unwrap_or("unknown").trim_matches('"').to_owned()
+    };
+    let cpuinfo = read("/proc/cpuinfo");
+    let is_virtual = if cpuinfo.contains(" hypervisor") { ", virtual machine" } else { "" };
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let date = program::capture(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"])).unwrap_or_default();
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    format!(
+        "Measured {} on {cpus} CPUs {}{is_virtual}, Linux {}, {}, load average {} before the last run ended.",
+        date.trim(),
+        field(&cpuinfo, "model name", ':'),
+        kernel.trim(),
+        field(&read("/etc/os-release"), "PRETTY_NAME", '='),
+        load.split(' ').next().unwrap_or("unknown")
+    )
+}
+
+/// Puts the section in its place in the document.
+pub(crate) fn replace(figure: &Figure, section: &str, figures: &[Figure]) -> Result<()> {
+    let path: PathBuf = workspace::root().join("docs/benchmarks.md");
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).while_doing(|| format!("making {}", path.display()))?;
+    fs::write(&path, replaced(&old, figure, section, figures)).while_doing(|| format!("writing {}", path.display()))
+}
+
+/// `old` with one section replaced; the sections stand in the order of `figures`.
+fn replaced(old: &str, figure: &Figure, section: &str, figures: &[Figure]) -> String {
+    let of_old = |other: &Figure| {
+        let begin = old.find(&heading(other))?;
+        let end = old[begin + 1..].find("\n## ").map_or(old.len(), |end| begin + 1 + end);
+        Some(old[begin..end].trim_end().to_owned())
+    };
+    let mut text = HEAD.to_owned();
+    for other in figures {
+        let kept = if other.name == figure.name { Some(section.trim_end().to_owned()) } else { of_old(other) };
+        if let Some(kept) = kept {
+            let _ = write!(text, "\n{kept}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &'static str) -> Figure {
+        Figure { name, title: "a title", promise: "<= 1", measure: |_| Ok(Measured::default()) }
+    }
+
+    #[test]
+    fn a_section_is_replaced_and_the_others_stay() {
+        let figures = [figure("one"), figure("two")];
+        let measured = |reached: &str| Measured { reached: reached.to_owned(), ..Measured::default() };
+        let mut text = String::new();
+        for (which, reached) in [(1, "old two"), (0, "first"), (1, "new two")] {
+            text = replaced(&text, &figures[which], &section(&figures[which], &measured(reached)), &figures);
+        }
+        assert!(text.contains("Reached: first") && text.contains("Reached: new two") && !text.contains("old two"), "{text}");
+        assert!(text.find("## one") < text.find("## two"), "{text}");
+        assert_eq!(text.matches("# Benchmarks").count(), 1);
+    }
+
+    #[test]
+    fn tables_are_markdown() {
+        assert_eq!(markdown(&[vec!["a".into(), "b".into()], vec!["1".into(), "2".into()]]), "| a | b |\n|---|---:|\n| 1 | 2 |\n");
+    }
+}

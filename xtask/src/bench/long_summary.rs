@@ -1,0 +1,95 @@
+//! How long the summary of a day's samples takes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use tardy_sys::process;
+
+use super::figure::{Bench, Figure, Measured, row};
+use super::made_run;
+use super::statistics::median;
+use crate::failure::{Failure, Result, While};
+
+/// Samples of 24 hours in koolwal2009's cyclictest runs.
+const SAMPLES: u64 = 65_500_000;
+const RUNS: usize = 5;
+
+/// The figure.
+pub(crate) const FIGURE: Figure = Figure {
+    name: "long-summary",
+    title: "summary of 65.5 million stored samples",
+    promise: "under 1 s on 2 cores, page cache warm, in constant memory",
+    measure,
+};
+
+struct Shown {
+    seconds: Vec<f64>,
+    resident_bytes: u64,
+    file_bytes: u64,
+}
+
+fn measure(bench: &Bench) -> Result<Measured> {
+    let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
+    let mut table = vec![row(["run", "samples", "file, MB", "bytes a sample", "min, s", "median, s", "max, s", "peak memory, MiB"])];
+    let mut reached = Vec::new();
+    for (series, samples) in [(2, samples / 2), (1, samples), (2, samples / 20)] {
+        let shown = show_made_run(bench, series, samples)?;
+        let total = samples * u64::from(series);
+        let fastest = shown.seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        let slowest = shown.seconds.iter().copied().fold(0.0, f64::max);
+        let memory = shown.resident_bytes as f64 / f64::from(1 << 20);
+        let name = format!("{series} series");
+        table.push(vec![
+            name.clone(),
+            total.to_string(),
+            format!("{:.1}", shown.file_bytes as f64 / 1e6),
+            format!("{:.2}", shown.file_bytes as f64 / total as f64),
+            format!("{fastest:.2}"),
+            format!("{:.2}", median(&shown.seconds)),
+            format!("{slowest:.2}"),
+            format!("{memory:.1}"),
+        ]);
+        reached.push(format!("{:.2} s and {memory:.0} MiB for {:.1} million in {name}", median(&shown.seconds), total as f64 / 1e6));
+    }
+    Ok(Measured {
+        reached: reached.join("; "),
+        commands: vec!["tardy show RUN".to_owned()],
+        tables: vec![table],
+        notes: vec![
+            "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, latencies about log-normal around 13 us (idle third) and 21 us (under load) with exponential tails; see `xtask/src/bench/made_run.rs`.".to_owned(),
+            format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."),
+            "The last row has a tenth of the samples: memory that does not depend on the length of the run.".to_owned(),
+        ],
+    })
+}
+
+fn show_made_run(bench: &Bench, series: u32, samples: u64) -> Result<Shown> {
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let run = place.path().join("run");
+    made_run::make(&bench.tardy, &run, series, samples)?;
+    show(bench, &run)?;
+    let mut shown = Shown { seconds: Vec::new(), resident_bytes: 0, file_bytes: 0 };
+    for _ in 0..RUNS {
+        let (seconds, resident_bytes) = show(bench, &run)?;
+        shown.seconds.push(seconds);
+        shown.resident_bytes = shown.resident_bytes.max(resident_bytes);
+    }
+    let files = std::fs::read_dir(run.join("samples")).while_doing(|| "listing the samples".to_owned())?;
+    shown.file_bytes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum();
+    Ok(shown)
+}
+
+/// Wall time and peak memory of `tardy show`.
+fn show(bench: &Bench, run: &Path) -> Result<(f64, u64)> {
+    let begin = Instant::now();
+    let child =
+        Command::new(&bench.tardy).arg("show").arg(run).stdout(Stdio::null()).spawn().while_doing(|| "starting tardy".to_owned())?;
+    let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
+    let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    if !status.success() {
+        return Err(Failure::new(format!("`tardy show` failed ({status})")));
+    }
+    Ok((seconds, usage.resident_bytes_max))
+}

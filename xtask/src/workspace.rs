@@ -1,0 +1,33 @@
+//! The workspace's folder and its tool.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::program;
+
+/// The workspace's root folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the manifest's folder lies in the workspace")
+}
+
+/// Cargo, in the workspace's root.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Builds the tool for users and returns the binary.
+pub(crate) fn build_tardy() -> Result<PathBuf> {
+    eprintln!("$ cargo build --release");
+    let mut cargo = cargo();
+    cargo.args(["build", "--release", "--locked", "--package", "tardy", "--message-format", "json-render-diagnostics"]);
+    cargo.stderr(std::process::Stdio::inherit());
+    let messages = program::capture(&mut cargo)?;
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message.get("executable")?.as_str().map(PathBuf::from)
+    });
+    executables.next_back().ok_or_else(|| Failure::new("cargo built no executable"))
+}

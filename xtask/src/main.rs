@@ -3,6 +3,7 @@
 
 mod bench;
 mod failure;
+mod inject;
 mod program;
 mod workspace;
 
@@ -25,12 +26,19 @@ enum Task {
     Bench(bench::BenchArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     MakeRun(bench::made_run::MakeRunArguments),
+    /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
+    Inject {
+        /// Kernels, as for `tardy lab run --kernel`
+        #[arg(default_values = ["debian:6.1", "debian:6.1-rt"])]
+        kernels: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::MakeRun(arguments) => bench::made_run::run(&arguments),
+        Task::Inject { kernels } => inject::build(&kernels).map_err(|error| failure::Failure::new(error.to_string())),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,12 +3,17 @@
 //! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are nanoseconds in an `i64`.
 
 pub mod affinity;
+pub mod child;
 pub mod clock;
 pub mod console;
 pub mod disk;
+pub mod init;
 pub mod mapping;
 pub mod memlock;
 pub mod memory_file;
+pub mod mmap;
+pub mod module;
+pub mod mount;
 pub mod namespace;
 pub mod process;
 pub mod rlimit;

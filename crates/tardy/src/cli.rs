@@ -1,6 +1,7 @@
 //! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
 //! this machine is decided in [`crate::plan`].
 
+pub mod lab;
 pub mod run;
 
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub enum Command {
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),
+    /// Boot kernels in QEMU, where time is counted in instructions, and measure in each
+    Lab(Box<lab::Lab>),
     /// List what there is: probes, loads
     List(ListArgs),
     /// Put back settings that a killed run left changed

@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod command;
 pub mod guardian;
+pub mod lab;
 pub mod load;
 pub mod machine;
 pub mod measure;

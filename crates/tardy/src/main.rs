@@ -8,6 +8,11 @@ use tardy::cli::{Cli, Command};
 use tardy::command;
 
 fn main() -> ExitCode {
+    if tardy::lab::guest::is_guest_init() {
+        let error = tardy::lab::guest::run();
+        eprintln!("tardy: the guest could not be switched off: {error}");
+        return ExitCode::FAILURE;
+    }
     // The guardian and the workers of loads are this binary too; they have a command line of their own.
     if let Some(code) = tardy::guardian::dispatch(std::env::args_os()) {
         return code;
@@ -15,6 +20,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => command::run::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
+        Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
         Command::Scenarios(args) => command::scenarios::run(&args).into(),
         Command::List(args) => command::list::run(&args).into(),

@@ -20,6 +20,8 @@ pub enum Exit {
     Machine = 3,
     /// Too few samples, a degraded set-up, samples lost or not stored.
     Inconclusive = 4,
+    /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
+    Skip = 125,
     /// Ended by a signal, with what was measured kept.
     Interrupted = 130,
 }

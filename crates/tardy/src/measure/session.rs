@@ -8,10 +8,12 @@ use std::path::Path;
 
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions};
+use crate::machine::clock::clock_kind;
 use crate::machine::facts::MachineFacts;
 use crate::machine::root::Root;
 use crate::plan::Plan;
@@ -66,16 +68,22 @@ pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRec
     closing::close(ran, root)
 }
 
+/// Those of the plan, and what virtual time means before any number.
+fn first_warnings(plan: &Plan, root: &Root) -> Vec<Warning> {
+    let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
+    plan.warnings.iter().cloned().chain(virtual_time).collect()
+}
+
 fn first_record(plan: Plan, root: &Root) -> RunRecord {
     RunRecord {
         format: FORMAT,
         kind: RunKind::Latency,
         tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
         state: State::Running,
-        clock: ClockKind::Hardware,
+        clock: clock_kind(root),
         started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
         ended_ns: None,
-        warnings: plan.warnings.clone(),
+        warnings: first_warnings(&plan, root),
         measured_cpus: plan.measured_cpus.clone(),
         plan,
         phases: Vec::new(),

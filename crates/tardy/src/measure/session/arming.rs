@@ -83,7 +83,7 @@ pub(super) fn arm(
     let start = Nanos(clock::monotonic()) + LEAD;
     let samples = samples_folder(&plan, &folder)?;
     record.samples_folder = (samples != folder.samples()).then(|| samples.clone());
-    let series = open_series(&plan, &samples, consumers, start)?;
+    let series = open_series(&record, &samples, consumers, start)?;
     record.series = series.iter().map(series_record).collect();
     record.started.realtime_ns += start - record.started.monotonic_ns;
     record.started.monotonic_ns = start;
@@ -204,21 +204,22 @@ fn samples_folder(plan: &Plan, folder: &RunFolder) -> Result<PathBuf, SessionErr
     Ok(path)
 }
 
-fn open_series(plan: &Plan, samples: &Path, consumers: Vec<Consumer>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
+fn open_series(record: &RunRecord, samples: &Path, consumers: Vec<Consumer>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
     let open = |(entry, consumer): (&ThreadEntry, Consumer)| {
-        SeriesRecorder::create(samples, descriptor(entry, start), consumer, plan.keep).map_err(system("cannot write the samples"))
+        SeriesRecorder::create(samples, descriptor(entry, start, record.clock), consumer, record.plan.keep)
+            .map_err(system("cannot write the samples"))
     };
-    plan.threads.iter().zip(consumers).map(open).collect()
+    record.plan.threads.iter().zip(consumers).map(open).collect()
 }
 
-fn descriptor(entry: &ThreadEntry, start: Nanos) -> Descriptor {
+fn descriptor(entry: &ThreadEntry, start: Nanos, clock: ClockKind) -> Descriptor {
     let plan = threads::at(&entry.plan, start);
     Descriptor {
         probe: entry.probe.clone(),
         cpu: plan.cpu,
         quantity: probe::find(&entry.probe).map_or("latency", |probe| probe.quantity).to_owned(),
         unit: "ns".to_owned(),
-        clock: ClockKind::Hardware,
+        clock,
         schedule: plan.schedule,
     }
 }

@@ -1,0 +1,114 @@
+//! What only the first process of a machine does: collecting every child (waitpid(2)) with a time limit (sigtimedwait(2)), and switching off (reboot(2)).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// The set with only SIGCHLD in it.
+fn child_signal() -> io::Result<libc::sigset_t> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset writes the whole set, for which `set` has room.
+    if unsafe { libc::sigemptyset(set.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: sigemptyset returned success above, so the set is initialised.
+    let mut set = unsafe { set.assume_init() };
+    // SAFETY: `set` is an initialised set and SIGCHLD a valid signal.
+    if unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(set)
+}
+
+/// Holds SIGCHLD back in this thread, so that [`wait_for_child`] can wait for it; to be called before the first child is started and the first thread.
+///
+/// # Errors
+/// What pthread_sigmask(3) reports; nothing is expected.
+pub fn hold_back_child_signal() -> io::Result<()> {
+    let set = child_signal()?;
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// Collects one ended child without waiting: its process number and how it ended, or `None` while all still run.
+///
+/// # Errors
+/// `ECHILD` when there is no child at all.
+pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
+    let mut status = 0;
+    // SAFETY: `status` is valid for writing for the length of the call.
+    let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    match u32::try_from(process) {
+        Ok(0) => Ok(None),
+        Ok(process) => Ok(Some((process, ExitStatus::from_raw(status)))),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Waits until a child ends, at most for `limit`; returns early without a cause now and then. Needs [`hold_back_child_signal`].
+///
+/// # Errors
+/// `EINTR` when another signal was handled; `EAGAIN` is no error here but the end of the time.
+pub fn wait_for_child(limit: Duration) -> io::Result<()> {
+    let set = child_signal()?;
+    let limit = libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(limit.subsec_nanos()),
+    };
+    // SAFETY: the set and the limit are initialised and outlive the call; the signal's details are not asked for.
+    if unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const limit) } >= 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    if error.raw_os_error() == Some(libc::EAGAIN) { Ok(()) } else { Err(error) }
+}
+
+/// Writes what is cached and switches the machine off; does not return when it works.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_BOOT`.
+pub fn power_off() -> io::Error {
+    // SAFETY: sync takes nothing and cannot fail.
+    unsafe { libc::sync() };
+    // SAFETY: reboot takes a command by value; the kernel checks the right to it.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    io::Error::last_os_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `collect_child` takes any child of the process, so it cannot be called beside other tests that start children: it runs in a process of its own,
+    // the test binary started again. Switching off is shown by every guest of the lab.
+    #[test]
+    fn an_ended_child_is_waited_for_and_collected() {
+        const MARK: &str = "TARDY_TEST_INIT";
+        if std::env::var_os(MARK).is_none() {
+            let name = "init::tests::an_ended_child_is_waited_for_and_collected";
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            assert!(again.args(["--exact", name]).env(MARK, "1").status().unwrap().success());
+            return;
+        }
+        assert_eq!(collect_child().unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        hold_back_child_signal().unwrap();
+        #[allow(clippy::zombie_processes, reason = "collected by the function under test")]
+        let child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let collected = (0..1000).find_map(|_| {
+            wait_for_child(Duration::from_millis(10)).unwrap();
+            collect_child().unwrap()
+        });
+        let (process, status) = collected.expect("the child ends at once");
+        assert_eq!((process, status.code()), (child.id(), Some(7)));
+    }
+
+    #[test]
+    fn waiting_ends_with_the_time_limit() {
+        wait_for_child(Duration::from_millis(1)).unwrap();
+    }
+}

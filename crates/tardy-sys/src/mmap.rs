@@ -1,0 +1,142 @@
+//! Shared memory mappings of files and of device memory (mmap(2)).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// A readable and writable `MAP_SHARED` mapping of a file, unmapped when dropped.
+///
+/// Accesses are volatile and, where alignment allows, eight bytes wide, because the file may be the memory of a device:
+/// a compiler-made `memcpy` may use unaligned or vector accesses, which device memory refuses on some architectures.
+#[derive(Debug)]
+pub struct SharedMapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl SharedMapping {
+    /// Maps the first `length` bytes of `file`, which must be open for reading and writing.
+    ///
+    /// # Errors
+    /// What mmap(2) reports: `EINVAL` for a length of zero, `EACCES` for a file opened without write permission.
+    pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        // SAFETY: a null hint and no MAP_FIXED, so the kernel chooses unused addresses and no existing object is touched; the kernel checks the descriptor
+        // and the length itself and reports what is wrong with them.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| io::Error::other("the kernel mapped address zero"))?;
+        Ok(Self { start, length })
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Never: the kernel refuses to map nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when they do not fit; nothing is written then.
+    pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.length) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the mapping is too small for what is written to it"));
+        }
+        let mut position = offset;
+        let mut rest = bytes;
+        while let Some(&first) = rest.first() {
+            match rest.first_chunk::<8>() {
+                Some(word) if position.is_multiple_of(8) => {
+                    self.store_word(position, u64::from_ne_bytes(*word));
+                    position += 8;
+                    rest = &rest[8..];
+                }
+                _ => {
+                    self.store_byte(position, first);
+                    position += 1;
+                    rest = &rest[1..];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store_word(&mut self, position: usize, word: u64) {
+        assert!(position.is_multiple_of(8) && position + 8 <= self.length, "write_at keeps words aligned and inside");
+        // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one mapping.
+        let target = unsafe { self.start.as_ptr().add(position) };
+        #[allow(clippy::cast_ptr_alignment, reason = "mappings start at a page and position is a multiple of eight, asserted above")]
+        let target = target.cast::<u64>();
+        // SAFETY: inside the mapping and aligned (both asserted above); the mapping is writable and lives as long as `self`; `&mut self` excludes other
+        // accesses from this process.
+        unsafe { target.write_volatile(word) };
+    }
+
+    fn store_byte(&mut self, position: usize, byte: u8) {
+        assert!(position < self.length, "write_at keeps bytes inside");
+        // SAFETY: position < length (asserted above), so the result lies inside the one mapping.
+        let target = unsafe { self.start.as_ptr().add(position) };
+        // SAFETY: inside the mapping, which is writable and lives as long as `self`; bytes need no alignment; `&mut self` excludes other accesses.
+        unsafe { target.write_volatile(byte) };
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        // SAFETY: start and length are what mmap returned and was given, and nothing borrows the memory: accesses copy.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    fn file_of(length: u64) -> (std::path::PathBuf, File) {
+        let path = std::env::temp_dir().join(format!("tardy-mmap-{}-{length}", std::process::id()));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        file.set_len(length).unwrap();
+        (path, file)
+    }
+
+    #[test]
+    fn what_is_written_at_any_offset_is_found_in_the_file() {
+        let (path, file) = file_of(4096);
+        let mut mapping = SharedMapping::new(file.as_fd(), 4096).unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        mapping.write_at(3, &bytes).unwrap();
+        mapping.write_at(4094, b"zz").unwrap();
+        drop(mapping);
+        let content = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(&content[3..259], &bytes[..]);
+        assert_eq!((content[2], content[259], &content[4094..]), (0, 0, &b"zz"[..]));
+    }
+
+    #[test]
+    fn writing_past_the_end_is_refused() {
+        let (path, file) = file_of(8);
+        let mut mapping = SharedMapping::new(file.as_fd(), 8).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(mapping.write_at(1, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(mapping.write_at(usize::MAX, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn an_empty_mapping_is_refused_by_the_kernel() {
+        let (path, file) = file_of(16);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(SharedMapping::new(file.as_fd(), 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,234 @@
+//! What the subcommands of `tardy lab` take.
+
+pub mod kernels;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use tardy_core::units::Nanos;
+
+use crate::lab::architecture::Architecture;
+use crate::lab::initramfs::AddedFile;
+use crate::lab::injection::Injection;
+use crate::lab::machine::{Accelerator, Machine};
+use kernels::KernelArguments;
+
+/// `tardy lab`: boot kernels in QEMU, where time is counted in instructions, and measure in each.
+#[derive(Debug, Clone, Args)]
+pub struct Lab {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// The subcommands.
+#[derive(Debug, Clone, Subcommand)]
+pub enum LabCommand {
+    /// Run the same measurement on several kernels and compare them
+    Run(RunArguments),
+    /// Test a kernel against a limit over an ensemble of runs; exit codes for `git bisect run`
+    Check(CheckArguments),
+    /// Boot one kernel as `run` does, with a shell on its console
+    Shell(ShellArguments),
+    /// List the kernels that this machine can offer
+    Kernels(KernelsArguments),
+}
+
+/// The guest's machine.
+#[derive(Debug, Clone, Args)]
+pub struct MachineArguments {
+    /// Architecture of the guest: amd64, arm64 or riscv64 [default: this machine's]
+    #[arg(long)]
+    pub arch: Option<Architecture>,
+    /// Virtual time per instruction: a power of two, 1ns resembles a PC, 4ns a small board
+    #[arg(long, value_name = "TIME", default_value = "4ns")]
+    pub insn: Nanos,
+    /// Memory of the guest in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Machine::MEMORY_MIB_DEFAULT, value_parser = clap::value_parser!(u32).range(64..=65536))]
+    pub memory: u32,
+    /// Memory shared between guest and host, through which the result comes out, in MiB: a power of two
+    #[arg(long, value_name = "MIB", default_value_t = Machine::SHARED_MIB_DEFAULT, value_parser = power_of_two)]
+    pub shared: u32,
+    /// How the guest is executed: tcg is deterministic, kvm runs on the host's clock
+    #[arg(long, value_enum, default_value_t = AcceleratorArgument::Tcg)]
+    pub accel: AcceleratorArgument,
+    /// The static binary for the guest [default: this one]
+    #[arg(long, value_name = "FILE")]
+    pub guest_binary: Option<PathBuf>,
+    /// Ask the package sources again for kernels that were fetched before
+    #[arg(long)]
+    pub refresh: bool,
+}
+
+/// `--accel`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AcceleratorArgument {
+    /// Translated, with instruction-counted time
+    Tcg,
+    /// On the processor, with the host's clock
+    Kvm,
+}
+
+impl From<AcceleratorArgument> for Accelerator {
+    fn from(argument: AcceleratorArgument) -> Self {
+        match argument {
+            AcceleratorArgument::Tcg => Self::Tcg,
+            AcceleratorArgument::Kvm => Self::Kvm,
+        }
+    }
+}
+
+/// What is measured in each guest, and how often.
+#[derive(Debug, Clone, Args)]
+pub struct MeasureArguments {
+    /// Length of the measurement in the guest's time, as for `tardy run`
+    #[arg(long = "for", value_name = "TIME", conflicts_with = "cycles")]
+    pub length: Option<Nanos>,
+    /// Cycles of the measurement, as for `tardy run`
+    #[arg(long, value_name = "N")]
+    pub cycles: Option<u64>,
+    /// A load during the measurement, as for `tardy run`; repeat it for several at the same time
+    #[arg(long, value_name = "NAME")]
+    pub load: Vec<String>,
+    /// Seed of the probes of the first member; the others count up from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Guests at the same time [default: one per processor]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Limit of the host's time for one guest
+    #[arg(long, value_name = "TIME", default_value = "15m")]
+    pub wall_limit: Nanos,
+    /// Limit of the guest's time for the program in it
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub time_limit: Nanos,
+    /// Make known delays while it measures: CONTEXT:TIME[:COUNT], as in preemption-off:1ms:30 (see inject/README.md)
+    #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
+    pub inject: Option<Injection>,
+    /// Folder with the module for known delays: RELEASE/tardy_inject.ko for each kernel
+    #[arg(long, value_name = "FOLDER")]
+    pub inject_modules: Option<PathBuf>,
+    /// Put a file of this machine into the guest
+    #[arg(long, value_name = "FILE:PATH")]
+    pub add: Vec<AddArgument>,
+    /// Run this program of the guest with ARGUMENTS, in place of a measurement
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<String>,
+    /// Further arguments for `tardy run` in the guest, or all arguments for --program
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
+
+/// The size of a PCI resource.
+fn power_of_two(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size: &u32| size.is_power_of_two() && *size <= 4096);
+    size.ok_or_else(|| format!("`{text}` is no power of two up to 4096: write one, as in 128"))
+}
+
+/// `--add FILE:PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddArgument(pub AddedFile);
+
+impl FromStr for AddArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once(':').filter(|(source, path)| !source.is_empty() && !path.trim_start_matches('/').is_empty());
+        let (source, path) = parts.ok_or_else(|| format!("`{text}` names no two files: write FILE:PATH, as in ./tool:/bin/tool"))?;
+        let path = path.trim_start_matches('/').to_owned();
+        if path.split('/').any(|part| part.is_empty() || part == ".." || part == ".") {
+            return Err(format!("`{path}` is no plain path in the guest: write it without `..`"));
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let executable = std::fs::metadata(source).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
+        Ok(Self(AddedFile { source: PathBuf::from(source), path, executable }))
+    }
+}
+
+/// `tardy lab run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArguments {
+    /// The kernels.
+    #[command(flatten)]
+    pub kernels: KernelArguments,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// The measurement.
+    #[command(flatten)]
+    pub measure: MeasureArguments,
+    /// Members of the ensemble: each shifts the boot and the probes' seed a little, and is repeated exactly by a further run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pads: u32,
+    /// Run each guest twice and fail if the samples differ
+    #[arg(long)]
+    pub twice: bool,
+    /// Folder for the runs, one run folder a guest
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tardy lab check`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Exit codes: 0 no latency above the limit in any run; 1 one above it; 125 the kernel does not boot; 2 and 3 as for every command.
+It tests for regressions; it is no verdict about a deadline on any machine."
+)]
+pub struct CheckArguments {
+    /// The kernel.
+    #[command(flatten)]
+    pub kernels: KernelArguments,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// The measurement.
+    #[command(flatten)]
+    pub measure: MeasureArguments,
+    /// The largest latency allowed, in the phases under load where there are any
+    #[arg(long, value_name = "TIME")]
+    pub limit: Nanos,
+    /// Members of the ensemble
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pads: u32,
+    /// Folder in which the runs are kept
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print verdict and comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tardy lab shell`.
+#[derive(Debug, Clone, Args)]
+pub struct ShellArguments {
+    /// The kernel.
+    #[command(flatten)]
+    pub kernels: KernelArguments,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// Put a file of this machine into the guest
+    #[arg(long, value_name = "FILE:PATH")]
+    pub add: Vec<AddArgument>,
+    /// The static busybox for the guest's architecture, which brings the shell
+    #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
+    pub busybox: PathBuf,
+}
+
+/// `tardy lab kernels`.
+#[derive(Debug, Clone, Args)]
+pub struct KernelsArguments {
+    /// Architecture: amd64, arm64 or riscv64 [default: this machine's]
+    #[arg(long)]
+    pub arch: Option<Architecture>,
+    /// Fetch the package lists of every release first
+    #[arg(long)]
+    pub refresh: bool,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,132 @@
+//! `--kernel`, `--preempt` and `--append`: the last two belong to the kernel before them, or to every kernel when they come first.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+
+use crate::lab::architecture::Architecture;
+use crate::lab::cache::Cache;
+use crate::lab::kernel::{self, KernelError, KernelSource};
+use crate::lab::variant::{Variant, make_names_unique};
+
+/// A kernel with the options that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelArgument {
+    /// Where it comes from.
+    pub source: KernelSource,
+    /// Preemption models, each a variant of its own; none means the kernel's own choice.
+    pub preemption: Vec<String>,
+    /// Words for its command line.
+    pub words: Vec<String>,
+}
+
+/// The kernels of a comparison in the order of the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KernelArguments(pub Vec<KernelArgument>);
+
+impl KernelArguments {
+    /// Finds all kernels and multiplies them by their preemption models.
+    ///
+    /// # Errors
+    /// [`KernelError`] of the first kernel that cannot be had.
+    pub fn variants(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Variant>, KernelError> {
+        let mut variants = Vec::new();
+        for argument in &self.0 {
+            let kernel = kernel::resolve(&argument.source, architecture, cache, refresh)?;
+            if argument.preemption.is_empty() {
+                variants.push(Variant::new(kernel, None, argument.words.clone()));
+                continue;
+            }
+            for model in &argument.preemption {
+                variants.push(Variant::new(kernel.clone(), Some(model.clone()), argument.words.clone()));
+            }
+        }
+        make_names_unique(&mut variants);
+        Ok(variants)
+    }
+}
+
+impl Args for KernelArguments {
+    fn augment_args(command: Command) -> Command {
+        let kernel = Arg::new("kernel")
+            .long("kernel")
+            .value_name("KERNEL")
+            .required(true)
+            .action(ArgAction::Append)
+            .value_parser(|text: &str| text.parse::<KernelSource>().map_err(|error| error.to_string()))
+            .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it to compare several");
+        let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).help(
+            "Preemption models (none, voluntary, full, lazy), each a variant, of the kernel before it; of every kernel when it comes first",
+        );
+        let append = Arg::new("append")
+            .long("append")
+            .value_name("WORDS")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("Words for the command line of the kernel before it; of every kernel when it comes first");
+        command.arg(kernel).arg(preempt).arg(append)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The values of an option with their places on the command line.
+fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
+    let places = matches.indices_of(name).into_iter().flatten();
+    places.zip(matches.get_many::<T>(name).into_iter().flatten().cloned()).collect()
+}
+
+impl FromArgMatches for KernelArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let kernels = placed::<KernelSource>(matches, "kernel");
+        let (models, words) = (placed::<String>(matches, "preempt"), placed::<String>(matches, "append"));
+        let first = kernels.first().map_or(usize::MAX, |(place, _)| *place);
+        let of_kernel = |options: &[(usize, String)], from: usize, to: usize, separators: &[char]| -> Vec<String> {
+            let belongs = |place: usize| place < first || (from < place && place < to);
+            let texts = options.iter().filter(|(place, _)| belongs(*place)).map(|(_, text)| text);
+            texts.flat_map(|text| text.split(separators)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        let ends = kernels.iter().skip(1).map(|(place, _)| *place).chain([usize::MAX]);
+        let argument = |((from, source), to): (&(usize, KernelSource), usize)| KernelArgument {
+            source: source.clone(),
+            preemption: of_kernel(&models, *from, to, &[',']),
+            words: of_kernel(&words, *from, to, &[' ']),
+        };
+        Ok(Self(kernels.iter().zip(ends).map(argument).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
+        let command = KernelArguments::augment_args(Command::new("x").no_binary_name(true));
+        let matches = command.try_get_matches_from(line.split('|')).unwrap();
+        let arguments = KernelArguments::from_arg_matches(&matches).unwrap();
+        arguments.0.into_iter().map(|kernel| (kernel.source.to_string(), kernel.preemption, kernel.words)).collect()
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn options_belong_to_the_kernel_before_them() {
+        let kernels = parsed("--kernel|debian:6.1|--preempt|none,full|--kernel|debian:6.1-rt|--append|a=1 b");
+        assert_eq!(kernels[0], ("debian:6.1".into(), words("none full"), vec![]));
+        assert_eq!(kernels[1], ("debian:6.1-rt".into(), vec![], words("a=1 b")));
+    }
+
+    #[test]
+    fn options_before_the_first_kernel_belong_to_all() {
+        let kernels = parsed("--preempt|full|--kernel|a|--kernel|b|--preempt|none");
+        assert_eq!(kernels[0].1, words("full"));
+        assert_eq!(kernels[1].1, words("full none"));
+    }
+}

@@ -1,0 +1,27 @@
+//! `tardy lab`: glue between the command line and [`crate::lab`].
+
+mod check;
+mod ensemble;
+mod list;
+mod progress;
+mod run;
+mod setting;
+mod shell;
+
+use super::exit::Exit;
+use crate::cli::lab::{Lab, LabCommand};
+
+/// Does what the command line says and returns the exit code.
+#[must_use]
+pub fn run(lab: &Lab) -> Exit {
+    let result = match &lab.command {
+        LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Check(arguments) => check::check(arguments),
+        LabCommand::Shell(arguments) => shell::shell(arguments),
+        LabCommand::Kernels(arguments) => list::list(arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("tardy: {error}");
+        error.exit_code()
+    })
+}

@@ -1,0 +1,125 @@
+//! From the arguments of a measurement to the outcomes of all its guests.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::units::Nanos;
+
+use super::progress::Progress;
+use super::setting::{LabError, Setting};
+use crate::cli::lab::MeasureArguments;
+use crate::lab::comparison::Comparison;
+use crate::lab::experiment::{Experiment, Outcome};
+use crate::lab::initramfs::AddedFile;
+use crate::lab::injection::{MODULE_NAME, MODULE_PATH};
+use crate::lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
+use crate::lab::record::meaning;
+use crate::lab::variant::Variant;
+use crate::summary::read::summarize;
+
+/// How long a guest rests after its boot: what the kernel still does in the background then ends.
+const SETTLE: Nanos = Nanos::from_secs(1);
+
+/// Old and new runs in one folder would be taken for one experiment.
+pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
+    match std::fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(LabError::Usage(format!("{} is not empty: give another folder with --out", folder.display()))),
+        _ => Ok(()),
+    }
+}
+
+/// Runs every variant with every pad.
+pub(super) fn run_all(
+    setting: &Setting,
+    variants: &[Variant],
+    measure: &MeasureArguments,
+    (pads, twice): (u32, bool),
+    out: &Path,
+) -> Result<Vec<Outcome>, LabError> {
+    check_modules(variants, measure)?;
+    let plan_of_pad = |pad: u32| GuestPlan {
+        version: plan::VERSION,
+        task: Task::Run(program(measure, pad)),
+        settle: SETTLE,
+        time_limit: measure.time_limit,
+        modules: measure.inject.iter().map(|_| MODULE_PATH.to_owned()).collect(),
+        injection: measure.inject,
+    };
+    let added = |variant: &Variant| {
+        let module = module_of(variant, measure).map(|source| AddedFile {
+            source,
+            path: MODULE_PATH.trim_start_matches('/').to_owned(),
+            executable: false,
+        });
+        measure.add.iter().map(|add| add.0.clone()).chain(module).collect()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let experiment = Experiment {
+        variants,
+        machine: &setting.machine,
+        pads,
+        twice,
+        plan_of_pad: &plan_of_pad,
+        binary: &setting.binary,
+        added: &added,
+        wall_limit: measure.wall_limit.to_std(),
+        jobs: measure.jobs.unwrap_or(cores),
+        out,
+    };
+    let progress = Progress::new(experiment.guests());
+    Ok(experiment.run(&setting.qemu, &|| progress.began(), &|outcome| progress.ended(&variants[outcome.variant], outcome)))
+}
+
+/// Makes the comparison from the run folders.
+pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outcome]) -> Comparison {
+    let summary = |outcome: &Outcome| {
+        // A program of the user's own leaves no run.
+        if !outcome.folder.join("run.json").exists() {
+            return Ok(None);
+        }
+        summarize(&outcome.folder, None, None).map(Some).map_err(|error| error.to_string())
+    };
+    Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
+}
+
+/// What is started in the guest: a measurement, with another seed for every pad, or the user's own program.
+fn program(measure: &MeasureArguments, pad: u32) -> Program {
+    if let Some(path) = &measure.program {
+        return Program { path: Some(path.clone()), arguments: measure.arguments.clone() };
+    }
+    let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"].map(str::to_owned).to_vec();
+    arguments.push((measure.seed.wrapping_add(u64::from(pad))).to_string());
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    if let Some(length) = measure.length {
+        option("--for", length.to_string());
+    }
+    if let Some(cycles) = measure.cycles {
+        option("--cycles", cycles.to_string());
+    }
+    measure.load.iter().for_each(|load| option("--load", load.clone()));
+    arguments.extend(measure.arguments.iter().cloned());
+    Program { path: None, arguments }
+}
+
+fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
+    measure.inject?;
+    Some(measure.inject_modules.as_ref()?.join(variant.kernel.release()?).join(MODULE_NAME))
+}
+
+/// A missing module is noticed before the first boot.
+fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(), LabError> {
+    if measure.inject.is_none() {
+        return Ok(());
+    }
+    for variant in variants {
+        let name = &variant.name;
+        match module_of(variant, measure) {
+            Some(module) if module.is_file() => {}
+            Some(module) => {
+                let message = format!("{}: there is no module for {name}: build it with `cargo xtask inject`", module.display());
+                return Err(LabError::Usage(message));
+            }
+            None => return Err(LabError::Usage(format!("{name} does not state its release, so no module can be chosen for it"))),
+        }
+    }
+    Ok(())
+}

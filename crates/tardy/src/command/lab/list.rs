@@ -1,0 +1,69 @@
+//! `tardy lab kernels`: what this machine can offer to `--kernel`.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::setting::{LabError, architecture};
+use crate::cli::lab::KernelsArguments;
+use crate::command::exit::Exit;
+use crate::lab::cache::Cache;
+use crate::lab::kernel::{Offer, offers, pinned};
+
+/// A kernel image of this machine.
+#[derive(Serialize)]
+struct Installed {
+    kernel: String,
+    /// Whether this user may read it.
+    readable: bool,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    installed: Vec<Installed>,
+    pinned: Vec<crate::lab::kernel::Kernel>,
+    packages: Vec<Offer>,
+}
+
+pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
+    let architecture = architecture(arguments.arch)?;
+    let cache = Cache::of_user()?;
+    let listing = Listing {
+        installed: installed(Path::new("/boot")),
+        pinned: pinned(&cache)?,
+        packages: offers(architecture, &cache, arguments.refresh)?,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&listing).expect("a listing is plain data"));
+    } else {
+        print(&listing);
+    }
+    Ok(Exit::Done)
+}
+
+fn installed(boot: &Path) -> Vec<Installed> {
+    let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
+    let images = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
+    let describe =
+        |path: std::path::PathBuf| Installed { kernel: path.display().to_string(), readable: std::fs::File::open(&path).is_ok() };
+    let mut installed: Vec<_> = images.map(|entry| describe(entry.path())).collect();
+    installed.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    installed
+}
+
+fn print(listing: &Listing) {
+    for image in &listing.installed {
+        println!("{}{}", image.kernel, if image.readable { "" } else { "  (not readable for this user)" });
+    }
+    for kernel in &listing.pinned {
+        println!("{:<38} {:<8} kept     {}", kernel.source, kernel.architecture.name(), kernel.package.as_deref().unwrap_or_default());
+    }
+    for offer in &listing.packages {
+        println!("{:<38} {:<8} package  {}", offer.kernel, "", offer.version);
+    }
+    if listing.packages.is_empty() {
+        eprintln!(
+            "no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! `tardy lab run`.
+
+use super::ensemble::{compare, refuse_used_folder, run_all};
+use super::setting::{LabError, Setting};
+use crate::cli::lab::RunArguments;
+use crate::command::exit::Exit;
+use crate::command::output;
+use crate::lab::comparison::Comparison;
+use crate::report::comparison_text;
+
+pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
+    refuse_used_folder(&arguments.out)?;
+    let setting = Setting::new(&arguments.machine)?;
+    let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    let setting = setting.with_working_accelerator(&variants[0]);
+    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.pads, arguments.twice), &arguments.out)?;
+    let comparison = compare(&setting, &variants, &outcomes);
+    print(&comparison, arguments.json)?;
+    Ok(code(&comparison))
+}
+
+pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabError> {
+    let text = if is_json {
+        serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
+    } else {
+        comparison_text::text(comparison)
+    };
+    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
+}
+
+/// A guest without a result comes before two that differ: without it the comparison is not what was asked for.
+fn code(comparison: &Comparison) -> Exit {
+    let mut runs = comparison.variants.iter().flat_map(|variant| &variant.runs);
+    if runs.clone().any(|run| run.failure.is_some()) {
+        Exit::Machine
+    } else if runs.any(|run| run.repeated == Some(false)) {
+        Exit::Failed
+    } else {
+        Exit::Done
+    }
+}

@@ -1,0 +1,118 @@
+//! What every subcommand that boots something needs: machine, QEMU, binary, cache.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tardy_core::units::Nanos;
+
+use crate::cli::lab::MachineArguments;
+use crate::command::exit::Exit;
+use crate::lab::architecture::Architecture;
+use crate::lab::binary::{self, BinaryError};
+use crate::lab::boot::Guest;
+use crate::lab::cache::{Cache, CacheError};
+use crate::lab::kernel::KernelError;
+use crate::lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Machine};
+use crate::lab::plan::{self, GuestPlan, Program, Task};
+use crate::lab::qemu::{Qemu, QemuError};
+use crate::lab::variant::Variant;
+
+/// Why a subcommand of the lab did not get to its work.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LabError {
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    #[error(transparent)]
+    Binary(#[from] BinaryError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    #[error("--insn: {0}")]
+    InstructionTime(#[from] InstructionTimeError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Unable(String),
+}
+
+impl LabError {
+    pub(super) fn exit_code(&self) -> Exit {
+        match self {
+            Self::InstructionTime(_) | Self::Usage(_) => Exit::Usage,
+            Self::Kernel(
+                KernelError::Read { .. }
+                | KernelError::Image { .. }
+                | KernelError::Architecture { .. }
+                | KernelError::NoImage(_)
+                | KernelError::SeveralImages { .. }
+                | KernelError::Deb(_),
+            ) => Exit::Usage,
+            Self::Kernel(_) | Self::Qemu(_) | Self::Binary(_) | Self::Cache(_) | Self::Unable(_) => Exit::Machine,
+        }
+    }
+}
+
+/// A machine with what it takes to boot it.
+pub(super) struct Setting {
+    pub(super) machine: Machine,
+    pub(super) qemu: Qemu,
+    pub(super) binary: PathBuf,
+    pub(super) cache: Cache,
+}
+
+impl Setting {
+    pub(super) fn new(arguments: &MachineArguments) -> Result<Self, LabError> {
+        let architecture = architecture(arguments.arch)?;
+        let machine = Machine {
+            architecture,
+            accelerator: arguments.accel.into(),
+            instruction_shift: InstructionShift::try_from(arguments.insn)?,
+            memory_mib: arguments.memory,
+            shared_mib: arguments.shared,
+        };
+        let qemu = Qemu::find(architecture)?;
+        let binary = match &arguments.guest_binary {
+            Some(path) => path.clone(),
+            None => binary::running()?,
+        };
+        binary::check(&binary, architecture)?;
+        Ok(Self { machine, qemu, binary, cache: Cache::of_user()? })
+    }
+
+    /// With KVM only where a guest was seen to boot with it: the device may be missing, forbidden, or there and broken (nested machines).
+    pub(super) fn with_working_accelerator(mut self, variant: &Variant) -> Self {
+        if self.machine.accelerator == Accelerator::Kvm
+            && let Err(why) = self.try_boot(variant)
+        {
+            eprintln!("tardy: KVM does not work here ({why}): going on with translated code, whose clock counts instructions");
+            self.machine.accelerator = Accelerator::Tcg;
+        }
+        self
+    }
+
+    /// Boots the kernel with a program that ends at once.
+    fn try_boot(&self, variant: &Variant) -> Result<(), String> {
+        /// A working KVM boots in seconds.
+        const WALL_LIMIT: Duration = Duration::from_secs(30);
+        let plan = GuestPlan {
+            version: plan::VERSION,
+            task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
+            settle: Nanos::ZERO,
+            time_limit: Nanos::from_secs(10),
+            modules: Vec::new(),
+            injection: None,
+        };
+        let guest =
+            Guest { variant, machine: &self.machine, pad: 0, plan: &plan, binary: &self.binary, added: &[], wall_limit: WALL_LIMIT };
+        let folder = self.cache.folder(&format!("probe/{}", std::process::id())).map_err(|error| error.to_string())?;
+        let result = guest.run(&self.qemu, &folder);
+        std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+        result.map(|_| ()).map_err(|failure| failure.cause.to_string())
+    }
+}
+
+pub(super) fn architecture(asked: Option<Architecture>) -> Result<Architecture, LabError> {
+    let message = || LabError::Usage("this machine's architecture is none of the lab's: choose one with --arch".into());
+    asked.or_else(Architecture::of_this_binary).ok_or_else(message)
+}

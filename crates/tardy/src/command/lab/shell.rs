@@ -1,0 +1,50 @@
+//! `tardy lab shell`.
+
+use tardy_core::units::Nanos;
+
+use super::setting::{LabError, Setting};
+use crate::cli::lab::ShellArguments;
+use crate::command::exit::Exit;
+use crate::lab::binary;
+use crate::lab::guest::SHELL;
+use crate::lab::initramfs::{self, AddedFile};
+use crate::lab::machine::kernel_command_line;
+use crate::lab::plan::{self, GuestPlan, Task};
+use crate::lab::qemu::{Boot, INITRAMFS_NAME};
+
+pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
+    let setting = Setting::new(&arguments.machine)?;
+    let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    let [variant] = variants.as_slice() else {
+        return Err(LabError::Usage("a shell runs on one kernel: give one --kernel and at most one --preempt".into()));
+    };
+    let setting = setting.with_working_accelerator(variant);
+    binary::check(&arguments.busybox, setting.machine.architecture).map_err(|error| {
+        let path = arguments.busybox.display();
+        LabError::Unable(format!(
+            "the guest needs a static busybox for its shell: {path}: {error}: install busybox-static, or give one with --busybox"
+        ))
+    })?;
+    let plan = GuestPlan {
+        version: plan::VERSION,
+        task: Task::Shell,
+        settle: Nanos::ZERO,
+        time_limit: Nanos::ZERO,
+        modules: Vec::new(),
+        injection: None,
+    };
+    let busybox = AddedFile { source: arguments.busybox.clone(), path: SHELL.trim_start_matches('/').to_owned(), executable: true };
+    let added: Vec<AddedFile> = arguments.add.iter().map(|add| add.0.clone()).chain([busybox]).collect();
+    let folder = setting.cache.folder(&format!("shell/{}", std::process::id()))?;
+    let unable = |error: std::io::Error| LabError::Unable(format!("{}: {error}", folder.display()));
+    let written = std::fs::File::create(folder.join(INITRAMFS_NAME))
+        .and_then(|file| initramfs::write(std::io::BufWriter::new(file), &setting.binary, &plan, &added));
+    let result = written.map_err(unable).and_then(|_| {
+        let command_line = kernel_command_line(&setting.machine, &variant.command_line_words(), 0);
+        let boot = Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder: &folder };
+        eprintln!("tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the host's");
+        Ok(boot.run_interactively(&setting.qemu)?)
+    });
+    std::fs::remove_dir_all(&folder).map_err(unable)?;
+    Ok(if result?.success() { Exit::Done } else { Exit::Machine })
+}

@@ -1,0 +1,24 @@
+//! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each, and compares.
+
+pub mod apt;
+pub mod architecture;
+pub mod binary;
+pub mod boot;
+pub mod cache;
+pub mod comparison;
+pub mod cpio;
+pub mod deb;
+pub mod diagnosis;
+pub mod digest;
+pub mod exchange;
+pub mod experiment;
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod injection;
+pub mod kernel;
+pub mod machine;
+pub mod plan;
+pub mod qemu;
+pub mod record;
+pub mod variant;

@@ -1,0 +1,119 @@
+//! The binary that runs in the guest: this one, or one built for the guest's architecture. It must be static: the guest has no libraries.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::architecture::Architecture;
+
+/// Why a binary cannot run in a guest.
+#[derive(Debug, thiserror::Error)]
+pub enum BinaryError {
+    /// It cannot be read.
+    #[error("{path}: {error}: give the guest's binary with --guest-binary")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// No program.
+    #[error("{0} is no 64-bit ELF program: give the guest's binary with --guest-binary")]
+    NoProgram(PathBuf),
+    /// Needs libraries.
+    #[error(
+        "{0} needs shared libraries, which a guest does not have: build it with plain `cargo build --release`, without RUSTFLAGS in the environment, or with \
+         --target {1}"
+    )]
+    Dynamic(PathBuf, &'static str),
+    /// For another machine.
+    #[error("{path} does not run on {wanted}: build it with `cargo build --release --target {target}` and give it with --guest-binary")]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// The guest's architecture.
+        wanted: Architecture,
+        /// The compiler's name for it.
+        target: &'static str,
+    },
+}
+
+/// The running binary's file.
+///
+/// # Errors
+/// [`BinaryError::Read`].
+pub fn running() -> Result<PathBuf, BinaryError> {
+    std::env::current_exe().map_err(|error| BinaryError::Read { path: PathBuf::from("/proc/self/exe"), error })
+}
+
+/// Checks that `path` is a static program for `architecture` (ELF-64 little-endian, no PT_INTERP segment; elf(5)).
+///
+/// # Errors
+/// [`BinaryError`].
+pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError> {
+    /// The dynamic loader's name: only programs with libraries have one.
+    const PT_INTERP: u32 = 3;
+    /// The headers lie at the beginning in every program that a linker makes.
+    const HEADERS_LENGTH_MAX: u64 = 64 << 10;
+    let no_program = || BinaryError::NoProgram(path.to_owned());
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(HEADERS_LENGTH_MAX).read_to_end(&mut bytes));
+    file.map_err(|error| BinaryError::Read { path: path.to_owned(), error })?;
+    if !bytes.starts_with(b"\x7fELF\x02\x01") {
+        return Err(no_program());
+    }
+    let half = |at: usize| Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let table = bytes.get(32..).and_then(|rest| rest.first_chunk()).map(|field| u64::from_le_bytes(*field));
+    let (Some(table), Some(machine), Some(size), Some(count)) = (table, half(18), half(54), half(56)) else { return Err(no_program()) };
+    if machine != architecture.elf_machine() {
+        return Err(BinaryError::Architecture { path: path.to_owned(), wanted: architecture, target: architecture.rust_target() });
+    }
+    for index in 0..u64::from(count) {
+        let at = table.checked_add(index * u64::from(size)).and_then(|at| usize::try_from(at).ok()).ok_or_else(no_program)?;
+        let kind = bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|kind| u32::from_le_bytes(*kind)).ok_or_else(no_program)?;
+        if kind == PT_INTERP {
+            return Err(BinaryError::Dynamic(path.to_owned(), architecture.rust_target()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(kind: u32, machine: u16) -> Result<(), BinaryError> {
+        let mut bytes = vec![0; 64 + 2 * 56];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+        bytes[32] = 64;
+        bytes[54] = 56;
+        bytes[56] = 2;
+        bytes[64] = 1;
+        bytes[64 + 56..64 + 60].copy_from_slice(&kind.to_le_bytes());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        std::fs::write(&path, bytes).unwrap();
+        check(&path, Architecture::Amd64)
+    }
+
+    #[test]
+    fn a_static_program_passes_and_a_dynamic_one_is_refused_with_the_remedy() {
+        checked(1, 62).unwrap();
+        let error = checked(3, 62).unwrap_err();
+        assert!(matches!(error, BinaryError::Dynamic(..)) && error.to_string().contains("RUSTFLAGS"));
+    }
+
+    #[test]
+    fn a_program_for_another_machine_is_refused_with_the_target_to_build() {
+        assert!(checked(1, 183).unwrap_err().to_string().contains("x86_64-unknown-linux-musl"));
+    }
+
+    #[test]
+    fn a_script_is_no_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        assert!(matches!(check(&path, Architecture::Amd64), Err(BinaryError::NoProgram(_))));
+    }
+}

@@ -1,0 +1,172 @@
+//! One guest from its plan to its run folder: prepares the files, boots, takes the result out, and tells why where there is none.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::cpio::{self, Entry};
+use super::diagnosis::{self, Cause, Failure};
+use super::digest::Digest;
+use super::exchange::{self, ReceiveError};
+use super::initramfs::{self, AddedFile};
+use super::machine::{Machine, kernel_command_line};
+use super::plan::{Ending, GuestPlan, GuestReport};
+use super::qemu::{Boot, BootEnd, CONSOLE_NAME, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME};
+use super::record::{self, Inputs, RECORD_NAME, Record};
+use super::variant::Variant;
+
+/// Name of the report in the archive that the guest hands out.
+pub(super) const REPORT_NAME: &str = "guest.json";
+/// Name of the folder with the planned program's files.
+pub(super) const OUTPUT_NAME: &str = "out";
+/// What the planned program wrote to its standard output, in the archive and in the run folder.
+pub const STDOUT_NAME: &str = "stdout.log";
+/// The same for its standard error.
+pub const STDERR_NAME: &str = "stderr.log";
+
+/// Exit codes of the planned program that leave a run worth keeping: done, a verdict failed, inconclusive.
+const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
+
+/// One guest.
+#[derive(Debug, Clone)]
+pub struct Guest<'a> {
+    /// What is measured.
+    pub variant: &'a Variant,
+    /// Where.
+    pub machine: &'a Machine,
+    /// The member of the ensemble.
+    pub pad: u32,
+    /// What the guest does.
+    pub plan: &'a GuestPlan,
+    /// The static program that becomes /init.
+    pub binary: &'a Path,
+    /// Further files for it.
+    pub added: &'a [AddedFile],
+    /// Limit of the host's time.
+    pub wall_limit: Duration,
+}
+
+impl Guest<'_> {
+    /// Boots it and leaves its run, `lab.json` and the logs in `folder`, which is made.
+    ///
+    /// # Errors
+    /// [`Failure`]; the console stays in the folder.
+    pub fn run(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
+        let host = |path: &Path, error: std::io::Error| alone(Cause::Host(format!("{}: {error}", path.display())));
+        std::fs::create_dir_all(folder).map_err(|error| host(folder, error))?;
+        let result = self.run_in(qemu, folder);
+        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME] {
+            let path = folder.join(name);
+            if path.exists() {
+                std::fs::remove_file(&path).map_err(|error| host(&path, error))?;
+            }
+        }
+        result
+    }
+
+    fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
+        let inputs = self.prepare(qemu, folder)?;
+        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &inputs.command_line, folder };
+        let end = boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?;
+        let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
+        let fail = |cause| Failure { cause, console_tail: diagnosis::tail(&console) };
+        let shared = folder.join(SHARED_NAME);
+        let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
+        let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
+        self.keep(inputs, archive, folder).map_err(fail)
+    }
+
+    /// Writes the initial file system and tells everything that will determine the run.
+    fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
+        let path = folder.join(INITRAMFS_NAME);
+        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, self.plan, self.added));
+        let digest = written.and_then(|_| Digest::of_file(&path));
+        Ok(Inputs {
+            variant: self.variant.clone(),
+            machine: self.machine.clone(),
+            command_line: kernel_command_line(self.machine, &self.variant.command_line_words(), self.pad),
+            pad: self.pad,
+            initramfs: digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?,
+            qemu: qemu.version.clone(),
+            options: self.machine.options(),
+            snapshot: None,
+        })
+    }
+
+    fn cause_of_silence(&self, error: ReceiveError, end: BootEnd, console: &str, folder: &Path) -> Cause {
+        match (diagnosis::from_console(console), error, end) {
+            (Cause::NoResult, ReceiveError::Nothing, BootEnd::WallLimit) => Cause::WallLimit { limit_s: self.wall_limit.as_secs() },
+            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(status)) if !status.success() => {
+                Cause::Qemu(diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME))).join("; "))
+            }
+            (Cause::NoResult, ReceiveError::Nothing, BootEnd::Exited(_)) => Cause::NoResult,
+            (Cause::NoResult, error, _) => Cause::Torn(error.to_string()),
+            (cause, ..) => cause,
+        }
+    }
+
+    /// Unpacks what came out, judges it and writes the record.
+    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path) -> Result<Record, Cause> {
+        let mut entries = cpio::read(archive).map_err(|error| Cause::Torn(error.to_string()))?;
+        let report = take(&mut entries, REPORT_NAME).ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
+        let guest: GuestReport = serde_json::from_slice(report).map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
+        let logs = [STDOUT_NAME, STDERR_NAME].map(|name| (name, take(&mut entries, name).unwrap_or_default()));
+        let run: Vec<Entry<'_>> = entries.into_iter().filter_map(below_output).collect();
+        cpio::unpack(&run, folder).map_err(|error| Cause::Host(error.to_string()))?;
+        let write = |name: &str, content: &[u8]| {
+            let path = folder.join(name);
+            std::fs::write(&path, content).map_err(|error| Cause::Host(format!("{}: {error}", path.display())))
+        };
+        for (name, content) in logs {
+            write(name, content)?;
+        }
+        self.judge(&guest, logs[1].1)?;
+        let record = Record {
+            version: record::VERSION,
+            input_digest: inputs.digest(),
+            inputs,
+            sample_digest: record::sample_digest(&run),
+            output_digest: Digest::of_bytes(archive),
+            guest,
+            meaning: record::meaning(self.machine).to_owned(),
+        };
+        write(RECORD_NAME, &serde_json::to_vec_pretty(&record).expect("a record is plain data"))?;
+        Ok(record)
+    }
+
+    fn judge(&self, guest: &GuestReport, stderr: &[u8]) -> Result<(), Cause> {
+        if let Some(wanted) = &self.variant.preemption
+            && guest.current_preemption() != Some(wanted)
+        {
+            return Err(Cause::Preemption { wanted: wanted.clone(), offered: guest.preemption.clone() });
+        }
+        if guest.killed_for_memory > 0 {
+            return Err(Cause::OutOfMemory);
+        }
+        match &guest.ending {
+            Ending::Exited(code) if CODES_WITH_A_RUN.contains(code) => Ok(()),
+            Ending::TimeLimit => Err(Cause::TimeLimit),
+            ending => {
+                let stderr = diagnosis::tail(&String::from_utf8_lossy(stderr)).join("; ");
+                Err(Cause::Program { ending: ending.clone(), stderr })
+            }
+        }
+    }
+}
+
+fn alone(cause: Cause) -> Failure {
+    Failure { cause, console_tail: Vec::new() }
+}
+
+/// Removes a file from the entries and returns its content.
+fn take<'a>(entries: &mut Vec<Entry<'a>>, name: &str) -> Option<&'a [u8]> {
+    let index = entries.iter().position(|entry| entry.path == Path::new(name))?;
+    entries.remove(index).content
+}
+
+/// The entry with its path in the run folder; `None` for what does not belong there.
+fn below_output(entry: Entry<'_>) -> Option<Entry<'_>> {
+    let path: PathBuf = entry.path.strip_prefix(OUTPUT_NAME).ok()?.to_owned();
+    (!path.as_os_str().is_empty()).then_some(Entry { path, content: entry.content })
+}

@@ -1,0 +1,181 @@
+//! Why a guest gave no result, told from how its machine ended, what it handed out and what stands on its console.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Ending;
+
+/// Lines of the console that are shown with a failure.
+const TAIL_LINES: usize = 12;
+
+/// What the first process writes to the console when it fails.
+pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
+
+/// What kind of failure it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The kernel panicked; its own words.
+    Panic(String),
+    /// The kernel killed this many processes for want of memory, or said so before it died.
+    OutOfMemory,
+    /// The host's clock: the guest hung, or the host is too slow for what was asked.
+    WallLimit {
+        /// The limit in seconds.
+        limit_s: u64,
+    },
+    /// The guest's clock: the planned program did not end.
+    TimeLimit,
+    /// The machine was switched off without a result.
+    NoResult,
+    /// The first process could not do its work; its own words.
+    Guest(String),
+    /// The result is damaged.
+    Torn(String),
+    /// QEMU gave up; its own words.
+    Qemu(String),
+    /// The planned program failed; how, and its last words.
+    Program {
+        /// How it ended.
+        ending: Ending,
+        /// The end of its standard error.
+        stderr: String,
+    },
+    /// The kernel does not run with the preemption model that was asked for.
+    Preemption {
+        /// What was asked for.
+        wanted: String,
+        /// What the kernel offers, if it says.
+        offered: Option<String>,
+    },
+    /// The host could not prepare it or keep the result.
+    Host(String),
+}
+
+/// A guest without a usable result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What happened.
+    pub cause: Cause,
+    /// The console's last lines.
+    pub console_tail: Vec<String>,
+}
+
+impl Failure {
+    /// Whether the kernel itself did not get as far as running the program: `git bisect` skips it then.
+    #[must_use]
+    pub fn is_boot_failure(&self) -> bool {
+        matches!(self.cause, Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult | Cause::Qemu(_))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panic(words) => write!(formatter, "the kernel panicked: {words}"),
+            Self::OutOfMemory => write!(formatter, "the guest ran out of memory: give it more with --memory"),
+            Self::WallLimit { limit_s } => {
+                write!(formatter, "the guest was not done after {limit_s} s of the host's time: it hangs, or needs a longer --wall-limit")
+            }
+            Self::TimeLimit => write!(formatter, "the program in the guest did not end in the virtual time that it had"),
+            Self::NoResult => write!(formatter, "the guest switched off without handing out a result"),
+            Self::Guest(words) => write!(formatter, "{words}"),
+            Self::Torn(why) => write!(formatter, "{why}: run it again"),
+            Self::Qemu(words) => write!(formatter, "QEMU gave up: {words}"),
+            Self::Program { ending, stderr } => {
+                match ending {
+                    Ending::Exited(code) => write!(formatter, "the program in the guest returned {code}")?,
+                    Ending::Signalled(signal) => write!(formatter, "signal {signal} ended the program in the guest")?,
+                    Ending::TimeLimit => write!(formatter, "the program in the guest was stopped")?,
+                    Ending::NotStarted(error) => write!(formatter, "the program in the guest could not be started: {error}")?,
+                }
+                if stderr.is_empty() { Ok(()) } else { write!(formatter, ": {stderr}") }
+            }
+            Self::Preemption { wanted, offered: Some(offered) } => {
+                write!(formatter, "the kernel does not run with preempt={wanted}; it offers {offered}")
+            }
+            Self::Preemption { wanted, offered: None } => {
+                write!(formatter, "the kernel cannot choose preempt={wanted} at boot (no PREEMPT_DYNAMIC): leave --preempt out")
+            }
+            Self::Host(message) => formatter.write_str(message),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(formatter)?;
+        for line in &self.console_tail {
+            write!(formatter, "\n    | {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the console says of a guest that handed out nothing.
+#[must_use]
+pub fn from_console(console: &str) -> Cause {
+    const PANIC: &str = "Kernel panic - not syncing: ";
+    const OUT_OF_MEMORY: [&str; 2] = ["Out of memory", "System is deadlocked on memory"];
+    if OUT_OF_MEMORY.iter().any(|words| console.contains(words)) {
+        return Cause::OutOfMemory;
+    }
+    let words_after = |mark| Some(console.split_once(mark)?.1.lines().next().unwrap_or_default().trim().to_owned());
+    let panic = words_after(PANIC).map(Cause::Panic);
+    panic.or_else(|| words_after(GUEST_FAILED).map(|words| Cause::Guest(format!("the guest failed: {words}")))).unwrap_or(Cause::NoResult)
+}
+
+/// The console's text; bytes that are no text are replaced, and a console that was never written is empty.
+#[must_use]
+pub fn read_console(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// The last lines with something on them, without control characters, which would act on the user's terminal.
+#[must_use]
+pub fn tail(text: &str) -> Vec<String> {
+    let clean = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
+    let mut lines: Vec<String> = text.lines().map(clean).filter(|line| !line.trim().is_empty()).collect();
+    lines.split_off(lines.len().saturating_sub(TAIL_LINES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_in_the_kernels_words() {
+        let console = "[    1.0] x\r\n[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n[    1.3] CPU: 0";
+        assert_eq!(from_console(console), Cause::Panic("VFS: Unable to mount root fs".into()));
+    }
+
+    #[test]
+    fn the_first_process_is_quoted_when_it_failed() {
+        let console = "[    1.0] x\r\ntardy: the guest failed: no room\r\n[    1.3] reboot: Power down";
+        assert_eq!(from_console(console), Cause::Guest("the guest failed: no room".into()));
+    }
+
+    #[test]
+    fn want_of_memory_is_told_even_when_it_ends_in_a_panic() {
+        let console = "Out of memory: Killed process 70 (tardy)\nKernel panic - not syncing: System is deadlocked on memory";
+        assert_eq!(from_console(console), Cause::OutOfMemory);
+    }
+
+    #[test]
+    fn the_tail_has_the_last_lines_and_nothing_that_acts_on_a_terminal() {
+        let text: String = (0..40).map(|line| format!("\x1b[2Jline {line}\r\n\n")).collect();
+        let tail = tail(&text);
+        assert_eq!(tail.len(), TAIL_LINES);
+        assert_eq!(tail.last().unwrap(), "[2Jline 39");
+    }
+
+    #[test]
+    fn only_a_kernel_that_does_not_get_to_the_program_is_skipped_by_bisection() {
+        let failure = |cause| Failure { cause, console_tail: vec![] };
+        assert!(failure(Cause::NoResult).is_boot_failure() && failure(Cause::Panic(String::new())).is_boot_failure());
+        let ending = Ending::Exited(2);
+        assert!(!failure(Cause::Program { ending, stderr: String::new() }).is_boot_failure());
+    }
+}

@@ -1,0 +1,143 @@
+//! An experiment: every variant with every pad, each in a guest of its own, spread over the host's cores.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::boot::Guest;
+use super::diagnosis::{Cause, Failure};
+use super::initramfs::AddedFile;
+use super::machine::Machine;
+use super::plan::GuestPlan;
+use super::qemu::Qemu;
+use super::record::Record;
+use super::variant::Variant;
+
+/// What is to be run.
+pub struct Experiment<'a> {
+    /// The columns.
+    pub variants: &'a [Variant],
+    /// Where they run.
+    pub machine: &'a Machine,
+    /// Members of the ensemble: pads 0 to this less one.
+    pub pads: u32,
+    /// Each guest a second time, to compare the digests.
+    pub twice: bool,
+    /// The plan for a pad: it sets the probes' seed.
+    pub plan_of_pad: &'a (dyn Fn(u32) -> GuestPlan + Sync),
+    /// The static program for the guests.
+    pub binary: &'a Path,
+    /// Further files for the guests of a variant.
+    pub added: &'a (dyn Fn(&Variant) -> Vec<AddedFile> + Sync),
+    /// Limit of the host's time for one guest.
+    pub wall_limit: Duration,
+    /// Guests at the same time.
+    pub jobs: usize,
+    /// Where the run folders come to be: `VARIANT/pad-NNN`.
+    pub out: &'a Path,
+}
+
+/// One guest of an experiment when it is done.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Which variant, as an index.
+    pub variant: usize,
+    /// Which member of the ensemble.
+    pub pad: u32,
+    /// Its run folder.
+    pub folder: PathBuf,
+    /// How it went.
+    pub result: Result<Record, Failure>,
+    /// What the second run says, when there is one.
+    pub repetition: Option<Repetition>,
+    /// How long it took on the host, both runs together.
+    pub wall: Duration,
+}
+
+/// How a second run of the same guest compares.
+#[derive(Debug, Clone)]
+pub enum Repetition {
+    /// The same samples.
+    Same,
+    /// Other samples: something is not deterministic. The second run's folder stays.
+    Different(PathBuf),
+    /// The second run failed.
+    Failed(Failure),
+}
+
+impl Experiment<'_> {
+    /// Number of guests.
+    #[must_use]
+    pub fn guests(&self) -> usize {
+        self.variants.len() * self.pads as usize
+    }
+
+    /// Runs all; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and pads.
+    #[must_use]
+    pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
+        let next = AtomicUsize::new(0);
+        let outcomes = Mutex::new(Vec::new());
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.guests() {
+                    return;
+                }
+                // All variants of a pad before the next pad: an interrupted experiment is then comparable.
+                let (pad, variant) = (index / self.variants.len(), index % self.variants.len());
+                began();
+                let outcome = self.run_guest(qemu, variant, u32::try_from(pad).expect("less than `pads`, a u32"));
+                done(&outcome);
+                outcomes.lock().expect("no holder of this lock panics").push(outcome);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, self.guests().max(1)) {
+                scope.spawn(work);
+            }
+        });
+        let mut outcomes = outcomes.into_inner().expect("no holder of this lock panics");
+        outcomes.sort_by_key(|outcome| (outcome.variant, outcome.pad));
+        outcomes
+    }
+
+    fn run_guest(&self, qemu: &Qemu, variant: usize, pad: u32) -> Outcome {
+        let started = Instant::now();
+        let plan = (self.plan_of_pad)(pad);
+        let variant_ref = &self.variants[variant];
+        let added = (self.added)(variant_ref);
+        let guest = Guest {
+            variant: variant_ref,
+            machine: self.machine,
+            pad,
+            plan: &plan,
+            binary: self.binary,
+            added: &added,
+            wall_limit: self.wall_limit,
+        };
+        let folder = self.out.join(&variant_ref.name).join(format!("pad-{pad:03}"));
+        let result = guest.run(qemu, &folder);
+        let repetition = match &result {
+            Ok(first) if self.twice => Some(repeat(&guest, qemu, first, &folder)),
+            _ => None,
+        };
+        Outcome { variant, pad, folder, result, repetition, wall: started.elapsed() }
+    }
+}
+
+fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Record, folder: &Path) -> Repetition {
+    let mut again = folder.as_os_str().to_owned();
+    again.push("-again");
+    let again = PathBuf::from(again);
+    match guest.run(qemu, &again) {
+        Err(failure) => Repetition::Failed(failure),
+        Ok(second) if !first.same_result(&second) => Repetition::Different(again),
+        Ok(_) => match std::fs::remove_dir_all(&again) {
+            Ok(()) => Repetition::Same,
+            Err(error) => {
+                Repetition::Failed(Failure { cause: Cause::Host(format!("{}: {error}", again.display())), console_tail: Vec::new() })
+            }
+        },
+    }
+}

@@ -1,0 +1,160 @@
+//! The guest's side: what the binary does as the first process of a machine of the lab.
+//!
+//! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with the planned arguments, collects every orphan, hands the
+//! result out and switches the machine off. It has one thread and sleeps while the measurement runs.
+
+mod hand_out;
+mod inject;
+mod system;
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tardy_core::units::Nanos;
+use tardy_sys::sched::{self, Policy};
+use tardy_sys::{clock, init};
+
+use super::boot::{STDERR_NAME, STDOUT_NAME};
+use super::diagnosis::GUEST_FAILED;
+use super::injection::Injection;
+use super::plan::{Ending, GuestPlan, GuestReport, PLAN_PATH, Program, Task, VERSION};
+
+/// The program that a shell runs in.
+pub const SHELL: &str = "/bin/busybox";
+
+/// Real-time priority of the first process: below every probe's.
+const PRIORITY: u32 = 50;
+
+/// Set for the process that fires known delays.
+const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
+
+/// Whether this process is the first one of a guest of the lab, or one that the first one started for itself.
+#[must_use]
+pub fn is_guest_init() -> bool {
+    (std::process::id() == 1 || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(PLAN_PATH).exists()
+}
+
+/// Does the plan and switches off. Returns only if switching off fails; the kernel panics then, which the host sees.
+pub fn run() -> io::Error {
+    if std::process::id() != 1 {
+        inject::run();
+    }
+    if let Err(error) = try_run() {
+        // The console is all there is to say it on; the host shows its tail.
+        eprintln!("{GUEST_FAILED}{error}");
+    }
+    init::power_off()
+}
+
+fn try_run() -> io::Result<()> {
+    let mut remarks = system::mount_all();
+    let booted_at = Nanos(clock::monotonic());
+    let plan: GuestPlan = serde_json::from_slice(&std::fs::read(PLAN_PATH)?)?;
+    if plan.version != VERSION {
+        return Err(io::Error::other(format!("the plan has version {}, this binary knows {VERSION}", plan.version)));
+    }
+    init::hold_back_child_signal()?;
+    // Above the loads, or the time limit would come late; it sleeps while the measurement runs, and children do not inherit it.
+    if let Err(error) = sched::set_policy(0, Policy::Fifo { priority: PRIORITY }) {
+        remarks.push(format!("the first process has no real-time priority: {error}"));
+    }
+    let missing = plan.modules.iter().find_map(|module| system::load_module(module).err());
+    std::thread::sleep(plan.settle.to_std());
+    let started_at = Nanos(clock::monotonic());
+    let ending = match (&plan.task, missing) {
+        (Task::Shell, missing) => return run_shell(missing),
+        (Task::Run(_), Some(error)) => Ending::NotStarted(error),
+        (Task::Run(program), None) => run_planned(program, plan.time_limit, plan.injection)?,
+    };
+    if plan.injection.is_some() {
+        remarks.extend(inject::keep_log().err());
+    }
+    let report = GuestReport {
+        version: VERSION,
+        ending,
+        booted_at,
+        started_at,
+        ended_at: Nanos(clock::monotonic()),
+        kernel_release: system::read_line("/proc/sys/kernel/osrelease"),
+        kernel_version: system::read_line("/proc/sys/kernel/version"),
+        command_line: system::read_line("/proc/cmdline"),
+        preemption: system::preemption(),
+        killed_for_memory: system::killed_for_memory(),
+        remarks,
+    };
+    hand_out::hand_out(&report)
+}
+
+/// Starts the program, and what makes it late, and collects children until it has ended or its time is over.
+fn run_planned(program: &Program, time_limit: Nanos, injection: Option<Injection>) -> io::Result<Ending> {
+    let log = |name: &str| std::fs::File::create(Path::new("/run").join(name)).map(Stdio::from);
+    let mut command = Command::new(program.path.as_deref().unwrap_or("/proc/self/exe"));
+    command.args(&program.arguments).env_clear().env("PATH", "/bin").env("HOME", "/root").env("TMPDIR", "/tmp").current_dir("/run");
+    command.stdin(Stdio::null()).stdout(log(STDOUT_NAME)?).stderr(log(STDERR_NAME)?);
+    #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Ending::NotStarted(error.to_string())),
+    };
+    let injector = match injection {
+        Some(_) => Some(Command::new("/proc/self/exe").env_clear().env(INJECTOR_VARIABLE, "1").stdin(Stdio::null()).spawn()?),
+        None => None,
+    };
+    let deadline = Instant::now() + time_limit.to_std();
+    let ending = collect_until_ended(child.id(), deadline)?;
+    if let Some(mut injector) = injector {
+        // It may have ended and been collected above.
+        injector.kill().ok();
+    }
+    if let Some(ending) = ending {
+        return Ok(ending);
+    }
+    child.kill()?;
+    Ok(Ending::TimeLimit)
+}
+
+/// Collects every child until `process` has ended; `None` at the deadline.
+fn collect_until_ended(process: u32, deadline: Instant) -> io::Result<Option<Ending>> {
+    loop {
+        while let Some((ended, status)) = init::collect_child()? {
+            if ended == process {
+                use std::os::unix::process::ExitStatusExt;
+                return Ok(Some(match (status.code(), status.signal()) {
+                    (Some(code), _) => Ending::Exited(code),
+                    (None, signal) => Ending::Signalled(signal.unwrap_or_default()),
+                }));
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO {
+            return Ok(None);
+        }
+        match init::wait_for_child(left) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+/// A shell on the console, with every program that the busybox beside it holds.
+fn run_shell(remark: Option<String>) -> io::Result<()> {
+    if let Some(remark) = remark {
+        eprintln!("tardy: {remark}");
+    }
+    Command::new(SHELL).args(["--install", "-s", "/bin"]).status()?;
+    let mut command = Command::new(SHELL);
+    // A session of its own with the console as its terminal: Ctrl-C then reaches what runs in the shell.
+    command
+        .args(["setsid", "-c", SHELL, "sh", "-l"])
+        .env_clear()
+        .env("PATH", "/bin")
+        .env("HOME", "/root")
+        .env("TERM", "linux")
+        .current_dir("/root");
+    #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
+    let child = command.spawn()?;
+    let forever = Instant::now() + Duration::from_secs(365 * 24 * 3600);
+    collect_until_ended(child.id(), forever).map(|_| ())
+}

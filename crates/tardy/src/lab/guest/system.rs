@@ -1,0 +1,51 @@
+//! Setting up the guest's system and asking it about itself.
+
+use std::path::Path;
+
+use tardy_sys::mount::mount_kernel_file_system;
+
+/// What is mounted where, in this order; without the first three nothing works, the others are missed only by what uses them.
+const MOUNTS: [(&str, &str); 9] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+    ("devpts", "/dev/pts"),
+    ("tmpfs", "/dev/shm"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+];
+
+/// Mounts all and the control groups; returns a remark for each that could not be mounted.
+pub(super) fn mount_all() -> Vec<String> {
+    let mut remarks = Vec::new();
+    for (kind, target) in MOUNTS.into_iter().chain([("cgroup2", "/sys/fs/cgroup")]) {
+        // sysfs makes its own mount points; those below /dev are ours.
+        let made = if target.starts_with("/dev/") { std::fs::create_dir_all(target) } else { Ok(()) };
+        if let Err(error) = made.and_then(|()| mount_kernel_file_system(kind, Path::new(target))) {
+            remarks.push(format!("{kind} is not mounted on {target}: {error}"));
+        }
+    }
+    remarks
+}
+
+/// A file's text without the line's end; empty when it cannot be read.
+pub(super) fn read_line(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
+}
+
+pub(super) fn preemption() -> Option<String> {
+    Some(read_line("/sys/kernel/debug/sched/preempt")).filter(|text| !text.is_empty())
+}
+
+pub(super) fn killed_for_memory() -> u64 {
+    let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap_or_default()
+}
+
+/// Loads a module of the initial file system; the error says which and why.
+pub(super) fn load_module(path: &str) -> Result<(), String> {
+    let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    tardy_sys::module::load(&file).map_err(|error| format!("the module {path} was not loaded: {error}"))
+}

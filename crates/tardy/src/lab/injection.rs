@@ -1,0 +1,184 @@
+//! Delays of known length and kind that the module in `inject/` makes in a guest: what is asked for on the command line, and when each is fired.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+/// Where the module lies in the guest.
+pub const MODULE_PATH: &str = "/lib/tardy_inject.ko";
+/// Its file name, below a folder named like the kernel's release.
+pub const MODULE_NAME: &str = "tardy_inject.ko";
+/// Where the log of the firings lies in a run folder.
+pub const LOG_PATH: &str = "trace/inject.csv";
+/// The longest delay that the module makes (DELAY_NS_MAX in inject/tardy_inject.c).
+const LENGTH_MAX: Nanos = Nanos::from_millis(50);
+/// As many as the module logs (LOG_ENTRIES_MAX there).
+const COUNT_MAX: u32 = 4096;
+
+/// What the processor is in while it is kept busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Context {
+    /// Preemption off.
+    PreemptionOff,
+    /// Interrupts off.
+    InterruptsOff,
+    /// A softirq.
+    Softirq,
+    /// A section under a raw spinlock, which spins on every kernel.
+    RawSpinlock,
+    /// A section under a spinlock, which sleeps on PREEMPT_RT.
+    Spinlock,
+    /// A system call that holds nothing.
+    Plain,
+}
+
+impl Context {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::PreemptionOff, Self::InterruptsOff, Self::Softirq, Self::RawSpinlock, Self::Spinlock, Self::Plain];
+
+    /// The module's name for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PreemptionOff => "preemption-off",
+            Self::InterruptsOff => "interrupts-off",
+            Self::Softirq => "softirq",
+            Self::RawSpinlock => "raw-spinlock",
+            Self::Spinlock => "spinlock",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// A series of equal delays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Injection {
+    /// In which context.
+    pub context: Context,
+    /// How long each lasts.
+    pub length: Nanos,
+    /// How many.
+    pub count: u32,
+}
+
+impl Injection {
+    /// How many there are when the command line does not say.
+    pub const COUNT_DEFAULT: u32 = 30;
+    /// Time from the program's start to the first delay: by then its probes run.
+    pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
+
+    /// Sleep before delay number `index`: long enough that the system is at rest again, and of such a fraction that the delays meet a probe of any period at
+    /// varying phases (multiples of the golden ratio spread evenly over every interval).
+    #[must_use]
+    pub fn gap(self, index: u32) -> Nanos {
+        const REST: Nanos = Nanos::from_millis(20);
+        const SPREAD_NS: u64 = 1_000_000;
+        const GOLDEN_PER_MILLION: u64 = 618_034;
+        let first = if index == 0 { Self::FIRST_AFTER } else { REST };
+        let phase = u64::from(index) * GOLDEN_PER_MILLION % SPREAD_NS;
+        first + Nanos(phase.cast_signed())
+    }
+}
+
+/// Text that asks for no delay of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no delay ({reason}): write CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30")]
+pub struct ParseInjectionError {
+    text: String,
+    reason: String,
+}
+
+impl FromStr for Injection {
+    type Err = ParseInjectionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |reason: String| ParseInjectionError { text: text.to_owned(), reason };
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let known = || format!("contexts are {}", Context::ALL.map(Context::name).join(", "));
+        let context = Context::ALL.into_iter().find(|context| context.name() == name).ok_or_else(|| wrong(known()))?;
+        let length: Nanos = parts.next().unwrap_or_default().parse().map_err(|error| wrong(format!("{error}")))?;
+        if length <= Nanos::ZERO || length > LENGTH_MAX {
+            return Err(wrong(format!("one delay lasts at most {LENGTH_MAX}")));
+        }
+        let count = match parts.next() {
+            Some(count) => count.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count)),
+            None => Some(Self::COUNT_DEFAULT),
+        };
+        let count = count.filter(|_| parts.next().is_none()).ok_or_else(|| wrong(format!("the count goes from 1 to {COUNT_MAX}")))?;
+        Ok(Self { context, length, count })
+    }
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}:{}", self.context.name(), self.length, self.count)
+    }
+}
+
+/// One delay as the module logged it; times of CLOCK_MONOTONIC, read within the section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Firing {
+    /// When it began.
+    pub begun: Nanos,
+    /// When it ended.
+    pub ended: Nanos,
+}
+
+/// Reads the module's log.
+///
+/// # Errors
+/// The number of the first line that is none of the module's, counted from 1.
+pub fn parse_log(text: &str) -> Result<Vec<Firing>, usize> {
+    let firing = |line: &str| {
+        let mut fields = line.split(',').skip(3).map(|field| field.parse().ok().map(Nanos));
+        Some(Firing { begun: fields.next()??, ended: fields.next()?? })
+    };
+    let lines = text.lines().enumerate().skip(1);
+    lines.map(|(index, line)| firing(line).ok_or(index + 1)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_read_as_it_is_printed() {
+        for text in ["preemption-off:1ms:30", "plain:200us:1", "spinlock:50ms:4096"] {
+            assert_eq!(text.parse::<Injection>().unwrap().to_string(), text);
+        }
+        assert_eq!("softirq:1us".parse::<Injection>().unwrap().count, Injection::COUNT_DEFAULT);
+    }
+
+    #[test]
+    fn what_the_module_would_refuse_is_refused_before() {
+        for text in ["", "plain", "plain:0s", "plain:51ms", "plain:1ms:0", "plain:1ms:4097", "plain:1ms:3:4", "console:1ms", "plain:-1ms"] {
+            assert!(text.parse::<Injection>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn thirty_delays_meet_every_tenth_of_a_period() {
+        let injection: Injection = "plain:1us:30".parse().unwrap();
+        let period = 100_000;
+        let mut at = 0;
+        let tenths: std::collections::BTreeSet<i64> = (0..injection.count)
+            .map(|index| {
+                at += injection.gap(index).0 + injection.length.0;
+                at % period * 10 / period
+            })
+            .collect();
+        assert_eq!(tenths.len(), 10, "{tenths:?}");
+    }
+
+    #[test]
+    fn the_log_is_read_and_a_foreign_line_named() {
+        let header = "context,cpu,asked_ns,begun_ns,ended_ns\n";
+        let log = format!("{header}plain,0,1000,5,1006\nplain,0,1000,2000,3001\n");
+        assert_eq!(parse_log(&log).unwrap()[1], Firing { begun: Nanos(2000), ended: Nanos(3001) });
+        assert_eq!(parse_log(&format!("{header}plain,0,1000,5\n")), Err(2));
+    }
+}

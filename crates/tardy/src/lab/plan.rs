@@ -1,0 +1,103 @@
+//! What the host and the guest tell each other: the plan that lies in the guest's initial file system, and the report that comes back.
+//!
+//! Both are read by the same version of the same binary, except when a snapshot or another build of the guest's binary is used; hence the version number.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+use super::injection::Injection;
+
+/// Where the plan lies in the guest.
+pub const PLAN_PATH: &str = "/plan.json";
+/// The folder that the guest hands out: the planned program leaves its run there.
+pub const OUTPUT_FOLDER: &str = "/run/out";
+/// The word on the kernel's command line that marks a guest of the lab; the module for known delays refuses to load without it.
+pub const MARK: &str = "tardy.lab=1";
+/// Version of [`GuestPlan`] and [`GuestReport`].
+pub const VERSION: u32 = 1;
+
+/// What the guest is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestPlan {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What to do after the system has settled.
+    pub task: Task,
+    /// How long the guest sleeps after its boot before it begins: what the kernel still does in the background then ends.
+    pub settle: Nanos,
+    /// When the planned program is stopped, in the guest's own time from its start.
+    pub time_limit: Nanos,
+    /// Kernel modules in the initial file system, in the order of loading.
+    pub modules: Vec<String>,
+    /// Delays of known length that the module for them makes while the program runs.
+    pub injection: Option<Injection>,
+}
+
+/// The guest's task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Task {
+    /// Start a program, and hand out what it leaves in [`OUTPUT_FOLDER`].
+    Run(Program),
+    /// Start a shell on the console.
+    Shell,
+}
+
+/// A program of the guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its path; this binary when absent.
+    pub path: Option<String>,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What the guest says when it has done its task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestReport {
+    /// [`VERSION`].
+    pub version: u32,
+    /// How the planned program ended.
+    pub ending: Ending,
+    /// The guest's monotonic clock when /init began.
+    pub booted_at: Nanos,
+    /// The same when the planned program was started.
+    pub started_at: Nanos,
+    /// The same when it had ended.
+    pub ended_at: Nanos,
+    /// Release of the kernel that ran (/proc/sys/kernel/osrelease).
+    pub kernel_release: String,
+    /// Its build (/proc/sys/kernel/version).
+    pub kernel_version: String,
+    /// Its command line (/proc/cmdline).
+    pub command_line: String,
+    /// Preemption models that the kernel can switch between, the current one in brackets (sched/preempt of debugfs); absent where it cannot switch.
+    pub preemption: Option<String>,
+    /// Processes killed for want of memory (oom_kill of /proc/vmstat).
+    pub killed_for_memory: u64,
+    /// What went wrong on the way without stopping it: a file system that could not be mounted, a setting refused.
+    pub remarks: Vec<String>,
+}
+
+/// How the planned program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// It returned this code.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+    /// It was stopped at the time limit.
+    TimeLimit,
+    /// It could not be started.
+    NotStarted(String),
+}
+
+impl GuestReport {
+    /// The preemption model at work, if the kernel says which.
+    #[must_use]
+    pub fn current_preemption(&self) -> Option<&str> {
+        let text = self.preemption.as_deref()?;
+        text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
+    }
+}

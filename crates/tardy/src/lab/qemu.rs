@@ -1,0 +1,183 @@
+//! QEMU as a child process: found, asked for its version, started for one guest, ended at its time limit.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tardy_sys::child::kill_with_parent;
+
+use super::architecture::Architecture;
+use super::machine::Machine;
+
+/// Why QEMU cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum QemuError {
+    /// Not here.
+    #[error("{program} is not installed: install the package {} (Debian, Ubuntu) or {} (Fedora)", packages.0, packages.1)]
+    Missing {
+        /// QEMU's program.
+        program: &'static str,
+        /// The packages that hold it.
+        packages: (&'static str, &'static str),
+    },
+    /// Here, but it does not work.
+    #[error("{program}: {message}: check the installation of QEMU")]
+    Broken {
+        /// The program.
+        program: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// Files of the guest.
+    #[error("{path}: {error}: check free space and the folder given with --out")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// An installed QEMU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Qemu {
+    program: &'static str,
+    /// What it calls itself, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
+    pub version: String,
+}
+
+impl Qemu {
+    /// Finds QEMU for an architecture on the PATH.
+    ///
+    /// # Errors
+    /// [`QemuError::Missing`], [`QemuError::Broken`].
+    pub fn find(architecture: Architecture) -> Result<Self, QemuError> {
+        let program = architecture.qemu_program();
+        let broken = |message: String| QemuError::Broken { program: program.to_owned(), message };
+        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => QemuError::Missing { program, packages: architecture.qemu_packages() },
+            _ => broken(error.to_string()),
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        match text.lines().next() {
+            Some(line) if output.status.success() && line.contains("version") => Ok(Self { program, version: line.trim().to_owned() }),
+            _ => Err(broken(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        }
+    }
+}
+
+/// One boot of one guest. File names are relative to the folder, so that the options are the same wherever it lies.
+#[derive(Debug, Clone)]
+pub struct Boot<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The kernel's image.
+    pub kernel: &'a Path,
+    /// The kernel's command line.
+    pub command_line: &'a str,
+    /// Where the guest's files are, and come to be.
+    pub folder: &'a Path,
+}
+
+/// The initial file system's name in the guest's folder.
+pub const INITRAMFS_NAME: &str = "initramfs.cpio";
+/// The console's text.
+pub const CONSOLE_NAME: &str = "console.log";
+/// The memory shared with the guest.
+pub const SHARED_NAME: &str = "shared.memory";
+/// What QEMU itself said.
+pub const QEMU_LOG_NAME: &str = "qemu.log";
+
+/// How a guest's machine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootEnd {
+    /// QEMU ended by itself.
+    Exited(ExitStatus),
+    /// It was ended at the wall-clock limit.
+    WallLimit,
+}
+
+impl Boot<'_> {
+    /// Starts QEMU and waits until the guest has switched itself off, at most for `wall_limit` of the host's time.
+    ///
+    /// # Errors
+    /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but [`BootEnd`].
+    pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
+        let shared = self.folder.join(SHARED_NAME);
+        let made = File::create(&shared).and_then(|file| file.set_len(u64::from(self.machine.shared_mib) << 20));
+        made.map_err(|error| QemuError::File { path: shared, error })?;
+        let log = self.folder.join(QEMU_LOG_NAME);
+        let log = File::create(&log).map_err(|error| QemuError::File { path: log, error })?;
+        let mut command = Command::new(qemu.program);
+        command.args(self.arguments()).current_dir(self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let broken = |error: io::Error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() };
+        let child = kill_with_parent(&mut command).spawn().map_err(broken)?;
+        wait(child, wall_limit).map_err(broken)
+    }
+
+    /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends it.
+    ///
+    /// # Errors
+    /// As [`Boot::run`].
+    pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
+        let mut command = Command::new(qemu.program);
+        command.args(self.common_arguments()).args(["-serial", "mon:stdio"]).current_dir(self.folder);
+        let status = kill_with_parent(&mut command).status();
+        status.map_err(|error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() })
+    }
+
+    fn arguments(&self) -> Vec<std::ffi::OsString> {
+        let mut arguments = self.common_arguments();
+        arguments.extend(["-serial".into(), format!("file:{CONSOLE_NAME}").into()]);
+        let size = self.machine.shared_mib;
+        let memory = format!("memory-backend-file,id=shared,share=on,mem-path={SHARED_NAME},size={size}M");
+        arguments.extend(["-object".into(), memory.into(), "-device".into(), "ivshmem-plain,memdev=shared".into()]);
+        arguments
+    }
+
+    fn common_arguments(&self) -> Vec<std::ffi::OsString> {
+        let mut arguments: Vec<std::ffi::OsString> = self.machine.options().into_iter().map(Into::into).collect();
+        arguments.extend(["-kernel".into(), self.kernel.into(), "-initrd".into(), INITRAMFS_NAME.into()]);
+        arguments.extend(["-append".into(), self.command_line.into()]);
+        arguments
+    }
+}
+
+/// Waits for the child; kills it, and only it, at the limit.
+fn wait(mut child: Child, limit: Duration) -> io::Result<BootEnd> {
+    // Short against a boot of several seconds, and cheap.
+    const LOOK_EVERY: Duration = Duration::from_millis(20);
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(BootEnd::Exited(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(BootEnd::WallLimit);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_does_not_end_is_ended_at_the_limit() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        assert_eq!(wait(child, Duration::from_millis(50)).unwrap(), BootEnd::WallLimit);
+        let child = Command::new("true").spawn().unwrap();
+        assert!(matches!(wait(child, Duration::from_secs(60)).unwrap(), BootEnd::Exited(status) if status.success()));
+    }
+
+    #[test]
+    fn missing_qemu_is_named_with_its_package() {
+        let error = QemuError::Missing { program: "qemu-system-aarch64", packages: Architecture::Arm64.qemu_packages() };
+        assert!(error.to_string().contains("qemu-system-arm"));
+    }
+}

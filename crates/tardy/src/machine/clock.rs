@@ -1,0 +1,34 @@
+//! Whose time the machine's clock counts.
+
+use tardy_core::series::ClockKind;
+
+use super::root::Root;
+
+/// The word with which the lab tells its guests, on the kernel's command line, that their clock counts instructions: from within a guest it looks like any
+/// other clock.
+pub const VIRTUAL_CLOCK_MARK: &str = "tardy.clock=virtual";
+
+/// The kind of this machine's clock.
+#[must_use]
+pub fn clock_kind(root: &Root) -> ClockKind {
+    let line = root.text("proc/cmdline").unwrap_or_default();
+    if line.split_whitespace().any(|word| word == VIRTUAL_CLOCK_MARK) { ClockKind::Virtual } else { ClockKind::Hardware }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_labs_word_makes_the_clock_a_virtual_one() {
+        let kind = |line: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("proc")).unwrap();
+            std::fs::write(folder.path().join("proc/cmdline"), line).unwrap();
+            clock_kind(&Root::at(folder.path()))
+        };
+        assert_eq!(kind("quiet tardy.clock=virtual x\n"), ClockKind::Virtual);
+        assert_eq!(kind("quiet tardy.clock=virtually\n"), ClockKind::Hardware);
+        assert_eq!(clock_kind(&Root::at("/nonexistent")), ClockKind::Hardware);
+    }
+}

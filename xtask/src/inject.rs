@@ -1,0 +1,72 @@
+//! Builds the module for known delays against a kernel's headers package, which is fetched through the lab's private apt and unpacked; nothing is installed.
+//!
+//! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the kernel's own build tools.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tardy::lab::architecture::Architecture;
+use tardy::lab::cache::Cache;
+use tardy::lab::kernel::{self, Kernel};
+
+const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.1-rt"];
+const MODULE: &str = "tardy_inject.ko";
+
+/// Builds it for each of the kernels and says where.
+pub(crate) fn build(kernels: &[String]) -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the workspace has no folder")?;
+    let cache = Cache::of_user()?;
+    let kernels: Vec<String> = if kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { kernels.to_vec() };
+    for source in kernels {
+        let kernel = kernel::resolve(&source.parse()?, Architecture::Amd64, &cache, false)?;
+        let release = kernel.release().ok_or_else(|| format!("{source}: the image does not state its release"))?;
+        let headers = headers(&kernel, release, &cache)?;
+        let module = root.join("target/inject").join(release).join(MODULE);
+        compile(&root.join("inject"), &headers, release, &module)?;
+        println!("{}", module.display());
+    }
+    Ok(())
+}
+
+/// The folder with the unpacked headers of the kernel; from the cache when they were fetched before.
+fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box<dyn Error>> {
+    let headers = cache.folder("headers")?.join(kernel.digest.as_str());
+    if headers.exists() {
+        return Ok(headers);
+    }
+    // Unpacked beside it and renamed: a folder under the final name is whole.
+    let unpacked = cache.folder(&format!("headers/{}.{}", kernel.digest.short(), std::process::id()))?;
+    for package in kernel::fetch_companions(kernel, &[format!("linux-headers-{release}")], cache, &unpacked)? {
+        run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&unpacked))?;
+        fs::remove_file(&package)?;
+    }
+    fs::rename(&unpacked, &headers)?;
+    Ok(headers)
+}
+
+/// The packages expect to lie below /; their makefiles name each other by absolute paths, which are turned to where they lie.
+fn compile(source: &Path, headers: &Path, release: &str, module: &Path) -> Result<(), Box<dyn Error>> {
+    let tree = headers.join(format!("usr/src/linux-headers-{release}"));
+    let makefile = tree.join("Makefile");
+    let text = fs::read_to_string(&makefile).map_err(|error| format!("{}: {error}", makefile.display()))?;
+    let moved = headers.join("usr/src/linux-headers-").display().to_string();
+    if !text.contains(&moved) {
+        fs::write(&makefile, text.replace("/usr/src/linux-headers-", &moved))?;
+    }
+    let folder = module.parent().ok_or("the module's path has no folder")?;
+    fs::create_dir_all(folder)?;
+    for name in ["Kbuild", "tardy_inject.c"] {
+        fs::copy(source.join(name), folder.join(name))?;
+    }
+    run(Command::new("make").arg("--silent").arg("-C").arg(&tree).arg(format!("M={}", folder.display())).arg("modules"))?;
+    // Its debugging information would be read into every guest.
+    run(Command::new("strip").arg("--strip-debug").arg(module))
+}
+
+fn run(command: &mut Command) -> Result<(), Box<dyn Error>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|error| format!("{name}: {error}: install build-essential"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name} failed with {status}: see what it said above").into()) }
+}

@@ -35,20 +35,23 @@ static TURN: Mutex<()> = Mutex::new(());
 struct System {
     cpus_online: String,
     terminal_shown: Option<String>,
-    control_groups: Vec<PathBuf>,
 }
 
 impl System {
     fn look() -> Self {
-        let mounts = mounts();
-        let mounts = mounts.lines().filter(|line| line.contains(" - cgroup2 "));
-        let groups = mounts.filter_map(|line| line.split(' ').nth(4)).flat_map(|point| std::fs::read_dir(point).unwrap());
         Self {
             cpus_online: std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap(),
             terminal_shown: std::fs::read_to_string("/sys/class/tty/tty0/active").ok(),
-            control_groups: groups.map(|group| group.unwrap().path()).filter(|path| path.is_dir()).collect(),
         }
     }
+}
+
+/// Control groups of process `tool`'s loads, by their names.
+fn control_groups(tool: u32) -> Vec<PathBuf> {
+    let mounts = mounts();
+    let points = mounts.lines().filter(|line| line.contains(" - cgroup2 ")).filter_map(|line| line.split(' ').nth(4));
+    let groups = points.flat_map(|point| std::fs::read_dir(point).unwrap()).map(|group| group.unwrap().path());
+    groups.filter(|group| group.to_string_lossy().contains(&format!("-{tool}-"))).collect()
 }
 
 fn mounts() -> String {
@@ -194,6 +197,8 @@ impl Tool {
     pub(crate) fn assert_nothing_is_left(&self, request: &str) {
         self.assert_no_process_and_mount_is_left(request);
         assert_eq!(System::look(), self.before, "{request}: settings are left changed");
+        let groups = control_groups(self.child.id());
+        assert!(groups.is_empty(), "{request}: control groups are left: {groups:?}");
         let journals = std::fs::read_dir(self.journals.path()).unwrap().count();
         // A tool that was killed cannot remove its journal; the guardian has undone what is in it, and `tardy restore` removes it.
         assert!(journals == 0 || self.killed, "{request}: the journal is left");

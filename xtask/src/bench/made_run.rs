@@ -86,6 +86,7 @@ fn of_a_day(record: RunRecord, series: Vec<SeriesRecord>, load_begins: Nanos, en
         begin_ns: begin,
         end_ns: Some(end),
         planned_ns: (begin, end),
+        cpu_busy_ns: std::collections::BTreeMap::new(),
     };
     let phases = vec![phase("idle", start, load_begins), phase("io+fork", load_begins, end)];
     let measured_cpus = series.iter().filter_map(|series| series.cpu).collect();

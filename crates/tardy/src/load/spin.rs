@@ -147,7 +147,7 @@ impl Yielding {
         }
         self.used += occupied;
         if real_time && self.used >= WINDOW_OCCUPIED_MAX.get() {
-            let _ = clock::sleep_until(clock::Instant::from_nanos(self.window_start + WINDOW.get()));
+            let _ = clock::sleep_until(&clock::Instant::from_nanos(self.window_start + WINDOW.get()));
             *self = Self::new(clock::monotonic());
         }
     }

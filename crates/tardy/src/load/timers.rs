@@ -57,7 +57,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         for timer in &timers {
             timer.arm_at(due).doing("arm a timer")?;
         }
-        clock::sleep_until(Instant::from_nanos(due)).doing("sleep")?;
+        clock::sleep_until(&Instant::from_nanos(due)).doing("sleep")?;
         let last = timers.last_mut().map_or(Ok(0), TimerFd::fired).doing("read a timer")?;
         // A timer that was armed after its moment has fired, too; only one that has not is a failure, and it fires a little later.
         if last == 0 {

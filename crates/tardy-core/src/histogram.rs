@@ -81,14 +81,10 @@ impl Histogram {
         self.max = self.max.max(value);
         if (0..PAGED_END).contains(&value) && self.pages_left > 0 {
             let index = value as usize;
-            let page = index >> PAGE_BITS;
-            if self.pages.len() <= page {
-                self.pages.resize_with(page + 1, || None);
-            }
             self.pages_left -= 1;
             let mut buckets = Box::new([0; PAGE_BUCKETS]);
             buckets[index & (PAGE_BUCKETS - 1)] = count;
-            self.pages[page] = Some(buckets);
+            self.page_slot(index >> PAGE_BITS).replace(buckets);
             return;
         }
         if let Some(known) = self.values.get_mut(&value) {
@@ -103,11 +99,38 @@ impl Histogram {
 
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
-        other.for_each(|value, count| self.record_many(value, count));
+        for (page, buckets) in other.used_pages() {
+            self.merge_page(page, buckets);
+        }
+        other.others().for_each(|(value, count)| self.record_many(value, count));
         if let (Some(min), Some(max)) = (other.min(), other.max()) {
             self.min = self.min.min(min);
             self.max = self.max.max(max);
         }
+    }
+
+    fn merge_page(&mut self, page: usize, buckets: &[u64; PAGE_BUCKETS]) {
+        if let Some(Some(own)) = self.pages.get_mut(page) {
+            own.iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
+        } else if self.pages_left > 0 {
+            // Where a page can still be made, none of its values stands outside of pages.
+            self.pages_left -= 1;
+            self.page_slot(page).replace(Box::new(*buckets));
+        } else {
+            let counted = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+            counted.for_each(|(bucket, &count)| self.record_many(value_of(page, bucket), count));
+        }
+    }
+
+    fn page_slot(&mut self, page: usize) -> &mut Option<Box<[u64; PAGE_BUCKETS]>> {
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        &mut self.pages[page]
+    }
+
+    fn used_pages(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; PAGE_BUCKETS])> {
+        self.pages.iter().enumerate().filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
     /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for its upper end, so that no quantile is
@@ -115,9 +138,9 @@ impl Histogram {
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
-        for (page, buckets) in self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_ref()?))) {
+        for (page, buckets) in self.used_pages() {
             for (bucket, &count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let value = ((page << PAGE_BITS) | bucket) as i64;
+                let value = value_of(page, bucket);
                 while let Some((other, count)) = next.filter(|&(other, _)| other <= value) {
                     visit(other, count);
                     next = others.next();
@@ -145,19 +168,15 @@ impl Histogram {
     /// How many values were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        let mut total = 0;
-        self.for_each(|_, count| total += count);
-        total
+        let paged: u64 = self.used_pages().map(|(_, buckets)| buckets.iter().sum::<u64>()).sum();
+        paged + self.values.values().sum::<u64>() + self.coarse()
     }
 
     /// The smallest value, exact; `None` when empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
         // A value in a page that existed already passes `record` without touching `min`: the first bucket in use tells.
-        let paged = self.pages.iter().enumerate().find_map(|(index, page)| {
-            let bucket = page.as_ref()?.iter().position(|&count| count > 0)?;
-            Some(((index << PAGE_BITS) | bucket) as i64)
-        });
+        let paged = self.used_pages().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().position(|&count| count > 0)?)));
         let noted = (self.min <= self.max).then_some(self.min);
         paged.into_iter().chain(noted).min()
     }
@@ -165,10 +184,7 @@ impl Histogram {
     /// The largest value, exact; `None` when empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
-        let paged = self.pages.iter().enumerate().rev().find_map(|(index, page)| {
-            let bucket = page.as_ref()?.iter().rposition(|&count| count > 0)?;
-            Some(((index << PAGE_BITS) | bucket) as i64)
-        });
+        let paged = self.used_pages().rev().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().rposition(|&count| count > 0)?)));
         let noted = (self.min <= self.max).then_some(self.max);
         paged.into_iter().chain(noted).max()
     }
@@ -214,6 +230,10 @@ impl Histogram {
         self.coarse.clear();
         (self.min, self.max) = (i64::MAX, i64::MIN);
     }
+}
+
+fn value_of(page: usize, bucket: usize) -> i64 {
+    ((page << PAGE_BITS) | bucket) as i64
 }
 
 /// The upper end of the bucket of relative width 1/64 that `value` falls into.

@@ -1,8 +1,9 @@
 //! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
 //!
-//! Values live in pages of 1 ns buckets that are made when first used; latencies cluster, so that a few pages hold nearly all. When the
-//! page budget is spent, new values are kept one by one; when that budget is spent too, they are counted in buckets of relative width
-//! 1/64, and [`Histogram::coarse`] says how many. The largest and the smallest value are always exact.
+//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A page is made when 64 different values
+//! fall into it; until then, and when the page budget is spent, values are kept one by one, so that a long thin tail takes no pages. When
+//! that budget is spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says how many. The largest and
+//! the smallest value are always exact.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
 /// Values from here on never get a page: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
+/// Different values of one page's range that are kept one by one; more are cheaper in a page.
+const VALUES_A_PAGE_MIN: usize = 64;
 
 /// How much memory a histogram may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,22 +82,38 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        if (0..PAGED_END).contains(&value) && self.pages_left > 0 {
-            let index = value as usize;
-            self.pages_left -= 1;
-            let mut buckets = Box::new([0; PAGE_BUCKETS]);
-            buckets[index & (PAGE_BUCKETS - 1)] = count;
-            self.page_slot(index >> PAGE_BITS).replace(buckets);
-            return;
-        }
         if let Some(known) = self.values.get_mut(&value) {
             *known += count;
+        } else if (0..PAGED_END).contains(&value) && self.pages_left > 0 && self.deserves_page(value) {
+            let page = self.make_page(value as usize >> PAGE_BITS);
+            page[value as usize & (PAGE_BUCKETS - 1)] += count;
         } else if self.values_left > 0 {
             self.values_left -= 1;
             self.values.insert(value, count);
         } else {
             *self.coarse.entry(coarse_bucket(value)).or_default() += count;
         }
+    }
+
+    /// Whether a page for `value` would take less memory than the values that it would hold, or there is no other room.
+    fn deserves_page(&self, value: i64) -> bool {
+        self.values_left == 0 || self.values.range(range_of(value as usize >> PAGE_BITS)).count() + 1 >= VALUES_A_PAGE_MIN
+    }
+
+    /// Makes a page, of those that are left, and moves the values in its range there.
+    fn make_page(&mut self, page: usize) -> &mut [u64; PAGE_BUCKETS] {
+        self.pages_left -= 1;
+        let mut buckets = Box::new([0; PAGE_BUCKETS]);
+        let moved: Vec<(i64, u64)> = self.values.range(range_of(page)).map(|(&value, &count)| (value, count)).collect();
+        for (value, count) in moved {
+            self.values.remove(&value);
+            self.values_left += 1;
+            buckets[value as usize & (PAGE_BUCKETS - 1)] = count;
+        }
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page].insert(buckets)
     }
 
     /// Adds all counts of `other`.
@@ -113,20 +132,11 @@ impl Histogram {
         if let Some(Some(own)) = self.pages.get_mut(page) {
             own.iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
         } else if self.pages_left > 0 {
-            // Where a page can still be made, none of its values stands outside of pages.
-            self.pages_left -= 1;
-            self.page_slot(page).replace(Box::new(*buckets));
+            self.make_page(page).iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
         } else {
             let counted = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
             counted.for_each(|(bucket, &count)| self.record_many(value_of(page, bucket), count));
         }
-    }
-
-    fn page_slot(&mut self, page: usize) -> &mut Option<Box<[u64; PAGE_BUCKETS]>> {
-        if self.pages.len() <= page {
-            self.pages.resize_with(page + 1, || None);
-        }
-        &mut self.pages[page]
     }
 
     fn used_pages(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; PAGE_BUCKETS])> {
@@ -232,6 +242,10 @@ impl Histogram {
     }
 }
 
+fn range_of(page: usize) -> std::ops::Range<i64> {
+    value_of(page, 0)..value_of(page + 1, 0)
+}
+
 fn value_of(page: usize, bucket: usize) -> i64 {
     ((page << PAGE_BITS) | bucket) as i64
 }
@@ -254,7 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_value() -> impl Strategy<Value = i64> {
-        prop_oneof![4 => 0_i64..100_000, 2 => -1000_i64..100_000_000, 1 => any::<i64>()]
+        prop_oneof![4 => 0_i64..1500, 2 => 0_i64..100_000, 2 => -1000_i64..100_000_000, 1 => any::<i64>()]
     }
 
     #[test]
@@ -267,13 +281,25 @@ mod tests {
     #[test]
     fn a_spent_budget_is_said_and_never_makes_a_quantile_smaller() {
         let mut histogram = Histogram::new(Budget { pages: 1, values: 2 });
-        for value in [10, 1_000_000, 2_000_000, 3_000_123, 3_000_124, 4_000_000, -5] {
+        // 1 and 2 ms are kept one by one, 10 ns gets the page, and the rest no room of its own.
+        for value in [1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5] {
             histogram.record(value);
         }
         assert_eq!((histogram.coarse(), histogram.count()), (4, 7));
         assert_eq!((histogram.min(), histogram.max()), (Some(-5), Some(4_000_000)));
         let median = histogram.values_at(&[5])[0].unwrap();
         assert!((3_000_123..3_000_123 + 3_000_123 / 32).contains(&median), "{median}");
+    }
+
+    #[test]
+    fn a_page_is_made_for_many_values_and_not_for_a_thin_tail() {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        (0..40_i64).for_each(|step| histogram.record(step * 1_000_000));
+        assert_eq!(histogram.used_pages().count(), 0);
+        (0..200_i64).for_each(|value| histogram.record(value));
+        assert_eq!((histogram.used_pages().count(), histogram.values.len()), (1, 39));
+        assert_eq!(histogram.values_left, Budget::ANALYSIS.values - 39);
+        assert_eq!(histogram.values_at(&[1, 2, 3, 201, 202]), [Some(0), Some(0), Some(1), Some(199), Some(1_000_000)]);
     }
 
     proptest! {

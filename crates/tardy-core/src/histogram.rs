@@ -1,8 +1,9 @@
 //! A histogram that is exact to the nanosecond within a bounded memory, and says where it is not.
 //!
-//! Values live in pages of 1 ns buckets that are made when first used; latencies cluster, so that a few pages hold nearly all. When the
-//! page budget is spent, new values are kept one by one; when that budget is spent too, they are counted in buckets of relative width
-//! 1/64, and [`Histogram::coarse`] says how many. The largest and the smallest value are always exact.
+//! Values live in pages of 1 ns buckets; latencies cluster, so that a few pages hold nearly all. A page is made when 64 different values
+//! fall into it; until then, and when the page budget is spent, values are kept one by one, so that a long thin tail takes no pages. When
+//! that budget is spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says how many. The largest and
+//! the smallest value are always exact.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
 /// Values from here on never get a page: 2^26 ns = 67 ms.
 const PAGED_END: i64 = 1 << 26;
 const COARSE_BITS: u32 = 6;
+/// Different values of one page's range that are kept one by one; more are cheaper in a page.
+const VALUES_A_PAGE_MIN: usize = 64;
 
 /// How much memory a histogram may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,20 +82,11 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        if (0..PAGED_END).contains(&value) && self.pages_left > 0 {
-            let index = value as usize;
-            let page = index >> PAGE_BITS;
-            if self.pages.len() <= page {
-                self.pages.resize_with(page + 1, || None);
-            }
-            self.pages_left -= 1;
-            let mut buckets = Box::new([0; PAGE_BUCKETS]);
-            buckets[index & (PAGE_BUCKETS - 1)] = count;
-            self.pages[page] = Some(buckets);
-            return;
-        }
         if let Some(known) = self.values.get_mut(&value) {
             *known += count;
+        } else if (0..PAGED_END).contains(&value) && self.pages_left > 0 && self.deserves_page(value) {
+            let page = self.make_page(value as usize >> PAGE_BITS);
+            page[value as usize & (PAGE_BUCKETS - 1)] += count;
         } else if self.values_left > 0 {
             self.values_left -= 1;
             self.values.insert(value, count);
@@ -101,13 +95,52 @@ impl Histogram {
         }
     }
 
+    /// Whether a page for `value` would take less memory than the values that it would hold, or there is no other room.
+    fn deserves_page(&self, value: i64) -> bool {
+        self.values_left == 0 || self.values.range(range_of(value as usize >> PAGE_BITS)).count() + 1 >= VALUES_A_PAGE_MIN
+    }
+
+    /// Makes a page, of those that are left, and moves the values in its range there.
+    fn make_page(&mut self, page: usize) -> &mut [u64; PAGE_BUCKETS] {
+        self.pages_left -= 1;
+        let mut buckets = Box::new([0; PAGE_BUCKETS]);
+        let moved: Vec<(i64, u64)> = self.values.range(range_of(page)).map(|(&value, &count)| (value, count)).collect();
+        for (value, count) in moved {
+            self.values.remove(&value);
+            self.values_left += 1;
+            buckets[value as usize & (PAGE_BUCKETS - 1)] = count;
+        }
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page].insert(buckets)
+    }
+
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
-        other.for_each(|value, count| self.record_many(value, count));
+        for (page, buckets) in other.used_pages() {
+            self.merge_page(page, buckets);
+        }
+        other.others().for_each(|(value, count)| self.record_many(value, count));
         if let (Some(min), Some(max)) = (other.min(), other.max()) {
             self.min = self.min.min(min);
             self.max = self.max.max(max);
         }
+    }
+
+    fn merge_page(&mut self, page: usize, buckets: &[u64; PAGE_BUCKETS]) {
+        if let Some(Some(own)) = self.pages.get_mut(page) {
+            own.iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
+        } else if self.pages_left > 0 {
+            self.make_page(page).iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
+        } else {
+            let counted = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+            counted.for_each(|(bucket, &count)| self.record_many(value_of(page, bucket), count));
+        }
+    }
+
+    fn used_pages(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; PAGE_BUCKETS])> {
+        self.pages.iter().enumerate().filter_map(|(page, buckets)| Some((page, buckets.as_deref()?)))
     }
 
     /// Calls `visit` with each value and its count, in ascending order. A coarse bucket stands for its upper end, so that no quantile is
@@ -115,9 +148,9 @@ impl Histogram {
     pub fn for_each(&self, mut visit: impl FnMut(i64, u64)) {
         let mut others = self.others();
         let mut next = others.next();
-        for (page, buckets) in self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_ref()?))) {
+        for (page, buckets) in self.used_pages() {
             for (bucket, &count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let value = ((page << PAGE_BITS) | bucket) as i64;
+                let value = value_of(page, bucket);
                 while let Some((other, count)) = next.filter(|&(other, _)| other <= value) {
                     visit(other, count);
                     next = others.next();
@@ -145,19 +178,15 @@ impl Histogram {
     /// How many values were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        let mut total = 0;
-        self.for_each(|_, count| total += count);
-        total
+        let paged: u64 = self.used_pages().map(|(_, buckets)| buckets.iter().sum::<u64>()).sum();
+        paged + self.values.values().sum::<u64>() + self.coarse()
     }
 
     /// The smallest value, exact; `None` when empty.
     #[must_use]
     pub fn min(&self) -> Option<i64> {
         // A value in a page that existed already passes `record` without touching `min`: the first bucket in use tells.
-        let paged = self.pages.iter().enumerate().find_map(|(index, page)| {
-            let bucket = page.as_ref()?.iter().position(|&count| count > 0)?;
-            Some(((index << PAGE_BITS) | bucket) as i64)
-        });
+        let paged = self.used_pages().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().position(|&count| count > 0)?)));
         let noted = (self.min <= self.max).then_some(self.min);
         paged.into_iter().chain(noted).min()
     }
@@ -165,10 +194,7 @@ impl Histogram {
     /// The largest value, exact; `None` when empty.
     #[must_use]
     pub fn max(&self) -> Option<i64> {
-        let paged = self.pages.iter().enumerate().rev().find_map(|(index, page)| {
-            let bucket = page.as_ref()?.iter().rposition(|&count| count > 0)?;
-            Some(((index << PAGE_BITS) | bucket) as i64)
-        });
+        let paged = self.used_pages().rev().find_map(|(page, buckets)| Some(value_of(page, buckets.iter().rposition(|&count| count > 0)?)));
         let noted = (self.min <= self.max).then_some(self.max);
         paged.into_iter().chain(noted).max()
     }
@@ -216,6 +242,14 @@ impl Histogram {
     }
 }
 
+fn range_of(page: usize) -> std::ops::Range<i64> {
+    value_of(page, 0)..value_of(page + 1, 0)
+}
+
+fn value_of(page: usize, bucket: usize) -> i64 {
+    ((page << PAGE_BITS) | bucket) as i64
+}
+
 /// The upper end of the bucket of relative width 1/64 that `value` falls into.
 fn coarse_bucket(value: i64) -> i64 {
     let magnitude = value.unsigned_abs();
@@ -234,7 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_value() -> impl Strategy<Value = i64> {
-        prop_oneof![4 => 0_i64..100_000, 2 => -1000_i64..100_000_000, 1 => any::<i64>()]
+        prop_oneof![4 => 0_i64..1500, 2 => 0_i64..100_000, 2 => -1000_i64..100_000_000, 1 => any::<i64>()]
     }
 
     #[test]
@@ -247,13 +281,25 @@ mod tests {
     #[test]
     fn a_spent_budget_is_said_and_never_makes_a_quantile_smaller() {
         let mut histogram = Histogram::new(Budget { pages: 1, values: 2 });
-        for value in [10, 1_000_000, 2_000_000, 3_000_123, 3_000_124, 4_000_000, -5] {
+        // 1 and 2 ms are kept one by one, 10 ns gets the page, and the rest no room of its own.
+        for value in [1_000_000, 2_000_000, 10, 3_000_123, 3_000_124, 4_000_000, -5] {
             histogram.record(value);
         }
         assert_eq!((histogram.coarse(), histogram.count()), (4, 7));
         assert_eq!((histogram.min(), histogram.max()), (Some(-5), Some(4_000_000)));
         let median = histogram.values_at(&[5])[0].unwrap();
         assert!((3_000_123..3_000_123 + 3_000_123 / 32).contains(&median), "{median}");
+    }
+
+    #[test]
+    fn a_page_is_made_for_many_values_and_not_for_a_thin_tail() {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        (0..40_i64).for_each(|step| histogram.record(step * 1_000_000));
+        assert_eq!(histogram.used_pages().count(), 0);
+        (0..200_i64).for_each(|value| histogram.record(value));
+        assert_eq!((histogram.used_pages().count(), histogram.values.len()), (1, 39));
+        assert_eq!(histogram.values_left, Budget::ANALYSIS.values - 39);
+        assert_eq!(histogram.values_at(&[1, 2, 3, 201, 202]), [Some(0), Some(0), Some(1), Some(199), Some(1_000_000)]);
     }
 
     proptest! {

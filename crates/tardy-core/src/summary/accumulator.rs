@@ -130,9 +130,10 @@ impl SeriesAccumulator {
 
     /// All samples belong to the same phases: one loop over the latencies, and a closer look at those few that stand out.
     fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64) {
-        let mut cell = self.cells.remove(&phases).unwrap_or_default();
-        let high = self.watch_above(&cell);
-        let low = self.watch_below();
+        // The cell stays in its place: most chunks hold nothing that stands out, and there are half a million of them in a day.
+        let questions = &self.questions;
+        let cell = self.cells.entry(phases.clone()).or_default();
+        let (high, low) = (watch_above(questions, cell), watch_below(questions));
         let mut standing_out: Vec<usize> = chunk.missed.iter().map(|&(index, _)| index).collect();
         let mut previous = self.last_latency.unwrap_or(chunk.latency[0]);
         let skip_first = usize::from(self.last_latency.is_none());
@@ -149,19 +150,21 @@ impl SeriesAccumulator {
             }
         }
         cell.sum += sum;
-        if !standing_out.is_empty() || !chunk.gaps.is_empty() {
-            standing_out.sort_unstable();
-            standing_out.dedup();
-            let mut wanted = standing_out.iter().copied().peekable();
-            let mut place = place;
-            let schedule = self.schedule;
-            for (index, (gap, sample)) in chunk.samples(&schedule).enumerate() {
-                place += self.note_gap(gap);
-                if wanted.next_if_eq(&index).is_some() {
-                    self.note(&mut cell, Placed { sample, place });
-                }
-                place += 1 + u64::from(sample.missed);
+        if standing_out.is_empty() && chunk.gaps.is_empty() {
+            return;
+        }
+        let mut cell = std::mem::take(cell);
+        standing_out.sort_unstable();
+        standing_out.dedup();
+        let mut wanted = standing_out.iter().copied().peekable();
+        let mut place = place;
+        let schedule = self.schedule;
+        for (index, (gap, sample)) in chunk.samples(&schedule).enumerate() {
+            place += self.note_gap(gap);
+            if wanted.next_if_eq(&index).is_some() {
+                self.note(&mut cell, Placed { sample, place });
             }
+            place += 1 + u64::from(sample.missed);
         }
         self.cells.insert(phases, cell);
     }
@@ -188,19 +191,6 @@ impl SeriesAccumulator {
             self.cells.insert(touched, cell);
             place += 1 + u64::from(sample.missed);
         }
-    }
-
-    /// Latencies above this are looked at one by one.
-    fn watch_above(&self, cell: &Cell) -> i64 {
-        let window = self.questions.window.map_or(i64::MAX, |window| window.latest.get());
-        let stall = self.questions.stall.map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
-        let worst = cell.worst.map_or(i64::MIN, |worst| worst.latency.get());
-        cell.top.threshold().min(window).min(stall).min(worst)
-    }
-
-    /// Latencies below this are looked at one by one.
-    fn watch_below(&self) -> i64 {
-        self.questions.window.and_then(|window| window.earliest).map_or(0, |earliest| earliest.get().max(0))
     }
 
     fn note_gap(&mut self, gap: Gap) -> u64 {
@@ -286,6 +276,19 @@ impl SeriesAccumulator {
     pub fn schedule(&self) -> Schedule {
         self.schedule
     }
+}
+
+/// Latencies above this are looked at one by one.
+fn watch_above(questions: &Questions, cell: &Cell) -> i64 {
+    let window = questions.window.map_or(i64::MAX, |window| window.latest.get());
+    let stall = questions.stall.map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
+    let worst = cell.worst.map_or(i64::MIN, |worst| worst.latency.get());
+    cell.top.threshold().min(window).min(stall).min(worst)
+}
+
+/// Latencies below this are looked at one by one.
+fn watch_below(questions: &Questions) -> i64 {
+    questions.window.and_then(|window| window.earliest).map_or(0, |earliest| earliest.get().max(0))
 }
 
 fn shortest_stall(stall: Nanos) -> i64 {

@@ -93,7 +93,7 @@ fn numbers_of(
         let counted = series.iter().filter(|read| read.descriptor.probe == probe);
         let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
         let cells: Vec<Cell> = counted.map(|read| read.accumulator.phases(phases)).collect();
-        (probe.to_owned(), together(&cells, start, has_window))
+        (probe.to_owned(), together(&cells.iter().collect::<Vec<_>>(), start, has_window))
     };
     probes.into_iter().map(of_probe).collect()
 }

@@ -39,7 +39,8 @@ pub enum SummaryError {
 pub(super) struct Read {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
-    histogram: Option<StoredHistogram>,
+    /// All samples: from the histogram where not every one was kept.
+    whole: Cell,
     end: PartEnd,
     file: PathBuf,
 }
@@ -118,38 +119,38 @@ fn read_series(path: &Path, questions: &Questions) -> Result<Read, SummaryError>
         end.is_closed |= part_end.is_closed;
     }
     let histogram = histogram_file::read(&path.with_extension("histogram"));
-    Ok(Read { descriptor: file.descriptor().clone(), accumulator, histogram, end, file: path.to_owned() })
+    let whole = whole(&accumulator, histogram.as_ref());
+    Ok(Read { descriptor: file.descriptor().clone(), accumulator, whole, end, file: path.to_owned() })
+}
+
+fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> Cell {
+    let mut whole = accumulator.whole();
+    if let Some(stored) = stored.filter(|stored| stored.histogram.count() > whole.latency.count()) {
+        let mut sum = 0_i128;
+        stored.histogram.for_each(|value, count| sum += i128::from(value) * i128::from(count));
+        whole.sum = sum;
+        whole.latency = stored.histogram.clone();
+        whole.top = tardy_core::summary::top::Top::default();
+        if let Some(window) = accumulator.window() {
+            let mut misses = accumulator.counts.missed;
+            stored.histogram.for_each(|value, count| misses += if window.misses(Nanos(value)) { count } else { 0 });
+            whole.misses = misses;
+        }
+        whole.missed = accumulator.counts.missed;
+    }
+    whole
 }
 
 impl Read {
-    /// All samples: from the histogram where not every one was kept.
-    fn whole(&self) -> Cell {
-        let mut whole = self.accumulator.whole();
-        if let Some(stored) = self.histogram.as_ref().filter(|stored| stored.histogram.count() > whole.latency.count()) {
-            let mut sum = 0_i128;
-            stored.histogram.for_each(|value, count| sum += i128::from(value) * i128::from(count));
-            whole.sum = sum;
-            whole.latency = stored.histogram.clone();
-            whole.top = tardy_core::summary::top::Top::default();
-            if let Some(window) = self.accumulator.window() {
-                let mut misses = self.accumulator.counts.missed;
-                stored.histogram.for_each(|value, count| misses += if window.misses(Nanos(value)) { count } else { 0 });
-                whole.misses = misses;
-            }
-            whole.missed = self.accumulator.counts.missed;
-        }
-        whole
-    }
-
     fn summary(&self, start: Nanos, has_window: bool) -> SeriesSummary {
-        let whole = self.whole();
+        let whole = &self.whole;
         let from_histogram = whole.latency.count() > self.accumulator.samples;
         let is_every_sample = !from_histogram && self.accumulator.counts.unstored == 0;
         SeriesSummary {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: numbers(&whole, whole.extremal_index(), start.get(), has_window),
+            numbers: numbers(whole, whole.extremal_index(), start.get(), has_window),
             counts: self.accumulator.counts,
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
@@ -208,7 +209,7 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
 
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
     let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
-    let cells: Vec<(Cell, Counts)> = series.iter().map(|read| (read.whole(), read.accumulator.counts)).collect();
+    let cells: Vec<(&Cell, Counts)> = series.iter().map(|read| (&read.whole, read.accumulator.counts)).collect();
     let samples: u64 = cells.iter().map(|(_, counts)| counts.expected).sum();
     let indices: Vec<_> = cells.iter().map(|(cell, counts)| (counts.expected, cell.extremal_index())).collect();
     let evidence = Evidence {
@@ -229,7 +230,7 @@ fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<Probe
         .iter()
         .map(|&name| {
             let of_probe: Vec<&Read> = series.iter().filter(|read| read.descriptor.probe == name).collect();
-            let cells: Vec<Cell> = of_probe.iter().map(|read| read.whole()).collect();
+            let cells: Vec<&Cell> = of_probe.iter().map(|read| &read.whole).collect();
             ProbeSummary {
                 probe: name.to_owned(),
                 quantity: of_probe[0].descriptor.quantity.clone(),
@@ -242,7 +243,7 @@ fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<Probe
 }
 
 /// The numbers of several series as one.
-pub(super) fn together(cells: &[Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
+pub(super) fn together(cells: &[&Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
     cells.iter().for_each(|cell| together.merge(cell));
     let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();

@@ -10,7 +10,9 @@
 
 pub mod autocorrelation;
 pub mod binomial;
+pub mod change_point;
 pub mod clusters;
+pub mod compare;
 pub mod confidence;
 pub mod extremal_index;
 pub mod gate;
@@ -21,6 +23,7 @@ pub mod harrell_davis;
 pub mod incomplete_beta;
 pub mod incomplete_gamma;
 pub mod l_moments;
+mod merged;
 pub mod mixture;
 pub mod moments;
 mod numeric;
@@ -34,6 +37,7 @@ mod reference;
 pub mod runs_test;
 mod saddle_point;
 pub mod stationarity;
+pub mod student;
 pub mod tally;
 pub mod threshold;
 pub mod tolerance;

@@ -97,9 +97,6 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     });
     let rate = rate.ok_or(FitError::NoMaximum)?;
     let (shape, _) = at_rate(values, rate);
-    if shape <= -1.0 {
-        return Err(FitError::NoMaximum);
-    }
     Ok(Gpd { scale: shape / rate, shape })
 }
 
@@ -199,6 +196,15 @@ mod tests {
         for (value, expected) in covariance.as_flattened().iter().zip(expected.as_flattened()) {
             assert!((value * values.len() as f64 / expected - 1.0).abs() < 0.03, "{covariance:?}");
         }
+    }
+
+    #[test]
+    fn the_curvature_is_not_given_where_it_says_nothing() {
+        let mut random = rand_pcg::Pcg64::seed_from_u64(2);
+        let truth = Gpd { scale: 1.0, shape: -0.7 };
+        let values: Vec<f64> = (0..2000).map(|_| truth.excess_at(random.random::<f64>())).collect();
+        let fit = fit(&Excesses::from_values(&values)).unwrap();
+        assert!((fit.model.shape + 0.7).abs() < 0.05 && fit.covariance.is_none(), "{fit:?}");
     }
 
     #[test]

@@ -110,10 +110,11 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates on both sides of the best local minimum at a shape above -1, widened by one on each side.
+/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards the limit, where the likelihood grows
+/// without end, is no such minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
-    let inner = (1..rates.len() - 1).filter(|&i| at[i].0 > -1.0 && at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
+    let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
     let best = inner.min_by(|&i, &j| at[i].1.total_cmp(&at[j].1))?;
     Some((rates[best.saturating_sub(2)], rates[(best + 2).min(rates.len() - 1)]))
 }

@@ -2,15 +2,20 @@
 //! distribution, and models of the tail.
 //!
 //! The layers, and where they live:
+//! - observed: [`moments`], [`tally`], [`harrell_davis`].
 //! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable samples only. Where exceedances come in
 //!   clusters they are asked with the effective number of samples, `extremal index * n`, which is not whole: so they take real numbers.
-//! - description: [`moments`], [`tally`], [`harrell_davis`].
-//! - models: [`gpd`], [`gev`], [`l_moments`], with [`profile`] for their intervals.
-//! - dependence: [`extremal_index`], [`clusters`].
+//! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`] likelihood; [`threshold`] says from where
+//!   on the tail begins, [`gate`] whether a model may be shown at all.
+//! - what the gate looks at: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`], [`stationarity`], [`records`],
+//!   [`mixture`], [`goodness`].
+//! - two sides and many runs: [`compare`], [`change_point`].
 
 pub mod autocorrelation;
 pub mod binomial;
+pub mod change_point;
 pub mod clusters;
+pub mod compare;
 pub mod confidence;
 pub mod extremal_index;
 pub mod gate;
@@ -21,6 +26,7 @@ pub mod harrell_davis;
 pub mod incomplete_beta;
 pub mod incomplete_gamma;
 pub mod l_moments;
+mod merged;
 pub mod mixture;
 pub mod moments;
 mod numeric;
@@ -34,6 +40,7 @@ mod reference;
 pub mod runs_test;
 mod saddle_point;
 pub mod stationarity;
+pub mod student;
 pub mod tally;
 pub mod threshold;
 pub mod tolerance;

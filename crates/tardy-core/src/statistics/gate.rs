@@ -34,7 +34,7 @@ pub struct Evidence<'a> {
     pub samples: u64,
     /// In the unit of the data; the edge of a bucket where the data are rounded.
     pub threshold: f64,
-    /// Sample number and value of each exceedance, in order of time.
+    /// Sample number and value of each exceedance, in order of time: above the threshold, or at it and above where the data are rounded.
     pub exceedances: &'a [(u64, f64)],
     /// The largest values of blocks of equal length, in order of time: 100 to 1000 of them.
     pub block_maxima: &'a [f64],

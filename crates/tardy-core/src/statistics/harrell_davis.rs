@@ -65,6 +65,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_evaluated_has_no_weight() {
+        let tally = Tally::from_counts((0..5000_u32).map(|value| (f64::from(value).powi(3), 1)));
+        let weight_up_to =
+            |rank: u32| incomplete_beta(5001.0 * 0.3, 5001.0 * 0.7, f64::from(rank) / 5000.0, f64::from(5000 - rank) / 5000.0);
+        let all: f64 = (0..5000_u32).map(|value| (weight_up_to(value + 1) - weight_up_to(value)) * f64::from(value).powi(3)).sum();
+        assert!((harrell_davis(&tally, 0.3).unwrap() / all - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
     fn edges_have_no_estimate() {
         let tally = Tally::from_samples(&[1.0]);
         assert_eq!(harrell_davis(&tally, 0.5), Some(1.0));

@@ -4,6 +4,7 @@ use std::f64::consts::PI;
 
 use statrs::function::gamma::gamma;
 
+use crate::statistics::merged::{Step, steps};
 use crate::statistics::tally::Tally;
 
 /// A statistic and the probability of one at least as large if both samples come from one distribution.
@@ -13,29 +14,6 @@ pub struct Test {
     pub statistic: f64,
     /// Between 0 and 1.
     pub probability: f64,
-}
-
-/// One distinct value of both samples: how many of each are at it, and how many up to it.
-struct Step {
-    at: [u64; 2],
-    up_to: [u64; 2],
-}
-
-fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
-    let (mut a, mut b) = (first.entries().iter().peekable(), second.entries().iter().peekable());
-    let mut steps = Vec::new();
-    let mut up_to = [0, 0];
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) => x.0.min(y.0),
-            (Some(x), None) => x.0,
-            (None, Some(y)) => y.0,
-            (None, None) => return steps,
-        };
-        let at = [a.next_if(|x| x.0 == next).map_or(0, |x| x.1), b.next_if(|y| y.0 == next).map_or(0, |y| y.1)];
-        up_to = [up_to[0] + at[0], up_to[1] + at[1]];
-        steps.push(Step { at, up_to });
-    }
 }
 
 /// Kolmogorov and Smirnov's largest distance of both cumulative shares; `None` when a sample is empty.
@@ -96,11 +74,8 @@ pub fn cramer_von_mises(first: &Tally, second: &Tally) -> Option<Test> {
     let sum_of_ranks = |side: usize, size: f64| {
         let of_step = |step: &Step| {
             let count = step.at[side] as f64;
-            let all = (step.at[0] + step.at[1]) as f64;
-            let rank = (step.up_to[0] + step.up_to[1]) as f64 - (all - 1.0) / 2.0;
-            let first_place = step.up_to[side] as f64 - count + 1.0;
-            // sum over places p of (rank - p)^2, p from first_place on
-            let middle = rank - (first_place + (count - 1.0) / 2.0);
+            // The sum over the places p of these values among their own of (rank - p)^2.
+            let middle = step.rank() - step.own_rank(side);
             count * middle * middle + count * (count * count - 1.0) / 12.0
         };
         size * steps(first, second).iter().filter(|step| step.at[side] > 0).map(of_step).sum::<f64>()

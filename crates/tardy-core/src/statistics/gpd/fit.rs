@@ -97,9 +97,6 @@ fn most_likely_of_values(values: &[f64]) -> Result<Gpd, FitError> {
     });
     let rate = rate.ok_or(FitError::NoMaximum)?;
     let (shape, _) = at_rate(values, rate);
-    if shape <= -1.0 {
-        return Err(FitError::NoMaximum);
-    }
     Ok(Gpd { scale: shape / rate, shape })
 }
 
@@ -113,10 +110,11 @@ fn rate_grid(largest: f64, mean: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates on both sides of the best local minimum at a shape above -1, widened by one on each side.
+/// The rates on both sides of the best local minimum, widened by one on each side. The fall towards the limit, where the likelihood grows
+/// without end, is no such minimum.
 fn bracket(values: &[f64], rates: &[f64]) -> Option<(f64, f64)> {
     let at: Vec<(f64, f64)> = rates.iter().map(|&rate| at_rate(values, rate)).collect();
-    let inner = (1..rates.len() - 1).filter(|&i| at[i].0 > -1.0 && at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
+    let inner = (1..rates.len() - 1).filter(|&i| at[i].1 <= at[i - 1].1 && at[i].1 <= at[i + 1].1);
     let best = inner.min_by(|&i, &j| at[i].1.total_cmp(&at[j].1))?;
     Some((rates[best.saturating_sub(2)], rates[(best + 2).min(rates.len() - 1)]))
 }
@@ -199,6 +197,15 @@ mod tests {
         for (value, expected) in covariance.as_flattened().iter().zip(expected.as_flattened()) {
             assert!((value * values.len() as f64 / expected - 1.0).abs() < 0.03, "{covariance:?}");
         }
+    }
+
+    #[test]
+    fn the_curvature_is_not_given_where_it_says_nothing() {
+        let mut random = rand_pcg::Pcg64::seed_from_u64(2);
+        let truth = Gpd { scale: 1.0, shape: -0.7 };
+        let values: Vec<f64> = (0..2000).map(|_| truth.excess_at(random.random::<f64>())).collect();
+        let fit = fit(&Excesses::from_values(&values)).unwrap();
+        assert!((fit.model.shape + 0.7).abs() < 0.05 && fit.covariance.is_none(), "{fit:?}");
     }
 
     #[test]

@@ -1,0 +1,43 @@
+//! Two tallies walked together, value by value.
+
+use super::tally::Tally;
+
+/// One distinct value of both samples: how many of each are at it, and how many at it or below.
+pub(super) struct Step {
+    pub(super) at: [u64; 2],
+    pub(super) up_to: [u64; 2],
+}
+
+impl Step {
+    /// The mean rank that the values at this step share among both samples.
+    pub(super) fn rank(&self) -> f64 {
+        middle_rank(self.up_to[0] + self.up_to[1], self.at[0] + self.at[1])
+    }
+
+    /// The mean rank that they share among their own sample.
+    pub(super) fn own_rank(&self, side: usize) -> f64 {
+        middle_rank(self.up_to[side], self.at[side])
+    }
+}
+
+fn middle_rank(up_to: u64, at: u64) -> f64 {
+    up_to as f64 - (at as f64 - 1.0) / 2.0
+}
+
+/// All distinct values of both, ascending.
+pub(super) fn steps(first: &Tally, second: &Tally) -> Vec<Step> {
+    let (mut a, mut b) = (first.entries().iter().peekable(), second.entries().iter().peekable());
+    let mut steps = Vec::new();
+    let mut up_to = [0, 0];
+    loop {
+        let next = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) => x.0.min(y.0),
+            (Some(x), None) => x.0,
+            (None, Some(y)) => y.0,
+            (None, None) => return steps,
+        };
+        let at = [a.next_if(|x| x.0 == next).map_or(0, |x| x.1), b.next_if(|y| y.0 == next).map_or(0, |y| y.1)];
+        up_to = [up_to[0] + at[0], up_to[1] + at[1]];
+        steps.push(Step { at, up_to });
+    }
+}

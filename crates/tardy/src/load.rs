@@ -19,6 +19,7 @@ pub mod fifos_mmap;
 pub mod fork;
 pub mod fpu;
 pub mod fs;
+mod gate;
 pub mod hackbench;
 pub mod info;
 pub mod io;

@@ -1,11 +1,10 @@
 //! `fork`: bursts of processes (abeni2002, section 4.2).
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
-
 use tardy_core::units::Nanos;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::process::{self, Reaped};
 
+use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
@@ -62,9 +61,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let _ = area.forbid_huge_pages();
     let whole = area.len();
     area.touch(0, whole);
-    let (gate, opener) = std::io::pipe().doing("make the pipe that starts the burst")?;
+    let gate = Gate::new().doing("make the gate")?;
     while worker.go_on() {
-        let made = burst(worker, own, &gate, &opener, &mut area, touch)?;
+        let made = burst(worker, own, &gate, &mut area, touch)?;
         let rest = if made == 0 { pause.max(Nanos::from_millis(100)) } else { pause };
         if rest > Nanos::ZERO {
             worker.rest(rest);
@@ -74,14 +73,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 }
 
 /// Forks up to `count` processes, lets them run all at once, and reaps them. Returns how many there were.
-fn burst(
-    worker: &mut Worker,
-    count: u64,
-    gate: &PipeReader,
-    mut opener: &PipeWriter,
-    area: &mut Mapping,
-    touch: usize,
-) -> Result<u64, WorkError> {
+fn burst(worker: &mut Worker, count: u64, gate: &Gate, area: &mut Mapping, touch: usize) -> Result<u64, WorkError> {
     let mut made = 0;
     while made < count && worker.go_on() {
         match process::fork(|| child(gate, area, touch)) {
@@ -92,8 +84,7 @@ fn burst(
             }
         }
     }
-    // A byte opens the gate for one process. A pipe holds 64 KiB, and processes read while this writes.
-    opener.write_all(&vec![0; made as usize]).doing("start the burst")?;
+    gate.open(made).doing("start the burst")?;
     for _ in 0..made {
         match process::reap_any(true).doing("reap the burst")? {
             Reaped::Ended(_, status) if status.success() => worker.did(1, touch as u64),
@@ -102,13 +93,13 @@ fn burst(
         }
         worker.go_on();
     }
+    gate.close().doing("end the burst")?;
     Ok(made)
 }
 
-fn child(mut gate: &PipeReader, area: &mut Mapping, touch: usize) -> i32 {
+fn child(gate: &Gate, area: &mut Mapping, touch: usize) -> i32 {
     // Where there is no PID namespace, nothing else ends this process when its worker is killed.
-    let tied = process::set_parent_death_signal(process::KILL).is_ok();
-    let started = gate.read_exact(&mut [0]).is_ok();
+    let started = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
     area.touch(0, touch.max(PAGE_BYTES).min(area.len()));
-    i32::from(!(tied && started))
+    i32::from(started.is_err())
 }

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::rlimit::{self, Resource as Limit};
 
+use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
@@ -130,19 +132,15 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
 
 /// All tasks of a round wait at the gate until the last of them exists. Says whether all did their work.
 fn round_of_processes(worker: &mut Worker, shape: Shape) -> Result<bool, WorkError> {
-    let (gate, opener) = std::io::pipe().doing("make the pipe that starts the round")?;
-    let mut made = 0_usize;
+    let gate = Gate::new().doing("make the gate")?;
+    let mut made = 0;
     let mut complete = true;
     for _ in 0..shape.groups {
         let streams = streams(shape).doing("make the streams of a group")?;
         for index in 0..2 * shape.fds {
             let task = || {
-                let waited = process::set_parent_death_signal(process::KILL).and_then(|()| (&gate).read_exact(&mut [0]));
-                let worked = waited.and_then(|()| match streams.get(index) {
-                    Some(stream) => receive(&stream.reader, shape),
-                    None => send(&streams, shape),
-                });
-                i32::from(worked.is_err())
+                let waited = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
+                i32::from(waited.and_then(|()| task(&streams, index, shape)).is_err())
             };
             match process::fork(task) {
                 Ok(_) => made += 1,
@@ -151,13 +149,11 @@ fn round_of_processes(worker: &mut Worker, shape: Shape) -> Result<bool, WorkErr
         }
     }
     if !complete {
-        // Tasks that are missing would let the others wait for ever: the gate closes, which they see as its end.
-        drop(opener);
         end_waiting(made)?;
         worker.rest(Nanos::from_millis(100));
         return Ok(false);
     }
-    (&opener).write_all(&vec![0; made]).doing("start the round")?;
+    gate.open(made).doing("start the round")?;
     let mut good = true;
     for _ in 0..made {
         match process::reap_any(true).doing("reap the round")? {
@@ -169,8 +165,8 @@ fn round_of_processes(worker: &mut Worker, shape: Shape) -> Result<bool, WorkErr
     Ok(good)
 }
 
-/// Ends tasks that wait at a gate that never opens; each has a copy of the opener, so that closing it here is not enough.
-fn end_waiting(made: usize) -> Result<(), WorkError> {
+/// Ends tasks that wait at a gate that never opens: without all of them, the others would wait for each other for ever.
+fn end_waiting(made: u64) -> Result<(), WorkError> {
     for child in crate::guardian::children::of_this_process() {
         let _ = process::kill(child, process::KILL);
     }
@@ -185,37 +181,39 @@ fn round_of_threads(worker: &mut Worker, shape: Shape) -> Result<bool, WorkError
     for _ in 0..shape.groups {
         groups.push(streams(shape).doing("make the streams of a group")?);
     }
-    let (gate, opener) = std::io::pipe().doing("make the pipe that starts the round")?;
-    let (gate, tasks) = (&gate, 2 * shape.fds * shape.groups);
+    let gate = Gate::new().doing("make the gate")?;
+    let gate = &gate;
+    // Without all of its threads a round is not worked off: it would wait for those that are missing for ever.
+    let complete = AtomicBool::new(false);
+    let complete = &complete;
+    let tasks = 2 * shape.fds * shape.groups;
     std::thread::scope(|scope| {
         let mut started = Vec::with_capacity(tasks);
-        for streams in &groups {
-            for index in 0..2 * shape.fds {
-                let task = move || {
-                    let mut gate = gate;
-                    // An opened gate gives a byte; one that will never open ends.
-                    gate.read_exact(&mut [0])?;
-                    match streams.get(index) {
-                        Some(stream) => receive(&stream.reader, shape),
-                        None => send(streams, shape),
-                    }
-                };
-                match std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, task) {
-                    Ok(thread) => started.push(thread),
-                    Err(_) => break,
-                }
+        for (streams, index) in groups.iter().flat_map(|streams| (0..2 * shape.fds).map(move |index| (streams, index))) {
+            let task = move || {
+                gate.wait()?;
+                if complete.load(Ordering::Acquire) { task(streams, index, shape) } else { Ok(()) }
+            };
+            match std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, task) {
+                Ok(thread) => started.push(thread),
+                Err(_) => break,
             }
         }
-        if started.len() == tasks {
-            (&opener).write_all(&vec![0; tasks]).doing("start the round")?;
-        }
-        drop(opener);
-        let complete = started.len() == tasks;
-        let mut good = complete;
+        complete.store(started.len() == tasks, Ordering::Release);
+        gate.open(started.len() as u64).doing("start the round")?;
+        let mut good = complete.load(Ordering::Acquire);
         for thread in started {
             good &= matches!(thread.join(), Ok(Ok(())));
             worker.go_on();
         }
         Ok(good)
     })
+}
+
+/// One task of a group: the first are receivers, as many as there are streams; the others are senders.
+fn task(streams: &[Stream], index: usize, shape: Shape) -> std::io::Result<()> {
+    match streams.get(index) {
+        Some(stream) => receive(&stream.reader, shape),
+        None => send(streams, shape),
+    }
 }

@@ -33,7 +33,9 @@ const INJECTOR_VARIABLE: &str = "TARDY_GUEST_INJECTOR";
 /// Whether this process is the first one of a guest of the lab, or one that the first one started for itself.
 #[must_use]
 pub fn is_guest_init() -> bool {
-    (std::process::id() == 1 || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(PLAN_PATH).exists()
+    // A process can be the first one of a namespace too, as the guardian of the loads is; nothing is mounted only in the machine's first one.
+    let is_first = std::process::id() == 1 && !Path::new("/proc/self").exists();
+    (is_first || std::env::var_os(INJECTOR_VARIABLE).is_some()) && Path::new(PLAN_PATH).exists()
 }
 
 /// Does the plan and switches off. Returns only if switching off fails; the kernel panics then, which the host sees.

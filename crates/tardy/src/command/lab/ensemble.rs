@@ -19,6 +19,9 @@ use crate::summary::read::summarize;
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
+/// Where a scenario of the user's own lies in the guest.
+const SCENARIO_PATH: &str = "/scenario.toml";
+
 /// Old and new runs in one folder would be taken for one experiment.
 pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     match std::fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
@@ -50,7 +53,12 @@ pub(super) fn run_all(
             path: MODULE_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
-        measure.add.iter().map(|add| add.0.clone()).chain(module).collect()
+        let scenario = scenario_file(measure).map(|file| AddedFile {
+            source: file.into(),
+            path: SCENARIO_PATH.trim_start_matches('/').to_owned(),
+            executable: false,
+        });
+        measure.add.iter().map(|add| add.0.clone()).chain(module).chain(scenario).collect()
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let experiment = Experiment {
@@ -89,6 +97,9 @@ fn program(measure: &MeasureArguments, pad: u32) -> Program {
     let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"].map(str::to_owned).to_vec();
     arguments.push((measure.seed.wrapping_add(u64::from(pad))).to_string());
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    if let Some(scenario) = &measure.scenario {
+        option("--scenario", scenario_file(measure).map_or(scenario.as_str(), |_| SCENARIO_PATH).to_owned());
+    }
     if let Some(length) = measure.length {
         option("--for", length.to_string());
     }
@@ -98,6 +109,11 @@ fn program(measure: &MeasureArguments, pad: u32) -> Program {
     measure.load.iter().for_each(|load| option("--load", load.clone()));
     arguments.extend(measure.arguments.iter().cloned());
     Program { path: None, arguments }
+}
+
+/// The scenario's file; none for a built-in one.
+fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
+    measure.scenario.as_deref().filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 
 fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {

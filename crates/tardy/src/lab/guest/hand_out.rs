@@ -29,7 +29,8 @@ fn write(report: &GuestReport) -> io::Result<()> {
     let mut writer = Writer::new(Sender::new(shared_memory(Path::new("/sys/bus/pci/devices"))?));
     writer.file_of_bytes(REPORT_NAME, 0o644, &serde_json::to_vec(report)?)?;
     for name in [STDOUT_NAME, STDERR_NAME] {
-        let content = std::fs::read(Path::new("/run").join(name))?;
+        let path = Path::new("/run").join(name);
+        let content = std::fs::read(&path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         writer.file_of_bytes(name, 0o644, &content)?;
     }
     // A program that failed early leaves none.

@@ -115,7 +115,9 @@ impl Timeline {
 
     /// What the processors did in the phase that ended last; told twice, the first time counts.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
-        if let Some(record) = self.records.iter_mut().rev().find(|record| record.end_ns.is_some()).filter(|record| record.cpu_busy_ns.is_empty()) {
+        if let Some(record) =
+            self.records.iter_mut().rev().find(|record| record.end_ns.is_some()).filter(|record| record.cpu_busy_ns.is_empty())
+        {
             record.cpu_busy_ns = busy;
         }
     }

@@ -65,6 +65,15 @@ impl Nanos {
         std::time::Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
 
+    /// The shortest text that is read back as the same duration: `1ms`, `50us`, `488281ns`.
+    #[must_use]
+    pub fn exact(self) -> String {
+        const UNITS: [(i64, &str); 6] =
+            [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+        let fitting = UNITS.iter().find(|(nanos, _)| self.0 != 0 && self.0 % nanos == 0);
+        fitting.map_or_else(|| "0".to_owned(), |(nanos, unit)| format!("{}{unit}", self.0 / nanos))
+    }
+
     /// The sum, or the nearest end of the range.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
@@ -234,6 +243,15 @@ mod tests {
     }
 
     #[test]
+    fn exact_text_is_short() {
+        let cases =
+            [(0, "0"), (1_000_000, "1ms"), (50_000, "50us"), (488_281, "488281ns"), (-2_000_000_000, "-2s"), (5_400_000_000_000, "90m")];
+        for (nanos, text) in cases {
+            assert_eq!(Nanos(nanos).exact(), text);
+        }
+    }
+
+    #[test]
     fn printing_keeps_one_unit_below_ten_milliseconds() {
         assert_eq!(Nanos(1_234).to_string(), "1.234 us");
         assert_eq!(Nanos(-42_000).to_string(), "-42.000 us");
@@ -246,6 +264,8 @@ mod tests {
         #[test]
         fn nanoseconds_survive_a_round_trip_through_text(nanos in any::<i32>()) {
             prop_assert_eq!(format!("{nanos}ns").parse::<Nanos>().unwrap(), Nanos(i64::from(nanos)));
+            let nanos = Nanos(i64::from(nanos) * 1_000_000);
+            prop_assert_eq!(nanos.exact().parse::<Nanos>().unwrap(), nanos);
         }
 
         #[test]

@@ -40,6 +40,6 @@ fn list() -> String {
 }
 
 fn describe(scenario: &Scenario) -> String {
-    let probes: Vec<String> = scenario.probes.iter().map(|probe| format!("{} every {}", probe.name, probe.period)).collect();
-    format!("{}; {} phases, {} in all", probes.join(", "), scenario.phases.len() * scenario.repeats as usize, scenario.length())
+    let probes: Vec<String> = scenario.probes.iter().map(|probe| format!("{} every {}", probe.name, probe.period.exact())).collect();
+    format!("{}; {} phases, {} in all", probes.join(", "), scenario.phases.len() * scenario.repeats as usize, scenario.length().exact())
 }

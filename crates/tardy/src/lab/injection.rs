@@ -70,16 +70,13 @@ impl Injection {
     /// Time from the program's start to the first delay: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Sleep before delay number `index`: long enough that the system is at rest again, and of such a fraction that the delays meet a probe of any period at
-    /// varying phases (multiples of the golden ratio spread evenly over every interval).
+    /// Sleep before delay number `index`: long enough that the system is at rest again, and longer by a fraction of 1 ms that is the golden ratio,
+    /// whose multiples spread evenly: so the delays meet a probe at varying phases.
     #[must_use]
     pub fn gap(self, index: u32) -> Nanos {
         const REST: Nanos = Nanos::from_millis(20);
-        const SPREAD_NS: u64 = 1_000_000;
-        const GOLDEN_PER_MILLION: u64 = 618_034;
-        let first = if index == 0 { Self::FIRST_AFTER } else { REST };
-        let phase = u64::from(index) * GOLDEN_PER_MILLION % SPREAD_NS;
-        first + Nanos(phase.cast_signed())
+        const GOLDEN: Nanos = Nanos(618_034);
+        if index == 0 { Self::FIRST_AFTER } else { REST + GOLDEN }
     }
 }
 
@@ -115,7 +112,7 @@ impl FromStr for Injection {
 
 impl fmt::Display for Injection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}:{}", self.context.name(), self.length, self.count)
+        write!(formatter, "{}:{}:{}", self.context.name(), self.length.exact(), self.count)
     }
 }
 

@@ -40,19 +40,20 @@ pub enum PlanError {
     #[error("--cpus names no processor: choose from {allowed}")]
     NoCpu { allowed: CpuList },
     /// More dither than half a period.
-    #[error("--dither {dither} is more than half of --period {period}: use at most half")]
+    #[error("--dither {} is more than half of --period {}: use at most half", dither.exact(), period.exact())]
     DitherTooWide { dither: Nanos, period: Nanos },
     /// The machine could not keep up.
     #[error(
-        "--period {period} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this machine: use at least {}, or --force with a CPU left out by --cpus",
+        "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this machine: use at least {}, or --force with a CPU left out by --cpus",
+        period.exact(),
         *cost * COSTS_A_PERIOD_MIN
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
     /// `--force` without a processor to rescue the machine with.
-    #[error("--force with --period {period} needs a CPU left idle, or the machine may hang: leave one out with --cpus")]
+    #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave one out with --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
     /// Longer than the run.
-    #[error("--period {period} is longer than the run of {length}, which would take no sample: use a longer --for")]
+    #[error("--period {} is longer than the run of {}, which would take no sample: use a longer --for", period.exact(), length.exact())]
     PeriodTooLong { period: Nanos, length: Nanos },
     /// Too little room.
     #[error(

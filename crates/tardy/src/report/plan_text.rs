@@ -11,13 +11,13 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "scenario   {}", plan.scenario);
     for probe in &plan.probes {
-        let _ = writeln!(out, "measure    {} every {} on cpus {}, {}", probe.name, probe.period, plan.measured_cpus, policy(probe));
+        let _ = writeln!(out, "measure    {} every {} on cpus {}, {}", probe.name, probe.period.exact(), plan.measured_cpus, policy(probe));
     }
     let _ = writeln!(out, "own work   on cpus {}", plan.tool_cpus);
     for phase in &plan.phases {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on cpus {}", load.label, load.cpus)).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
-        let _ = writeln!(out, "phase      {} for {}: {loads}", phase.name, phase.length);
+        let _ = writeln!(out, "phase      {} for {}: {loads}", phase.name, phase.length.exact());
     }
     if let Some(window) = plan.window {
         let _ = writeln!(

@@ -31,8 +31,7 @@ pub fn text(summary: &Summary, is_colored: bool) -> String {
 }
 
 fn head(out: &mut String, summary: &Summary, is_colored: bool) {
-    let probes: Vec<String> =
-        summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, short(probe.period_ns.get()))).collect();
+    let probes: Vec<String> = summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect();
     let _ = writeln!(
         out,
         "{}: {} on cpus {}, {} measured{}",
@@ -201,7 +200,7 @@ fn phases(out: &mut String, summary: &Summary) {
 
 fn blind_spot(out: &mut String, summary: &Summary) {
     if let Some(period) = summary.probes.iter().map(|probe| probe.period_ns).min() {
-        let period = short(period.get());
+        let period = period.exact();
         let _ = writeln!(
             out,
             "blind spot: a section that delayed a wake-up may be up to {period} longer than the latency seen; one shorter than {period} may not be seen at all"
@@ -249,18 +248,6 @@ fn micros(nanos: i64) -> String {
 
 fn seconds(time: Nanos) -> String {
     format!("{:.1} s", time.as_secs_f64())
-}
-
-/// A period without trailing zeros: `1 ms`, `50 us`.
-fn short(nanos: i64) -> String {
-    let (divisor, unit) = if nanos < 1_000_000 {
-        (1e3, "us")
-    } else if nanos < 1_000_000_000 {
-        (1e6, "ms")
-    } else {
-        (1e9, "s")
-    };
-    format!("{} {unit}", nanos as f64 / divisor)
 }
 
 fn percent(probability: f64) -> String {

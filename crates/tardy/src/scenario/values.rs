@@ -24,7 +24,7 @@ pub(super) mod duration {
     }
 
     pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}ns", duration.get()))
+        serializer.serialize_str(&duration.exact())
     }
 }
 

@@ -5,6 +5,8 @@ mod bench;
 mod failure;
 mod inject;
 mod program;
+mod static_build;
+mod test;
 mod workspace;
 
 use std::process::ExitCode;
@@ -22,8 +24,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Install what the tests need, after asking, and run every check
+    Test(test::TestArguments),
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(bench::BenchArguments),
+    /// Build the static binary for other machines
+    Build(static_build::BuildArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     MakeRun(bench::made_run::MakeRunArguments),
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
@@ -36,6 +42,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Build(arguments) => static_build::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::MakeRun(arguments) => bench::made_run::run(&arguments),
         Task::Inject { kernels } => inject::build(&kernels).map_err(|error| failure::Failure::new(error.to_string())),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, While};
 use crate::program;
 
 /// The workspace's root folder.
@@ -30,4 +30,12 @@ pub(crate) fn build_tardy() -> Result<PathBuf> {
         message.get("executable")?.as_str().map(PathBuf::from)
     });
     executables.next_back().ok_or_else(|| Failure::new("cargo built no executable"))
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let metadata = program::capture(cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
+    let folder = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    folder.map(PathBuf::from).ok_or_else(|| Failure::new("cargo does not say where it puts what it builds"))
 }

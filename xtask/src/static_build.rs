@@ -1,0 +1,177 @@
+//! `cargo xtask build`: one static binary for each architecture, by one command.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::failure::{Failure, Result, While};
+use crate::{program, workspace};
+
+/// `cargo xtask build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArguments {
+    /// Architectures
+    #[arg(value_enum, required = true)]
+    architectures: Vec<Architecture>,
+}
+
+/// An architecture that is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Architecture {
+    /// 64-bit Arm
+    Aarch64,
+    /// 64-bit x86
+    #[value(name = "x86_64")]
+    X86_64,
+}
+
+impl Architecture {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64",
+            Self::X86_64 => "x86_64",
+        }
+    }
+
+    fn target(self) -> String {
+        format!("{}-unknown-linux-musl", self.name())
+    }
+
+    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_X86_64).
+    fn machine(self) -> u16 {
+        match self {
+            Self::Aarch64 => 183,
+            Self::X86_64 => 62,
+        }
+    }
+}
+
+/// Runs the task.
+pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
+    for &architecture in &arguments.architectures {
+        let binary = build(architecture)?;
+        let bytes = std::fs::read(&binary).while_doing(|| format!("reading {}", binary.display()))?;
+        check(&bytes, architecture).map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
+        println!("{}: static, {:.1} MB", binary.display(), bytes.len() as f64 / 1e6);
+        try_out(architecture, &binary)?;
+    }
+    Ok(())
+}
+
+fn build(architecture: Architecture) -> Result<PathBuf> {
+    let target = architecture.target();
+    add_target(&target)?;
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--locked", "--package", "tardy", "--target", &target]);
+    // Flags from the environment would replace those of .cargo/config.toml, and with them the linker's.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    program::run(&mut cargo)?;
+    Ok(workspace::target_folder()?.join(target).join("release/tardy"))
+}
+
+/// The target's standard library, from rustup where it is not there.
+fn add_target(target: &str) -> Result<()> {
+    let rustc = || Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let library = program::capture(rustc().args(["--print", "target-libdir", "--target", target]))?;
+    if Path::new(library.trim()).is_dir() {
+        return Ok(());
+    }
+    if program::find("rustup").is_none() {
+        return Err(Failure::new(format!(
+            "Rust's standard library for {target} is missing, and so is rustup: install it as Rust was installed"
+        )));
+    }
+    program::run(Command::new("rustup").args(["target", "add", target]).current_dir(workspace::root()))
+}
+
+/// Whether the file is of the architecture, and needs neither a loader nor libraries.
+fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
+    let elf = Elf::read(bytes).ok_or("is no 64-bit little-endian ELF file")?;
+    if elf.machine != architecture.machine() {
+        return Err(format!("is built for another architecture than {}", architecture.name()));
+    }
+    if elf.has_interpreter {
+        return Err("is not static: it asks for a loader; unset RUSTFLAGS, or see .cargo/config.toml".to_owned());
+    }
+    Ok(())
+}
+
+/// What is looked at in an ELF file (man 5 elf).
+struct Elf {
+    machine: u16,
+    has_interpreter: bool,
+}
+
+impl Elf {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        const CLASS_64_LITTLE: [u8; 2] = [2, 1];
+        const PROGRAM_INTERPRETER: u32 = 3;
+        let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+        if !bytes.starts_with(b"\x7fELF") || bytes.get(4..6)? != CLASS_64_LITTLE {
+            return None;
+        }
+        let headers_begin = usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?;
+        let (size, count) = (usize::from(half(54)?), usize::from(half(56)?));
+        let kind = |index: usize| {
+            let at = headers_begin.checked_add(index * size)?;
+            Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+        };
+        let kinds: Option<Vec<u32>> = (0..count).map(kind).collect();
+        Some(Self { machine: half(18)?, has_interpreter: kinds?.contains(&PROGRAM_INTERPRETER) })
+    }
+}
+
+/// Runs the binary: here, or by QEMU where it is installed.
+fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
+    let runner = if architecture.name() == std::env::consts::ARCH {
+        None
+    } else {
+        let names = [format!("qemu-{}", architecture.name()), format!("qemu-{}-static", architecture.name())];
+        let Some(runner) = names.iter().find_map(|name| program::find(name)) else {
+            println!("not tried out: there is no {} on this machine (package qemu-user)", names[0]);
+            return Ok(());
+        };
+        Some(runner)
+    };
+    for arguments in [&["--version"][..], &["list", "probes"]] {
+        let mut command = Command::new(runner.as_deref().unwrap_or(binary));
+        if runner.is_some() {
+            command.arg(binary);
+        }
+        let output = program::capture(command.args(arguments))?;
+        println!("$ {}\n{}", program::line(&command), output.trim_end());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_a_loader_is_not_static() {
+        let dynamic = std::fs::read("/bin/sh").unwrap();
+        let architecture = if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 };
+        assert!(check(&dynamic, architecture).unwrap_err().contains("not static"));
+    }
+
+    #[test]
+    fn these_tests_are_static_themselves() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let (own_architecture, other) = if cfg!(target_arch = "aarch64") {
+            (Architecture::Aarch64, Architecture::X86_64)
+        } else {
+            (Architecture::X86_64, Architecture::Aarch64)
+        };
+        assert_eq!(check(&own, own_architecture), Ok(()), "RUSTFLAGS in the environment undoes the static link");
+        assert!(check(&own, other).unwrap_err().contains("another architecture"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_program_are_refused() {
+        assert!(check(b"\x7fELF", Architecture::X86_64).is_err());
+        assert!(check(b"#!/bin/sh\n", Architecture::X86_64).is_err());
+    }
+}

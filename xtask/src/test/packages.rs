@@ -1,0 +1,43 @@
+//! What the tests and the benchmarks need beside Rust: one line a package.
+
+/// A package of Debian and Ubuntu.
+#[derive(Debug)]
+pub(super) struct Package {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Programs of it that are used, for machines with other packages.
+    pub(super) programs: &'static [&'static str],
+    /// What it is needed for.
+    pub(super) reason: &'static str,
+}
+
+const fn package(name: &'static str, programs: &'static [&'static str], reason: &'static str) -> Package {
+    Package { name, programs, reason }
+}
+
+/// All of them.
+pub(super) const PACKAGES: &[Package] = &[
+    package("strace", &["strace"], "shows which system calls the measuring loop makes"),
+    package("valgrind", &["valgrind", "callgrind_annotate"], "counts the instructions of the measuring loop"),
+    package("rt-tests", &["cyclictest"], "cyclictest, the peer that results are compared with"),
+    package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),
+    package("qemu-system-x86", &["qemu-system-x86_64"], "runs the guests of the lab"),
+    package("seabios", &[], "the firmware of the lab's guests"),
+    package("build-essential", &["make", "gcc", "strip"], "builds the kernel module for known delays (cargo xtask inject)"),
+    package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
+    package("qemu-user", &["qemu-aarch64"], "runs the static build for aarch64"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_a_package_manager_takes() {
+        for package in PACKAGES {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            assert!(package.name.chars().all(is_plain) && !package.reason.is_empty(), "{package:?}");
+        }
+        assert!(PACKAGES.iter().enumerate().all(|(index, one)| PACKAGES[..index].iter().all(|other| other.name != one.name)));
+    }
+}

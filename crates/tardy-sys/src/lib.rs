@@ -9,6 +9,7 @@ pub mod disk;
 pub mod mapping;
 pub mod memlock;
 pub mod memory_file;
+pub mod mount;
 pub mod namespace;
 pub mod process;
 pub mod rlimit;

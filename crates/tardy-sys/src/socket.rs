@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What kind of socket carries the echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,26 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
     open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
 
+/// Switches the loopback interface of the process's network namespace on; a new namespace has it, switched off.
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN in that namespace.
+pub fn switch_loopback_on() -> io::Result<()> {
+    let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: ifreq is plain data, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFFLAGS reads the name and fills the flags of one ifreq, which is valid.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, std::ptr::from_mut(&mut request)) })?;
+    // SAFETY: the call above filled the flags, which are the union's active field.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads one ifreq, which is valid.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, std::ptr::from_ref(&request)) }).map(drop)
+}
+
 fn open(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: socket takes three integers.
     let fd = crate::check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) })?;
@@ -49,6 +69,22 @@ mod tests {
             Ok((socket, _)) => socket.connect("127.0.0.1:0").unwrap(),
             Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)), "{error}"),
         }
+    }
+
+    #[test]
+    fn the_loopback_interface_of_a_new_namespace_is_switched_on() {
+        use crate::namespace::{Namespace, unshare};
+        std::thread::spawn(|| match unshare(Namespace::Network) {
+            Ok(()) => {
+                let listen = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| std::net::TcpStream::connect(l.local_addr()?));
+                assert_eq!(listen().unwrap_err().raw_os_error(), Some(libc::ENETUNREACH));
+                switch_loopback_on().unwrap();
+                listen().unwrap();
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod kernel_build;
 pub mod memory;
 pub mod mmap_lock;
 pub mod netlink;
+pub mod nfs_compile;
 pub mod parameter;
 pub mod ping_flood;
 pub mod plan;
@@ -60,6 +61,7 @@ pub const LOADS: &[&LoadInfo] = &[
     &fpu::INFO,
     &fs::INFO,
     &crashme::INFO,
+    &nfs_compile::INFO,
     &kernel_build::INFO,
     &dd::INFO,
     &ping_flood::INFO,

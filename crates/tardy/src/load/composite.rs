@@ -23,7 +23,7 @@ pub const COMPOSITES: &[Composite] = &[
         name: "stress-kernel",
         does: "the cerberus burn-in suite's configuration, together",
         source: "williams2002",
-        members: &["ttcp", "fifos-mmap", "fpu", "fs", "crashme"],
+        members: &["nfs-compile", "ttcp", "fifos-mmap", "fpu", "fs", "crashme"],
         names_dangers: true,
     },
     Composite {

@@ -51,9 +51,6 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let size = resolution.fit("size", files, Resource::Disk)?;
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
     resolution.plan.budget.memory = resolution.plan.number("block") * workers;
-    if resolution.plan.budget.memory > resolution.share.memory {
-        return Err(Absent::new("memory: `block` is beyond this load's share of the machine", "give fs:block=... a smaller value"));
-    }
     resolution.plan.budget.processes = workers;
     resolution.take_scratch_folder_in(&surroundings.scratch);
     Ok(())

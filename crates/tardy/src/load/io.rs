@@ -48,9 +48,6 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(size));
     }
     resolution.plan.budget.memory += resolution.plan.number("block") * workers;
-    if resolution.plan.budget.memory > resolution.share.memory {
-        return Err(Absent::new("memory: `block` is beyond this load's share of the machine", "give io:block=... a smaller value"));
-    }
     resolution.plan.budget.processes = workers;
     Ok(())
 }

@@ -272,12 +272,25 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
     };
     let mut resolution = Resolution { surroundings, share, plan, given: &request.given };
     (info.resolve)(&mut resolution)?;
-    let Budget { memory, disk, processes } = resolution.plan.budget;
-    if memory > share.memory || disk > share.disk || processes > share.processes {
-        let wanted = format!("{} of memory, {} of disk and {processes} processes", format_bytes(memory), format_bytes(disk));
-        return Err(Absent::new(format!("room for {wanted}"), "run fewer loads at a time, or on fewer processors with --load-cpus"));
-    }
+    check_budget(&resolution.plan, &resolution.share)?;
     Ok(resolution.plan)
+}
+
+/// Whatever a load computes of its needs, it never gets more than its share.
+fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Absent> {
+    let Budget { memory, disk, processes } = plan.budget;
+    let beyond = [
+        (memory > share.memory).then(|| format!("memory: {} of {}", format_bytes(memory), format_bytes(share.memory))),
+        (disk > share.disk).then(|| format!("disk: {} of {}", format_bytes(disk), format_bytes(share.disk))),
+        (processes > share.processes).then(|| format!("processes: {processes} of {}", share.processes)),
+    ];
+    match beyond.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(beyond) => {
+            let remedy = "give smaller values, run fewer loads at a time or fewer --load-cpus";
+            Err(Absent::new(format!("{beyond} is this load's share of the machine"), remedy))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let error = |text: &str| LoadRequest::parse(text).unwrap_err().to_string();
-        assert!(error("disco").starts_with("there is no load `disco`: use memory, io"), "{}", error("disco"));
+        assert!(error("disco").starts_with("there is no load `disco`: use memory, io, "), "{}", error("disco"));
         assert!(error("io:colour=red").contains("has no parameter `colour`: it has size"));
         assert!(error("io:1MiB:size=2MiB").contains("`size` is given twice"));
         assert!(error("fork:1:4KiB:4KiB:0ns:6").contains("one value too many"));

@@ -1,0 +1,237 @@
+//! `nfs-compile`: compiles over an NFS mount on loopback (williams2002: NFS-COMPILE).
+//!
+//! The server is a program, not the kernel's: it ends with the load's PID namespace, whatever happens, while the kernel's server threads would keep
+//! a network namespace that nobody can reach any more. Server, mount and export are in mount and network namespaces of the worker's own.
+
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tardy_core::units::Nanos;
+use tardy_sys::namespace::{self, Namespace};
+use tardy_sys::{clock, mount, process, signal, socket};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::parameter::{Kind, Parameter, Value};
+use super::plan::{Absent, Resolution};
+use super::program::{self, Outcome};
+use super::worker::Worker;
+use crate::guardian::children::tied_command;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "nfs-compile",
+    does: "compiles C files of its own over an NFS mount, from a server on the loopback interface; over and over",
+    hurts: "file systems, network and page cache at once, in the kernel's own threads; it is in no list because it mounts and needs root",
+    source: "williams2002",
+    parameters: &[
+        Parameter::count("files", "C files of one round", "64", 1, 10_000),
+        Parameter {
+            name: "jobs",
+            means: "make's -j; unset, twice the load CPUs",
+            kind: Kind::Count { min: 1, max: 10_000 },
+            default: None,
+            needed: false,
+        },
+    ],
+    by_name_only: true,
+    placement: Placement::Once,
+    uses_disk: true,
+    resolve,
+    run,
+};
+
+/// Memory of one compiler process on files as small as these, and of the server, in bytes: measured as 40 MiB and 120 MiB, rounded up.
+const JOB_BYTES: u64 = 64 << 20;
+const SERVER_BYTES: u64 = 256 << 20;
+/// Room for a C file with its object, and for what the server keeps, in bytes.
+const FILE_BYTES: u64 = 64 << 10;
+const STATE_BYTES: u64 = 16 << 20;
+const PORT: u16 = 2049;
+/// How long the server may take to listen.
+const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
+/// Unmounting waits for what is on its way to the server.
+const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    resolution.needs_superuser("mount, in a namespace of the load's own")?;
+    needs_client(resolution)?;
+    for (program, package) in [("ganesha.nfsd", "nfs-ganesha-vfs"), ("make", "make"), ("gcc", "gcc")] {
+        resolution.needs_program(program, package)?;
+    }
+    let cpus = resolution.plan.cpus.len() as u64;
+    resolution.plan.parameters.entry("jobs".to_owned()).or_insert(Value::Count(2 * cpus));
+    let share = resolution.share;
+    let jobs = resolution.fit_within("jobs", share.memory.saturating_sub(SERVER_BYTES) / JOB_BYTES, "memory")?;
+    let files = resolution.fit_within("files", share.disk.saturating_sub(STATE_BYTES) / FILE_BYTES, "disk")?;
+    resolution.plan.budget.memory = SERVER_BYTES + jobs * JOB_BYTES;
+    resolution.plan.budget.disk = STATE_BYTES + files * FILE_BYTES;
+    // The server has some tens of threads.
+    resolution.plan.budget.processes = (4 * jobs + 100).min(share.processes);
+    resolution.plan.finish_limit = FINISH_LIMIT;
+    resolution.take_scratch_folder();
+    Ok(())
+}
+
+/// The kernel's NFS client, built in or as a module that a mount loads.
+fn needs_client(resolution: &Resolution<'_>) -> Result<(), Absent> {
+    let read = |name: &str| std::fs::read_to_string(resolution.surroundings.proc.join(name)).unwrap_or_default();
+    if read("filesystems").lines().any(|line| line.split_whitespace().next_back() == Some("nfs4")) {
+        return Ok(());
+    }
+    let release = read("sys/kernel/osrelease");
+    let modules = Path::new("/lib/modules").join(release.trim()).join("kernel/fs/nfs");
+    let is_module = |name: std::ffi::OsString| name.to_string_lossy().starts_with("nfsv4.ko");
+    if std::fs::read_dir(modules).is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_module(file.file_name())))) {
+        return Ok(());
+    }
+    Err(Absent::new("the kernel's NFS client", "use a kernel with CONFIG_NFS_V4, as the distribution's; for a module, install its modules"))
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    namespace::unshare(Namespace::Mounts).doing("make a mount namespace")?;
+    mount::make_all_private().doing("keep the mounts to the namespace")?;
+    namespace::unshare(Namespace::Network).doing("make a network namespace")?;
+    socket::switch_loopback_on().doing("switch the loopback interface on")?;
+    let scratch = super::scratch::own_folder(worker)?;
+    let server = start_server(&scratch)?;
+    let result = with_server(worker, &scratch);
+    // TERM, and not KILL: it is to close its files before they are removed.
+    let _ = process::kill(server, signal::TERMINATE);
+    end_server(server);
+    std::fs::remove_dir_all(&scratch).doing("remove the scratch folder")?;
+    result
+}
+
+fn with_server(worker: &mut Worker, scratch: &Path) -> Result<(), WorkError> {
+    if !wait_for_server(worker, scratch)? {
+        return Ok(());
+    }
+    let target = scratch.join("mount");
+    std::fs::create_dir_all(&target).doing("make the folder of the mount")?;
+    // Soft, so that nothing waits for ever for a server that was killed; nfs(5).
+    let options = format!("vers=4.1,addr=127.0.0.1,clientaddr=127.0.0.1,port={PORT},proto=tcp,soft,timeo=50,retrans=2");
+    mount::mount("127.0.0.1:/export", &target, "nfs4", &options).doing("mount the export; is the module nfsv4 there?")?;
+    let result = compile(worker, &target);
+    mount::unmount(&target, false).or_else(|_| mount::unmount(&target, true)).doing("unmount the export")?;
+    result
+}
+
+fn configuration(scratch: &Path) -> String {
+    let export = scratch.join("export");
+    let recovery = scratch.join("recovery");
+    format!(
+        "NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {PORT}; Bind_addr = 127.0.0.1; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }}\n\
+         NFSv4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = {recovery}; }}\n\
+         EXPORT {{ Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; Protocols = 4;\n\
+         Transports = TCP; FSAL {{ Name = VFS; }} }}\n",
+        recovery = recovery.display(),
+        export = export.display(),
+    )
+}
+
+fn start_server(scratch: &Path) -> Result<i32, WorkError> {
+    for name in ["export", "recovery"] {
+        std::fs::create_dir_all(scratch.join(name)).doing("make the server's folders")?;
+    }
+    let file = scratch.join("server.conf");
+    std::fs::write(&file, configuration(scratch)).doing("write the server's configuration")?;
+    let child = tied_command("ganesha.nfsd".as_ref())
+        .arg("-F")
+        .args([Path::new("-f"), &file, Path::new("-L"), &scratch.join("server.log"), Path::new("-p"), &scratch.join("server.pid")])
+        .args(["-N", "EVENT"])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .doing("start the NFS server")?;
+    Ok(i32::try_from(child.id()).unwrap_or(i32::MAX))
+}
+
+/// Waits until the server listens; false when the load was asked to end meanwhile.
+fn wait_for_server(worker: &mut Worker, scratch: &Path) -> Result<bool, WorkError> {
+    let deadline = clock::monotonic() + SERVER_LIMIT.get();
+    while TcpStream::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT)).is_err() {
+        if !worker.rest(Nanos::from_millis(100)) {
+            return Ok(false);
+        }
+        if clock::monotonic() > deadline {
+            let log = std::fs::read_to_string(scratch.join("server.log")).unwrap_or_default();
+            let last = log.lines().next_back().unwrap_or("it wrote no log");
+            return Err(WorkError::Bound(format!("the NFS server does not listen after {SERVER_LIMIT}: {last}")));
+        }
+    }
+    Ok(true)
+}
+
+fn end_server(server: i32) {
+    let deadline = clock::monotonic() + Nanos::from_secs(5).get();
+    while let Ok(process::Reaped::NoneYet) = process::reap(server, false) {
+        if clock::monotonic() > deadline {
+            let _ = process::kill(server, process::KILL);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+fn compile(worker: &mut Worker, folder: &Path) -> Result<(), WorkError> {
+    write_sources(folder, worker.number("files")).doing("write the sources over NFS")?;
+    let jobs = format!("-j{}", worker.number("jobs"));
+    loop {
+        for arguments in [vec!["clean"], vec![jobs.as_str(), "all"]] {
+            let mut command = tied_command("make".as_ref());
+            command.arg("-C").arg(folder).args(arguments).env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
+            match program::run(worker, &mut command, |worker, line| worker.did(u64::from(line.starts_with("CC ")), 0))? {
+                Outcome::Stopped => return Ok(()),
+                Outcome::Ended(status, _) if status.success() => {}
+                Outcome::Ended(status, error) => return Err(WorkError::Bound(format!("compiling over NFS failed ({status}): {error}"))),
+            }
+        }
+    }
+}
+
+/// Files that take a compiler some tens of milliseconds each, and a Makefile.
+fn write_sources(folder: &Path, files: u64) -> std::io::Result<()> {
+    let names: Vec<PathBuf> = (0..files).map(|index| PathBuf::from(format!("file{index}"))).collect();
+    for name in &names {
+        let functions: String = (0..40)
+            .map(|index| {
+                format!(
+                    "int step{index}(int *data, int count) {{ int sum = {index}; for (int at = 0; at < count; at++) {{ \
+                     sum += data[at] * {index}; data[at] ^= sum >> {shift}; if (sum % 7 == {rest}) sum -= at; }} return sum; }}\n",
+                    shift = index % 13,
+                    rest = index % 7
+                )
+            })
+            .collect();
+        std::fs::write(folder.join(name.with_extension("c")), functions)?;
+    }
+    let objects: Vec<String> = names.iter().map(|name| name.with_extension("o").display().to_string()).collect();
+    let rules =
+        format!("all: {objects}\n%.o: %.c\n\t@echo CC $@; gcc -O2 -c -o $@ $<\nclean:\n\t@rm -f *.o\n", objects = objects.join(" "));
+    std::fs::write(folder.join("Makefile"), rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sources_compile_as_they_do_over_nfs() {
+        let folder = tempfile::tempdir().unwrap();
+        write_sources(folder.path(), 2).unwrap();
+        let output = std::process::Command::new("make").arg("-C").arg(folder.path()).env_remove("MAKEFLAGS").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with("CC ")).count(), 2);
+        assert!(folder.path().join("file1.o").exists());
+    }
+
+    #[test]
+    fn the_server_exports_the_scratch_folder_and_nothing_else() {
+        let text = configuration(Path::new("/scratch/0"));
+        assert_eq!(text.matches("EXPORT").count(), 1);
+        assert!(text.contains("Path = /scratch/0/export;") && text.contains("Bind_addr = 127.0.0.1;"), "{text}");
+    }
+}

@@ -82,7 +82,7 @@ impl From<AcceleratorArgument> for Accelerator {
 /// What is measured in each guest, and how often.
 #[derive(Debug, Clone, Args)]
 pub struct MeasureArguments {
-    /// Scenario to follow, as for `tardy run`: a built-in one or a file
+    /// Scenario to follow, as for `tardy run`: a built-in one or a file [default: lab]
     #[arg(long, value_name = "NAME|FILE")]
     pub scenario: Option<String>,
     /// Length of the measurement in the guest's time, as for `tardy run`

@@ -20,6 +20,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "williams2002", text: include_str!("built_in/williams2002.toml") },
     BuiltIn { name: "mckenney2009", text: include_str!("built_in/mckenney2009.toml") },
     BuiltIn { name: "koolwal2009", text: include_str!("built_in/koolwal2009.toml") },
+    BuiltIn { name: "lab", text: include_str!("built_in/lab.toml") },
 ];
 
 /// The built-in scenario of that name.

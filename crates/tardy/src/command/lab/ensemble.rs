@@ -19,6 +19,9 @@ use crate::summary::read::summarize;
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
+/// What is measured when the command line does not say.
+const SCENARIO_DEFAULT: &str = "lab";
+
 /// Where a scenario of the user's own lies in the guest.
 const SCENARIO_PATH: &str = "/scenario.toml";
 
@@ -97,7 +100,9 @@ fn program(measure: &MeasureArguments, pad: u32) -> Program {
     let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"].map(str::to_owned).to_vec();
     arguments.push((measure.seed.wrapping_add(u64::from(pad))).to_string());
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-    if let Some(scenario) = &measure.scenario {
+    let nothing_said = measure.length.is_none() && measure.cycles.is_none() && measure.load.is_empty() && measure.arguments.is_empty();
+    let default = nothing_said.then(|| SCENARIO_DEFAULT.to_owned());
+    if let Some(scenario) = measure.scenario.as_ref().or(default.as_ref()) {
         option("--scenario", scenario_file(measure).map_or(scenario.as_str(), |_| SCENARIO_PATH).to_owned());
     }
     if let Some(length) = measure.length {

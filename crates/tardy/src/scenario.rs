@@ -191,6 +191,12 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
     }
 }
 
+/// The text of a scenario; [`parse`] reads it back.
+#[must_use]
+pub fn to_text(scenario: &Scenario) -> String {
+    toml::to_string(scenario).expect("a scenario has text keys and values that TOML knows")
+}
+
 /// The built-in scenario of that name, or the one in that file.
 ///
 /// # Errors

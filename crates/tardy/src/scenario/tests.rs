@@ -68,7 +68,7 @@ fn a_scenario_without_probe_or_phase_is_refused() {
 #[test]
 fn what_is_serialised_is_read_back() {
     let scenario = parse(SMALL).unwrap();
-    assert_eq!(parse(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
+    assert_eq!(parse(&to_text(&scenario)).unwrap(), scenario);
 }
 
 #[test]

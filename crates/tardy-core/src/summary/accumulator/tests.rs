@@ -82,6 +82,36 @@ fn early_wake_ups_and_stalls_are_counted() {
     assert_eq!(accumulator.stalls, 1);
 }
 
+#[test]
+fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
+    // Phases from 100 to 200 and from 200 to 300 periods; marks are the late samples, due and woken right before, on and across the edges.
+    let phases: Vec<PhaseSpan> =
+        [100, 200].map(|begin| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + 100) * PERIOD) }).to_vec();
+    let marks = [
+        (98, 601, 0),
+        (99, 1_000, 1),
+        (100, 602, 1),
+        (199, 603, 1),
+        (199, 1_000, 3),
+        (200, 604, 2),
+        (299, 605, 2),
+        (299, 1_000, 2),
+        (300, 606, 0),
+    ];
+    for (due, latency, expected) in marks {
+        let series: Vec<Sample> = (0..400)
+            .map(|place| Sample { due: Nanos(place * PERIOD), latency: Nanos(if place == due { latency } else { 5 }), missed: 0 })
+            .collect();
+        for size in [1, 7, 400] {
+            let questions = Questions { phases: phases.clone(), ..Questions::default() };
+            let accumulator = accumulate(&chunks(&series, size), &questions);
+            let touched: i64 =
+                (0..2).map(|phase| (accumulator.phases(&[phase]).latency.max() == Some(latency)) as i64 * (1 << phase)).sum();
+            assert_eq!(touched, expected, "due {due}, latency {latency}, chunks of {size}");
+        }
+    }
+}
+
 fn any_latencies() -> impl Strategy<Value = Vec<i64>> {
     proptest::collection::vec(prop_oneof![8 => 0_i64..900, 1 => -50_i64..0, 1 => 900_i64..7_000], 1..200)
 }

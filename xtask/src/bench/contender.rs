@@ -40,7 +40,7 @@ impl Contender {
             Self::Tardy => {
                 let mut command = Command::new(&bench.tardy);
                 command.args(["run", "--cycles", &samples, "--cpus", &cpu, "--period", "1ms", "--priority", PRIORITY]);
-                command.args(["--quiet", "--json", "--out"]).arg(folder.join("run"));
+                command.args(["--quiet", "--json", "--out", "run"]);
                 command
             }
             Self::Cyclictest => {
@@ -50,7 +50,7 @@ impl Contender {
             }
             Self::Jitterdebugger => {
                 let mut command = Command::new(peer("jitterdebugger", "jitterdebugger")?);
-                command.args(["-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-s", "-o"]).arg(folder.join("jitter"));
+                command.args(["-a", &cpu, "-p", PRIORITY, "-i", &period, "-l", &samples, "-s", "-o", "jitter"]);
                 command
             }
         };
@@ -69,13 +69,14 @@ impl Contender {
     pub(crate) fn finish(self, child: &mut Child, folder: &Path) -> Result<String> {
         let status = child.wait().while_doing(|| format!("waiting for {}", self.name()))?;
         let output = std::fs::read_to_string(folder.join(format!("{}.out", self.name()))).unwrap_or_default();
-        // Interrupted is how an endless run is meant to end.
         if status.success() { Ok(output) } else { Err(Failure::new(format!("{} failed ({status})", self.name()))) }
     }
 }
 
-fn peer(name: &str, package: &str) -> Result<std::path::PathBuf> {
-    program::find(name).ok_or_else(|| Failure::new(format!("there is no {name} on this machine: install the package {package}")))
+fn peer<'a>(name: &'a str, package: &str) -> Result<&'a str> {
+    program::find(name)
+        .map(|_| name)
+        .ok_or_else(|| Failure::new(format!("there is no {name} on this machine: install the package {package}")))
 }
 
 /// The median latency in us that a run printed; `None` for jitterdebugger, whose histogram has steps of 1 us.

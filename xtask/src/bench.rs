@@ -2,11 +2,18 @@
 //!
 //! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
 
+mod contender;
 mod document;
 mod figure;
+mod instructions;
 mod long_summary;
 pub(crate) mod made_run;
+mod pairs;
+mod real_runs;
+mod sched_trace;
 mod statistics;
+mod threads;
+mod wake_ups;
 
 use clap::Args;
 
@@ -15,7 +22,16 @@ use crate::workspace;
 use figure::{Bench, Figure};
 
 /// All figures, in the order of the document.
-const FIGURES: &[Figure] = &[long_summary::FIGURE];
+const FIGURES: &[Figure] = &[
+    instructions::FIGURE,
+    pairs::CPU_TIME,
+    pairs::EQUIVALENCE,
+    real_runs::LOSSES,
+    wake_ups::FIGURE,
+    real_runs::MEMORY,
+    real_runs::STORED_BYTES,
+    long_summary::FIGURE,
+];
 
 /// `cargo xtask bench`.
 #[derive(Debug, Args)]
@@ -41,12 +57,13 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
-    let bench = Bench { tardy: workspace::build_tardy()?, is_quick: arguments.quick };
+    let bench = Bench::new(workspace::build_tardy()?, arguments.quick);
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.title);
         match (figure.measure)(&bench) {
             Ok(measured) => {
-                let section = document::section(figure, &measured);
+                // Where the binary lies on this machine says nothing to others.
+                let section = document::section(figure, &measured).replace(&*bench.tardy.to_string_lossy(), "tardy");
                 println!("{section}");
                 if arguments.write {
                     document::replace(figure, &section, FIGURES)?;

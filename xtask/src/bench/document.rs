@@ -54,7 +54,7 @@ fn machine() -> String {
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg");
     format!(
-        "Measured {} on {cpus} CPUs {}{is_virtual}, Linux {}, {}, load average {} before the last run ended.",
+        "Measured {} on {cpus} CPUs {}{is_virtual}, Linux {}, {}, load average {} at the end.",
         date.trim(),
         field(&cpuinfo, "model name", ':'),
         kernel.trim(),

@@ -1,8 +1,13 @@
 //! What a figure is, and what measuring it gives.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 
-use crate::failure::Result;
+use tardy_sys::affinity;
+
+use super::pairs::Rounds;
+use super::real_runs::RealRuns;
+use crate::failure::{Failure, Result, While};
 
 /// One promise and how it is measured.
 #[derive(Debug)]
@@ -24,6 +29,44 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs are to be short.
     pub(crate) is_quick: bool,
+    rounds: OnceCell<Rounds>,
+    real_runs: OnceCell<RealRuns>,
+}
+
+impl Bench {
+    /// With this binary.
+    pub(crate) fn new(tardy: PathBuf, is_quick: bool) -> Self {
+        Self { tardy, is_quick, rounds: OnceCell::new(), real_runs: OnceCell::new() }
+    }
+
+    /// The processor that is measured where one is: the last, because the first serves most interrupts. One must be left for the rest.
+    pub(crate) fn measured_cpu(&self) -> Result<u32> {
+        let cpus = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
+        if cpus.len() < 2 {
+            return Err(Failure::new("this figure needs a second processor, for everything but the measuring thread"));
+        }
+        cpus.last().copied().ok_or_else(|| Failure::new("this process may use no processor"))
+    }
+
+    /// The interleaved rounds, measured when first asked for.
+    pub(crate) fn rounds(&self) -> Result<&Rounds> {
+        measured_once(&self.rounds, || Rounds::measure(self))
+    }
+
+    /// The tool's own runs at 1 and 20 kHz, made when first asked for.
+    pub(crate) fn real_runs(&self) -> Result<&RealRuns> {
+        measured_once(&self.real_runs, || RealRuns::measure(self))
+    }
+}
+
+fn measured_once<T>(cell: &OnceCell<T>, measure: impl FnOnce() -> Result<T>) -> Result<&T> {
+    match cell.get() {
+        Some(measured) => Ok(measured),
+        None => {
+            let measured = measure()?;
+            Ok(cell.get_or_init(|| measured))
+        }
+    }
 }
 
 /// What was measured.

@@ -1,0 +1,223 @@
+//! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
+//!
+//! In each round every tool runs once on the same processor, in an order that turns from round to round, so that what drifts on the
+//! machine falls on all alike.
+
+use std::time::Duration;
+
+use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
+use super::figure::{Bench, Figure, Measured, row};
+use super::statistics::{mean_and_half_width, median};
+use super::threads;
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// CPU time of a sample.
+pub(crate) const CPU_TIME: Figure = Figure {
+    name: "cpu-time",
+    title: "CPU time of a sample",
+    promise: "measuring thread: upper 95 % bound of the ratio to cyclictest <= 1.05, at least 20 interleaved pairs",
+    measure: measure_cpu_time,
+};
+
+/// Equivalence with cyclictest.
+pub(crate) const EQUIVALENCE: Figure = Figure {
+    name: "equivalence",
+    title: "median latency against cyclictest",
+    promise: "95 % interval of the difference within max(1 us, 5 %), same pairs as cpu-time",
+    measure: measure_equivalence,
+};
+
+const RATIO_MAX: f64 = 1.05;
+/// Seconds before the first look: threads are up, histograms have their pages.
+const SETTLE: u64 = 1;
+
+/// What one run of one tool gave.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// CPU time of the measuring thread a sample, in us.
+    thread_us: f64,
+    /// CPU time of all its threads a sample, in us.
+    process_us: f64,
+    median_latency_us: Option<f64>,
+}
+
+/// Runs of each tool, by round.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    runs: [Vec<Run>; 3],
+    cpu: u32,
+    seconds: u64,
+    commands: Vec<String>,
+}
+
+impl Rounds {
+    /// Measures them all.
+    pub(crate) fn measure(bench: &Bench) -> Result<Self> {
+        let (count, seconds) = if bench.is_quick { (4, 1) } else { (30, 3) };
+        let cpu = bench.measured_cpu()?;
+        let mut rounds = Self { runs: [Vec::new(), Vec::new(), Vec::new()], cpu, seconds, commands: Vec::new() };
+        for round in 0..count {
+            for place in 0..CONTENDERS.len() {
+                let which = (round + place) % CONTENDERS.len();
+                let (run, command) = run_once(CONTENDERS[which], bench, cpu, seconds)?;
+                rounds.runs[which].push(run);
+                if round == 0 {
+                    rounds.commands.push(command);
+                }
+            }
+            eprint!("\rround {} of {count}", round + 1);
+        }
+        eprintln!();
+        Ok(rounds)
+    }
+
+    fn of(&self, contender: Contender) -> &[Run] {
+        &self.runs[CONTENDERS.iter().position(|&other| other == contender).expect("every contender is in the list")]
+    }
+
+    /// Upper bound of the ratio to cyclictest at 95 %, and the ratio itself: Student's t on the logarithms of the rounds' ratios.
+    fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> (f64, f64) {
+        let pairs = self.of(contender).iter().zip(self.of(Contender::Cyclictest));
+        let logarithms: Vec<f64> = pairs.map(|(one, other)| (value(one) / value(other)).ln()).collect();
+        // A one-sided bound of 95 % is the upper end of a two-sided interval of 90 %.
+        let (mean, half_width) = mean_and_half_width(&logarithms, 0.90);
+        (mean.exp(), (mean + half_width).exp())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            format!(
+                "{} rounds; in each, every tool runs once on CPU {} (SCHED_FIFO 95, {PERIOD_US} us, memory locked, cpu_dma_latency 0), in an order that turns from round to round.",
+                self.of(Contender::Tardy).len(),
+                self.cpu
+            ),
+            format!(
+                "CPU time is the difference of /proc/PID/task/TID/schedstat over {} s from {SETTLE} s after the start, divided by the waits of the measuring thread (voluntary switches: one a sample).",
+                self.seconds
+            ),
+        ]
+    }
+}
+
+fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<(Run, String)> {
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let samples = (SETTLE + seconds + 1) * 1_000_000 / PERIOD_US;
+    let command = contender.command(bench, cpu, samples, place.path())?;
+    let line = program::line(&command);
+    let mut child = contender.start(command, place.path())?;
+    std::thread::sleep(Duration::from_secs(SETTLE));
+    let before = threads::of_tree(child.id());
+    std::thread::sleep(Duration::from_secs(seconds));
+    let spent = threads::since(&before, &threads::of_tree(child.id()));
+    let output = contender.finish(&mut child, place.path())?;
+    let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 100);
+    let measuring = measuring.ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?;
+    let a_sample = |cpu_time: u64| cpu_time as f64 / measuring.waits as f64 / 1000.0;
+    let run = Run {
+        thread_us: a_sample(measuring.cpu_time),
+        process_us: a_sample(spent.iter().map(|thread| thread.cpu_time).sum()),
+        median_latency_us: median_latency_us(contender, &output),
+    };
+    Ok((run, line))
+}
+
+fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
+    let rounds = bench.rounds()?;
+    let mut table = vec![row([
+        "tool",
+        "measuring thread, median us",
+        "ratio to cyclictest",
+        "its upper 95 % bound",
+        "whole process, median us",
+        "ratio to cyclictest",
+        "its upper 95 % bound",
+    ])];
+    for contender in CONTENDERS {
+        let runs = rounds.of(contender);
+        let middle = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+        let mut cells = vec![contender.name().to_owned()];
+        for value in [|run: &Run| run.thread_us, |run: &Run| run.process_us] {
+            let (ratio, upper) = rounds.ratio(contender, value);
+            cells.push(format!("{:.2}", middle(value)));
+            if contender == Contender::Cyclictest {
+                cells.extend(["1".to_owned(), String::new()]);
+            } else {
+                cells.extend([format!("{ratio:.3}"), format!("{upper:.3}")]);
+            }
+        }
+        table.push(cells);
+    }
+    let (ratio, upper) = rounds.ratio(Contender::Tardy, |run| run.thread_us);
+    let verdict = if upper <= RATIO_MAX { "holds" } else { "not shown" };
+    let mut notes = rounds.notes();
+    notes.push("Ratios are geometric means over the rounds, bounds by Student's t on their logarithms.".to_owned());
+    Ok(Measured {
+        reached: format!("ratio {ratio:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}", rounds.of(Contender::Tardy).len()),
+        commands: rounds.commands.clone(),
+        tables: vec![table],
+        notes,
+    })
+}
+
+fn measure_equivalence(bench: &Bench) -> Result<Measured> {
+    let rounds = bench.rounds()?;
+    let medians = |contender| rounds.of(contender).iter().filter_map(|run| run.median_latency_us).collect::<Vec<f64>>();
+    let (own, peer) = (medians(Contender::Tardy), medians(Contender::Cyclictest));
+    if own.len() != peer.len() || own.len() < 2 {
+        return Err(Failure::new("some run printed no median"));
+    }
+    let differences: Vec<f64> = own.iter().zip(&peer).map(|(own, peer)| own - peer).collect();
+    let (mean, half_width) = mean_and_half_width(&differences, 0.95);
+    let margin = (median(&peer) * 0.05).max(1.0);
+    let holds = mean - half_width >= -margin && mean + half_width <= margin;
+    let interval = format!("{:+.2} to {:+.2} us", mean - half_width, mean + half_width);
+    let table = vec![
+        row(["tool", "median of medians, us", "lowest", "highest"]),
+        spread("tardy", &own),
+        spread("cyclictest", &peer),
+        spread("difference, pair by pair", &differences),
+    ];
+    let mut notes = rounds.notes();
+    notes.push(
+        "cyclictest's medians come from its histogram of 1 ns steps; the interval is Student's t on the pairs' differences.".to_owned(),
+    );
+    Ok(Measured {
+        reached: format!(
+            "difference {mean:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
+            if holds { "holds" } else { "not shown" }
+        ),
+        commands: rounds.commands.iter().take(2).cloned().collect(),
+        tables: vec![table],
+        notes,
+    })
+}
+
+fn spread(name: &str, values: &[f64]) -> Vec<String> {
+    let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    vec![name.to_owned(), format!("{:.2}", median(values)), format!("{lowest:.2}"), format!("{highest:.2}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(thread_us: &[f64]) -> Vec<Run> {
+        thread_us.iter().map(|&thread_us| Run { thread_us, process_us: 2.0 * thread_us, median_latency_us: None }).collect()
+    }
+
+    #[test]
+    fn the_ratio_is_taken_round_by_round() {
+        let rounds = Rounds {
+            runs: [runs(&[11.0, 22.0, 33.0]), runs(&[10.0, 20.0, 30.0]), runs(&[12.0, 30.0, 30.0])],
+            cpu: 1,
+            seconds: 1,
+            commands: Vec::new(),
+        };
+        let (ratio, upper) = rounds.ratio(Contender::Tardy, |run| run.thread_us);
+        assert!((ratio - 1.1).abs() < 1e-9 && (upper - 1.1).abs() < 1e-6, "{ratio} {upper}");
+        let (ratio, upper) = rounds.ratio(Contender::Jitterdebugger, |run| run.thread_us);
+        assert!(upper > ratio && ratio > 1.1, "{ratio} {upper}");
+    }
+}

@@ -1,0 +1,238 @@
+//! The tool's own runs on every processor under the loads io and fork, at 1 kHz and at 20 kHz: samples lost, memory, stored bytes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tardy::summary::model::Summary;
+use tardy_core::accounting::Counts;
+
+use super::figure::{Bench, Figure, Measured, row};
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// Samples lost.
+pub(crate) const LOSSES: Figure = Figure {
+    name: "losses",
+    title: "samples lost at 20 kHz under io and fork",
+    promise: "0 on every CPU for 60 s, accounting exact",
+    measure: measure_losses,
+};
+
+/// Memory.
+pub(crate) const MEMORY: Figure = Figure {
+    name: "memory",
+    title: "memory in a long run",
+    promise: "constant, below 64 MiB + 1 MiB a measured CPU",
+    measure: measure_memory,
+};
+
+/// Stored bytes.
+pub(crate) const STORED_BYTES: Figure =
+    Figure { name: "stored-bytes", title: "stored bytes a sample", promise: "<= 3", measure: measure_stored_bytes };
+
+const MEBIBYTE: f64 = 1_048_576.0;
+
+/// A run that was made.
+#[derive(Debug)]
+struct RealRun {
+    what: String,
+    command: String,
+    cpus: usize,
+    counts: Counts,
+    stored_bytes: u64,
+    /// Resident and locked bytes, once a second.
+    memory: Vec<(u64, u64)>,
+}
+
+/// The runs.
+#[derive(Debug)]
+pub(crate) struct RealRuns {
+    runs: Vec<RealRun>,
+    notes: Vec<String>,
+}
+
+impl RealRuns {
+    /// Makes them.
+    pub(crate) fn measure(bench: &Bench) -> Result<Self> {
+        let length = if bench.is_quick { "6s" } else { "90s" };
+        let mut runs = vec![make(bench, length, "1ms", &[])?.map_err(Failure::new)?];
+        let mut notes = Vec::new();
+        match make(bench, length, "50us", &[])? {
+            Ok(run) => runs.push(run),
+            Err(refusal) => {
+                notes.push(format!("20 kHz on every CPU is refused on this machine: \"{refusal}\". In its place: the shortest period that it offers, on every CPU, and 20 kHz with a CPU left out."));
+                let period = shortest_period_us(&refusal).ok_or_else(|| Failure::new(refusal.clone()))?;
+                runs.push(make(bench, length, &format!("{period}us"), &[])?.map_err(Failure::new)?);
+                let cpu = bench.measured_cpu()?.to_string();
+                runs.push(make(bench, length, "50us", &["--force", "--cpus", &cpu])?.map_err(Failure::new)?);
+            }
+        }
+        Ok(Self { runs, notes })
+    }
+
+    fn commands(&self) -> Vec<String> {
+        self.runs.iter().map(|run| run.command.clone()).collect()
+    }
+}
+
+/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth above "use at least 52.984 us".
+fn shortest_period_us(refusal: &str) -> Option<u64> {
+    let (_, rest) = refusal.split_once("use at least ")?;
+    let least: f64 = rest.split(' ').next()?.parse().ok()?;
+    Some((least * 1.1).ceil() as u64)
+}
+
+/// A run under io and fork; a third of it is idle. The inner error is the tool's refusal.
+fn make(bench: &Bench, length: &str, period: &str, more: &[&str]) -> Result<std::result::Result<RealRun, String>> {
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let mut command = Command::new(&bench.tardy);
+    command.args(["run", "--for", length, "--period", period, "--load", "io", "--load", "fork"]).args(more);
+    command.args(["--quiet", "--json", "--out", "run"]).current_dir(place.path());
+    eprintln!("$ {}", program::line(&command));
+    let making = || format!("running `{}`", program::line(&command));
+    let files = (fs::File::create(place.path().join("out")), fs::File::create(place.path().join("err")));
+    let (output, errors) = (files.0.while_doing(making)?, files.1.while_doing(making)?);
+    let line = program::line(&command);
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().while_doing(|| format!("running `{line}`"))?;
+    let memory = watch_memory(&mut child)?;
+    let status = child.wait().while_doing(|| format!("running `{line}`"))?;
+    let read = |name: &str| fs::read_to_string(place.path().join(name)).while_doing(|| format!("reading what `{line}` printed"));
+    if status.code() == Some(2) {
+        return Ok(Err(read("err")?.trim().trim_start_matches("tardy: ").to_owned()));
+    }
+    let summary: Summary = serde_json::from_str(&read("out")?).while_doing(|| format!("reading the summary of `{line}` ({status})"))?;
+    Ok(Ok(RealRun {
+        what: format!("{period}, CPUs {}", summary.measured_cpus),
+        command: line,
+        cpus: summary.measured_cpus.len(),
+        counts: summary.series.iter().fold(Counts::default(), |sum, series| sum.plus(&series.counts)),
+        stored_bytes: stored_bytes(&place.path().join("run/samples"))?,
+        memory,
+    }))
+}
+
+fn stored_bytes(samples: &Path) -> Result<u64> {
+    let files = fs::read_dir(samples).while_doing(|| "listing the samples".to_owned())?;
+    let series = files.filter_map(|file| file.ok()).filter(|file| file.path().extension().is_some_and(|extension| extension == "series"));
+    // The machine's state is in a series of its own, which is no probe's.
+    let probes = series.filter(|file| file.file_name().to_string_lossy().contains(".cpu"));
+    Ok(probes.filter_map(|file| Some(file.metadata().ok()?.len())).sum())
+}
+
+/// Resident and locked bytes of the measuring process once a second, until it ends.
+fn watch_memory(child: &mut Child) -> Result<Vec<(u64, u64)>> {
+    let mut memory = Vec::new();
+    while child.try_wait().while_doing(|| "waiting for tardy".to_owned())?.is_none() {
+        std::thread::sleep(Duration::from_secs(1));
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        if let (Some(resident), Some(locked)) = (status_bytes(&status, "VmRSS:"), status_bytes(&status, "VmLck:")) {
+            memory.push((resident, locked));
+        }
+    }
+    // The last look may have met the summary, which unlocks its memory and is a figure of its own.
+    while memory.last().is_some_and(|&(_, locked)| locked == 0) {
+        memory.pop();
+    }
+    Ok(memory)
+}
+
+fn status_bytes(status: &str, field: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+fn measure_losses(bench: &Bench) -> Result<Measured> {
+    let runs = bench.real_runs()?;
+    let mut table = vec![row(["run", "expected", "recorded", "missed", "lost", "unstored", "unexplained"])];
+    let fast = &runs.runs[1..];
+    for run in fast {
+        let counts = &run.counts;
+        let cells = [counts.expected, counts.recorded, counts.missed, counts.lost, counts.unstored].map(|count| count.to_string());
+        table.push([vec![run.what.clone()], cells.to_vec(), vec![counts.unexplained().to_string()]].concat());
+    }
+    let lost: u64 = fast.iter().map(|run| run.counts.lost).sum();
+    let expected: u64 = fast.iter().map(|run| run.counts.expected).sum();
+    let is_exact = fast.iter().all(|run| run.counts.is_exact());
+    Ok(Measured {
+        reached: format!("{lost} lost of {expected} expected, accounting {}", if is_exact { "exact" } else { "NOT exact" }),
+        commands: runs.commands()[1..].to_vec(),
+        tables: vec![table],
+        notes: [runs.notes.clone(), vec!["Missed are due times that passed while the thread had not yet been woken: they are the system's lateness, counted with their latency, and no loss.".to_owned()]].concat(),
+    })
+}
+
+fn measure_memory(bench: &Bench) -> Result<Measured> {
+    let runs = bench.real_runs()?;
+    let mut table =
+        vec![row(["run", "resident after 5 s, MiB", "at the end, MiB", "largest, MiB", "locked address space, MiB", "promised, MiB"])];
+    let mut holds = true;
+    let mut reached = Vec::new();
+    for run in &runs.runs {
+        let resident: Vec<f64> = run.memory.iter().map(|&(resident, _)| resident as f64 / MEBIBYTE).collect();
+        let (Some(last), Some(&(_, locked))) = (resident.last(), run.memory.last()) else {
+            return Err(Failure::new("a run ended before its memory was looked at"));
+        };
+        let early = resident.get(4).unwrap_or(last);
+        let largest = resident.iter().copied().fold(0.0, f64::max);
+        let promised = 64.0 + run.cpus as f64;
+        holds &= largest < promised;
+        reached.push(format!("{largest:.1} MiB at {}", run.what));
+        table.push(vec![
+            run.what.clone(),
+            format!("{early:.1}"),
+            format!("{last:.1}"),
+            format!("{largest:.1}"),
+            format!("{:.1}", locked as f64 / MEBIBYTE),
+            format!("{promised:.0}"),
+        ]);
+    }
+    Ok(Measured {
+        reached: format!("{}: {}", reached.join(", "), if holds { "holds" } else { "NOT reached" }),
+        commands: runs.commands(),
+        tables: vec![table],
+        notes: [
+            runs.notes.clone(),
+            vec![
+                "VmRSS of the measuring process, once a second. VmLck counts address space, of which only what was touched is resident."
+                    .to_owned(),
+            ],
+        ]
+        .concat(),
+    })
+}
+
+fn measure_stored_bytes(bench: &Bench) -> Result<Measured> {
+    let runs = bench.real_runs()?;
+    let mut table = vec![row(["run", "samples stored", "bytes", "bytes a sample"])];
+    let mut reached = Vec::new();
+    for run in &runs.runs {
+        let a_sample = run.stored_bytes as f64 / run.counts.stored().max(1) as f64;
+        table.push(vec![run.what.clone(), run.counts.stored().to_string(), run.stored_bytes.to_string(), format!("{a_sample:.2}")]);
+        reached.push(format!("{a_sample:.2} at {}", run.what));
+    }
+    Ok(Measured {
+        reached: reached.join(", "),
+        commands: runs.commands(),
+        tables: vec![table],
+        notes: [runs.notes.clone(), vec!["Whole series files: heads, chunks and checksums included. cyclictest -v prints about 22 bytes a sample, jitterdebugger stores 28.".to_owned()]].concat(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_period_that_a_refusal_offers_is_found() {
+        let refusal = "--period 50.000 us is below 4 times the 13.246 us that a wake-up costs: use at least 52.984 us, or --force";
+        assert_eq!(shortest_period_us(refusal), Some(59));
+        assert_eq!(shortest_period_us("unknown probe"), None);
+    }
+
+    #[test]
+    fn memory_is_read_in_kibibytes() {
+        assert_eq!(status_bytes("VmLck:\t  203848 kB\nVmRSS:\t    7700 kB\n", "VmRSS:"), Some(7700 * 1024));
+    }
+}

@@ -1,0 +1,101 @@
+//! What the threads of a running program have used, from /proc.
+
+use std::fs;
+use std::path::Path;
+
+/// A thread, with its counts since it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Thread {
+    /// Its number.
+    pub(crate) id: u32,
+    /// The process that it belongs to.
+    pub(crate) process: u32,
+    /// Its name.
+    pub(crate) name: String,
+    /// CPU time in ns (schedstat).
+    pub(crate) cpu_time: u64,
+    /// How often it waited.
+    pub(crate) waits: u64,
+}
+
+/// All threads of a process and of the processes that it started.
+pub(crate) fn of_tree(process: u32) -> Vec<Thread> {
+    of_tree_in(Path::new("/proc"), process)
+}
+
+fn of_tree_in(root: &Path, process: u32) -> Vec<Thread> {
+    let mut threads = Vec::new();
+    let mut processes = vec![process];
+    while let Some(process) = processes.pop() {
+        let tasks = fs::read_dir(root.join(process.to_string()).join("task")).into_iter().flatten().flatten();
+        for task in tasks {
+            // A thread that ends while it is looked at has no numbers to give.
+            threads.extend(thread(&task.path(), process));
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            processes.extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    threads
+}
+
+fn thread(folder: &Path, process: u32) -> Option<Thread> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let status = read("status")?;
+    let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    Some(Thread {
+        id: folder.file_name()?.to_str()?.parse().ok()?,
+        process,
+        name: read("comm")?.trim().to_owned(),
+        cpu_time: read("schedstat")?.split(' ').next()?.parse().ok()?,
+        waits: waits.trim().parse().ok()?,
+    })
+}
+
+/// What each thread of `after` used since `before`; a thread that began in between, since its begin.
+pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
+    let spent = |thread: &Thread| {
+        let earlier = before.iter().find(|earlier| earlier.id == thread.id);
+        Thread {
+            cpu_time: thread.cpu_time - earlier.map_or(0, |earlier| earlier.cpu_time),
+            waits: thread.waits - earlier.map_or(0, |earlier| earlier.waits),
+            ..thread.clone()
+        }
+    };
+    after.iter().map(spent).collect()
+}
+
+/// The measuring thread: of those that are not a process's first, the one that waited most often. Peers do not name theirs.
+pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
+    threads.iter().filter(|thread| thread.id != thread.process).max_by_key(|thread| thread.waits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, process: u32, id: u32, cpu_time: u64, waits: u64, children: &str) {
+        let folder = root.join(format!("{process}/task/{id}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("comm"), "tool\n").unwrap();
+        fs::write(folder.join("schedstat"), format!("{cpu_time} 17 23\n")).unwrap();
+        fs::write(folder.join("status"), format!("Name:\ttool\nvoluntary_ctxt_switches:\t{waits}\nnonvoluntary_ctxt_switches:\t4\n"))
+            .unwrap();
+        fs::write(folder.join("children"), children).unwrap();
+    }
+
+    #[test]
+    fn the_threads_of_children_are_counted_and_the_busiest_sleeper_measures() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), 10, 10, 100, 9_000, "20 ");
+        put(root.path(), 10, 11, 500, 70, "");
+        put(root.path(), 20, 20, 1, 1, "");
+        let before = of_tree_in(root.path(), 10);
+        put(root.path(), 10, 10, 150, 9_900, "20 ");
+        put(root.path(), 10, 11, 800, 370, "");
+        put(root.path(), 10, 12, 30, 8, "");
+        let spent = since(&before, &of_tree_in(root.path(), 10));
+        assert_eq!(spent.iter().map(|thread| thread.cpu_time).sum::<u64>(), 50 + 300 + 30);
+        let measuring = measuring(&spent).unwrap();
+        assert_eq!((measuring.id, measuring.cpu_time, measuring.waits), (11, 300, 300));
+    }
+}

@@ -1,0 +1,96 @@
+//! How often a tool's other threads come onto the measured processor, counted by the scheduler's own tracepoint.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::contender::{CONTENDERS, Contender};
+use super::figure::{Bench, Figure, Measured, row};
+use super::sched_trace::SchedTrace;
+use super::threads;
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// The figure.
+pub(crate) const FIGURE: Figure = Figure {
+    name: "wake-ups",
+    title: "the tool's other threads on a measured CPU, when a CPU is left over",
+    promise: "0 (cyclictest: up to 100/s)",
+    measure,
+};
+
+/// Switches to a tool's threads while it measured one processor.
+struct Switches {
+    to_measuring: u64,
+    others_on_measured: u64,
+    others_elsewhere: u64,
+}
+
+fn measure(bench: &Bench) -> Result<Measured> {
+    let cpu = bench.measured_cpu()?;
+    let seconds = if bench.is_quick { 3 } else { 20 };
+    let mut table =
+        vec![row(["tool", "switches to the measuring thread", "to its others on that CPU", "a second", "to its others elsewhere"])];
+    let mut commands = Vec::new();
+    let mut own = 0;
+    for contender in CONTENDERS {
+        let switches = observe(contender, bench, cpu, seconds, &mut commands)?;
+        if contender == Contender::Tardy {
+            own = switches.others_on_measured;
+        }
+        table.push(vec![
+            contender.name().to_owned(),
+            switches.to_measuring.to_string(),
+            switches.others_on_measured.to_string(),
+            format!("{:.1}", switches.others_on_measured as f64 / seconds as f64),
+            switches.others_elsewhere.to_string(),
+        ]);
+    }
+    Ok(Measured {
+        reached: format!("{own} in {seconds} s: {}", if own == 0 { "holds" } else { "NOT reached" }),
+        commands,
+        tables: vec![table],
+        notes: vec![
+            format!("CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch in a trace instance of its own, over {seconds} s from 1 s after the start."),
+            "The peers bind only their measuring threads: where their others run is up to the scheduler, and to whatever else the machine does.".to_owned(),
+        ],
+    })
+}
+
+fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands: &mut Vec<String>) -> Result<Switches> {
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let command = contender.command(bench, cpu, (seconds + 3) * 1000, place.path())?;
+    commands.push(program::line(&command));
+    let mut child = contender.start(command, place.path())?;
+    std::thread::sleep(Duration::from_secs(1));
+    let before = threads::of_tree(child.id());
+    let trace = SchedTrace::start(&before.iter().map(|thread| thread.id).collect::<Vec<_>>());
+    std::thread::sleep(Duration::from_secs(seconds));
+    let switches = trace.and_then(SchedTrace::finish);
+    let spent = threads::since(&before, &threads::of_tree(child.id()));
+    contender.finish(&mut child, place.path())?;
+    let measuring = threads::measuring(&spent).ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?.id;
+    Ok(count(&switches?, measuring, cpu))
+}
+
+/// `switches` by (processor, thread switched to).
+fn count(switches: &BTreeMap<(u32, u32), u64>, measuring: u32, cpu: u32) -> Switches {
+    let sum =
+        |wanted: &dyn Fn(u32, u32) -> bool| switches.iter().filter(|&(&(on, thread), _)| wanted(on, thread)).map(|(_, count)| count).sum();
+    Switches {
+        to_measuring: sum(&|_, thread| thread == measuring),
+        others_on_measured: sum(&|on, thread| thread != measuring && on == cpu),
+        others_elsewhere: sum(&|on, thread| thread != measuring && on != cpu),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_counted_by_thread_and_processor() {
+        let switches = BTreeMap::from([((1, 50), 1000), ((1, 51), 3), ((0, 51), 40), ((0, 52), 2)]);
+        let counted = count(&switches, 50, 1);
+        assert_eq!((counted.to_measuring, counted.others_on_measured, counted.others_elsewhere), (1000, 3, 42));
+    }
+}

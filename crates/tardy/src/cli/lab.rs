@@ -106,7 +106,7 @@ pub struct MeasureArguments {
     /// Limit of the guest's time for the program in it
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
-    /// Make known delays while it measures: CONTEXT:TIME[:COUNT], as in preemption-off:1ms:30 (see inject/README.md)
+    /// Make known delays while it measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30 (see inject/README.md)
     #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
     pub inject: Option<Injection>,
     /// Folder with the module for known delays: RELEASE/tardy_inject.ko for each kernel

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::figure::Bench;
+use super::threads::{self, Thread};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -63,6 +64,11 @@ impl Contender {
         let output = std::fs::File::create(folder.join(format!("{}.out", self.name()))).while_doing(|| "making a file".to_owned())?;
         let starting = || format!("starting {}", self.name());
         command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null()).spawn().while_doing(starting)
+    }
+
+    /// Waits until it measures; its threads then.
+    pub(crate) fn when_measuring(self, child: &Child) -> Result<Vec<Thread>> {
+        threads::when_measuring(child.id()).ok_or_else(|| Failure::new(format!("{} does not measure", self.name())))
     }
 
     /// Waits for the end, which must be a good one; returns what was printed.

@@ -29,8 +29,8 @@ pub(crate) const EQUIVALENCE: Figure = Figure {
 };
 
 const RATIO_MAX: f64 = 1.05;
-/// Seconds before the first look: threads are up, histograms have their pages.
-const SETTLE: u64 = 1;
+/// Seconds of samples beside those that are looked at, before and after.
+const MARGIN: u64 = 2;
 
 /// What one run of one tool gave.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ impl Rounds {
                 self.cpu
             ),
             format!(
-                "CPU time is the difference of /proc/PID/task/TID/schedstat over {} s from {SETTLE} s after the start, divided by the waits of the measuring thread (voluntary switches: one a sample).",
+                "CPU time is the difference of /proc/PID/task/TID/schedstat over {} s from its 500th wait on, divided by the waits of the measuring thread (voluntary switches: one a sample).",
                 self.seconds
             ),
         ]
@@ -102,17 +102,16 @@ impl Rounds {
 
 fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Result<(Run, String)> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let samples = (SETTLE + seconds + 1) * 1_000_000 / PERIOD_US;
+    let samples = (seconds + MARGIN) * 1_000_000 / PERIOD_US;
     let command = contender.command(bench, cpu, samples, place.path())?;
     let line = program::line(&command);
     let mut child = contender.start(command, place.path())?;
-    std::thread::sleep(Duration::from_secs(SETTLE));
-    let before = threads::of_tree(child.id());
+    let before = contender.when_measuring(&child)?;
     std::thread::sleep(Duration::from_secs(seconds));
     let spent = threads::since(&before, &threads::of_tree(child.id()));
     let output = contender.finish(&mut child, place.path())?;
-    let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 100);
-    let measuring = measuring.ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?;
+    let measuring = threads::measuring(&spent).filter(|thread| thread.waits > 0);
+    let measuring = measuring.ok_or_else(|| Failure::new(format!("{} ended before it was looked at", contender.name())))?;
     let a_sample = |cpu_time: u64| cpu_time as f64 / measuring.waits as f64 / 1000.0;
     let run = Run {
         thread_us: a_sample(measuring.cpu_time),

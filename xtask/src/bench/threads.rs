@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A thread, with its counts since it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,20 @@ pub(crate) fn since(before: &[Thread], after: &[Thread]) -> Vec<Thread> {
 /// The measuring thread: of those that are not a process's first, the one that waited most often. Peers do not name theirs.
 pub(crate) fn measuring(threads: &[Thread]) -> Option<&Thread> {
     threads.iter().filter(|thread| thread.id != thread.process).max_by_key(|thread| thread.waits)
+}
+
+/// Waits until a process measures: threads are up, and start-up is over. None where none does in half a minute.
+pub(crate) fn when_measuring(process: u32) -> Option<Vec<Thread>> {
+    const WAITS_MIN: u64 = 500;
+    let patience = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(100));
+        let threads = of_tree(process);
+        if measuring(&threads).is_some_and(|thread| thread.waits >= WAITS_MIN) {
+            return Some(threads);
+        }
+    }
+    None
 }
 
 #[cfg(test)]

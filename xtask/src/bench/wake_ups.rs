@@ -50,7 +50,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         commands,
         tables: vec![table],
         notes: vec![
-            format!("CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch in a trace instance of its own, over {seconds} s from 1 s after the start."),
+            format!("CPU {cpu} measured at 1 kHz, the others left over. Counted by sched:sched_switch in a trace instance of its own, over {seconds} s from the measuring thread's 500th wait on."),
             "The peers bind only their measuring threads: where their others run is up to the scheduler, and to whatever else the machine does.".to_owned(),
         ],
     })
@@ -61,8 +61,7 @@ fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands
     let command = contender.command(bench, cpu, (seconds + 3) * 1000, place.path())?;
     commands.push(program::line(&command));
     let mut child = contender.start(command, place.path())?;
-    std::thread::sleep(Duration::from_secs(1));
-    let before = threads::of_tree(child.id());
+    let before = contender.when_measuring(&child)?;
     let trace = SchedTrace::start(&before.iter().map(|thread| thread.id).collect::<Vec<_>>());
     std::thread::sleep(Duration::from_secs(seconds));
     let switches = trace.and_then(SchedTrace::finish);

@@ -107,7 +107,10 @@ impl Warning {
             Self::SamplesLost { .. } => (0, self.severity()),
             Self::SamplesNotStored { .. } => (1, self.severity()),
             Self::MostPeriodsMissed { .. } => (2, self.severity()),
-            _ => (3, self.severity()),
+            _ if self.severity() == Severity::Incomplete => (3, self.severity()),
+            // Of all that a set-up can lack it matters most, and what helps against it helps against the others.
+            Self::NoRealTimePolicy { .. } => (4, self.severity()),
+            _ => (5, self.severity()),
         }
     }
 }

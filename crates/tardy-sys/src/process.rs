@@ -14,6 +14,8 @@ pub const KILL: i32 = libc::SIGKILL;
 pub const CHILD_ENDED: i32 = libc::SIGCHLD;
 /// Stops a process until CONTINUE.
 pub const STOP: i32 = libc::SIGSTOP;
+/// Lets a stopped process go on.
+pub const CONTINUE: i32 = libc::SIGCONT;
 
 /// What waiting for children found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -50,13 +50,13 @@ pub enum Command {
 #[derive(Debug, Clone, Args)]
 pub struct DeadlineArgs {
     /// Latest wake-up that is in time, as in 200us; later ones are misses
-    #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Wake-ups that are in time, as in -111us..+111us: too early is as bad as too late
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     pub window: Option<Window>,
     /// Share of samples that may miss, as in 1e-6; without it any miss fails
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
 }
 

@@ -59,6 +59,8 @@ pub struct SeriesAccumulator {
     pub early: Early,
     /// Stalls as long as those that throttling makes.
     pub stalls: u64,
+    /// Samples that skipped due times.
+    pub skipping: u64,
     /// Samples read.
     pub samples: u64,
     /// Samples that were lost before they were recorded, as found between those that were read.
@@ -92,6 +94,7 @@ impl SeriesAccumulator {
             miss_runs: MissRuns::default(),
             early: Early::default(),
             stalls: 0,
+            skipping: 0,
             samples: 0,
             gaps: Gap::default(),
             counts: Counts::default(),
@@ -105,6 +108,7 @@ impl SeriesAccumulator {
     /// Counts a chunk; chunks come in their order.
     pub fn add(&mut self, chunk: &Chunk) {
         self.counts = chunk.counts;
+        self.skipping += chunk.missed.len() as u64;
         let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else { return };
         self.first_latency.get_or_insert(first);
         self.first_due.get_or_insert(chunk.first_due);
@@ -236,6 +240,7 @@ impl SeriesAccumulator {
         self.early.count += next.early.count;
         self.early.earliest = self.early.earliest.min(next.early.earliest);
         self.stalls += next.stalls;
+        self.skipping += next.skipping;
         self.samples += next.samples;
         self.gaps.lost += next.gaps.lost;
         self.gaps.missed += next.gaps.missed;

@@ -22,7 +22,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["cycles", "loads"])]
     pub scenario: Option<String>,
     /// How long to measure in all; the phases of a scenario are stretched to it
-    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
     /// Measure this many cycles of each probe thread, without load
     #[arg(long, value_name = "N", conflicts_with_all = ["length", "loads"], value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
@@ -31,7 +31,7 @@ pub struct RunArgs {
     #[arg(long = "probe", value_name = "NAME")]
     pub probes: Vec<String>,
     /// Time between two wake-ups [default: 1ms]
-    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
     /// CPUs to measure, as in 1-3,6; all that this process may use by default
     #[arg(long, value_name = "LIST")]
@@ -64,7 +64,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER")]
     pub spool: Option<PathBuf>,
     /// Deepest sleep of idle CPUs: wake-up latency in us for /dev/cpu_dma_latency, or `leave`
-    #[arg(long, value_name = "US|leave", default_value = "0")]
+    #[arg(long, value_name = "US|leave", allow_hyphen_values = true, default_value = "0")]
     pub cpu_dma_latency: CpuDmaLatency,
     /// Move interrupts off the measured CPUs for the run (put back at its end)
     #[arg(long)]
@@ -73,13 +73,13 @@ pub struct RunArgs {
     #[arg(long)]
     pub aligned: bool,
     /// Move each due time by a random time up to this, at most half a period
-    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub dither: Option<Nanos>,
     /// Seed of everything random; stored in the run
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Stop at the first latency above this, and mark it in the kernel's trace
-    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub stop_above: Option<Nanos>,
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
     #[arg(long, requires = "stop_above")]

@@ -28,8 +28,9 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::
     };
     let mut walk = GridWalk::new(start, period, dither, plan.seed);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    let end = plan.cycles.map_or(Nanos::MAX, |cycles| start.saturating_add(Nanos(period.get().saturating_mul(cycles as i64))));
     // From here to `close` the thread makes no system call but the sleep and, where the vDSO has none, the clock read.
-    while !control.is_past_end(walk.base()) {
+    while walk.base() < end && !control.is_past_end(walk.base()) {
         clock::sleep_until(walk.due())?;
         let now = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());

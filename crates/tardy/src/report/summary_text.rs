@@ -209,7 +209,7 @@ fn blind_spot(out: &mut String, summary: &Summary) {
 }
 
 fn foot(out: &mut String, summary: &Summary) {
-    for line in &summary.machine {
+    for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "{line}");
     }
     let touching: Vec<String> = summary.interrupts.iter().take(4).map(|line| format!("{} {}", line.label, line.count)).collect();

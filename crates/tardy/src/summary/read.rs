@@ -57,7 +57,12 @@ pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
     let mut series = Vec::new();
     for entry in &record.series {
-        series.push(read_series(&samples.join(&entry.file), &questions)?);
+        let mut read = read_series(&samples.join(&entry.file), &questions)?;
+        // The last chunk with the last counts may be among what a full disk did not take; `run.json` has its room reserved.
+        if let Some(counts) = entry.counts {
+            read.accumulator.counts = counts;
+        }
+        series.push(read);
     }
     let warnings = warnings(&record, &series, &questions);
     let verdict = window.map(|window| verdict(window, misses_allowed, &series, &warnings, measured(&series)));
@@ -142,6 +147,12 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> C
 }
 
 impl Read {
+    /// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
+    fn skips_steadily(&self) -> bool {
+        let samples = self.accumulator.samples;
+        samples == 0 || self.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
+    }
+
     fn summary(&self, start: Nanos, has_window: bool) -> SeriesSummary {
         let whole = &self.whole;
         let from_histogram = whole.latency.count() > self.accumulator.samples;
@@ -190,7 +201,7 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
             warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
         }
         let share = counts.missed as f64 / counts.expected.max(1) as f64;
-        if share > MOST_PERIODS {
+        if share > MOST_PERIODS && read.skips_steadily() {
             let period = read.descriptor.schedule.period();
             warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
         }

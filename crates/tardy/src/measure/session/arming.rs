@@ -35,6 +35,10 @@ const LEAD: Nanos = Nanos::from_millis(100);
 const RING_HOLDS: Nanos = Nanos::from_millis(1_600);
 /// 24 bytes each: a ring of the largest size takes 768 KiB.
 const RING_SAMPLES: std::ops::RangeInclusive<i64> = 4_096..=32_768;
+/// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's histograms and buffers.
+const LOCKED_BYTES: usize = 32 << 20;
+/// The same for each measuring thread: its ring and its stack.
+const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// A run under way.
 pub(super) struct Armed {
@@ -70,7 +74,7 @@ pub(super) fn arm(
     let settings = change_settings(&plan, &mut record.warnings, root)?;
     note_timer_resolution(&mut record.warnings);
     let clock_read = clock_read_cost();
-    if let Err(error) = memlock::lock_all() {
+    if let Err(error) = lock_memory(plan.threads.len()) {
         record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
     let tool_cpus: Vec<u32> = plan.tool_cpus.iter().map(|cpu| cpu.0).collect();
@@ -146,6 +150,14 @@ fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Res
         }
     }
     Ok(Settings { journal: Some(journal), _cpu_latency: cpu_latency })
+}
+
+/// All memory, or none: where a limit leaves no room for what is still to come, the next thread could not be started.
+fn lock_memory(threads: usize) -> std::io::Result<()> {
+    memlock::lock_all()?;
+    memlock::check_room(LOCKED_BYTES + threads * LOCKED_BYTES_A_THREAD).inspect_err(|_| {
+        let _ = memlock::unlock_all();
+    })
 }
 
 fn note_timer_resolution(warnings: &mut Vec<Warning>) {

@@ -1,0 +1,143 @@
+//! What the measuring thread does between arm and disarm: sleep, read the clock, hand the sample over, and nothing else.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use support::machine;
+use support::workplace::{Workplace, finish};
+use tardy::probe::control::Control;
+use tardy::probe::{ProbeInfo, ThreadPlan};
+use tardy::record::ring::ring;
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+
+/// The promise: user-space instructions a sample in the measuring thread, with recording on. The clock read is a system call under callgrind,
+/// which hides the vDSO; cyclictest and jitterdebugger are counted in the same way.
+const INSTRUCTIONS_MAX: f64 = 90.0;
+
+/// The binary that users run: cargo's test profile inlines nothing across crates.
+fn released_binary() -> PathBuf {
+    if !cfg!(debug_assertions) {
+        return PathBuf::from(env!("CARGO_BIN_EXE_tardy"));
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--release", "--package", "tardy", "--bin", "tardy", "--message-format", "json-render-diagnostics"]);
+    let built = finish(cargo).ends_with(0);
+    let executable = |line: &str| serde_json::from_str::<Value>(line).ok()?["executable"].as_str().map(PathBuf::from);
+    built.stdout.lines().filter_map(executable).next_back().expect("cargo names the executable that it built")
+}
+
+/// (instructions in the loop, samples recorded) of a run of so many cycles.
+fn count_instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64) {
+    let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
+    let mut valgrind = place.prepared(machine::program("valgrind", "valgrind"), ["--tool=callgrind", "--separate-threads=yes"]);
+    // Only what happens in the probe's loop and below it is counted, whatever else the same thread number is used for later.
+    valgrind.arg("--toggle-collect=tardy::probe::cyclic::measure*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);
+    let cpu = machine::last_cpu().to_string();
+    valgrind.args(["run", "--cycles", &cycles.to_string(), "--cpus", &cpu, "--period", "2ms", "--quiet", "--json", "--out", &run]);
+    let summary = finish(valgrind).json();
+    let files = place.names().into_iter().filter(|name| name.starts_with(&format!("{counts}-")));
+    let totals = |name: String| {
+        let text = std::fs::read_to_string(place.path(&name)).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let counted: Vec<u64> = files.map(totals).filter(|&total| total > 0).collect();
+    assert_eq!(counted.len(), 1, "one thread measures: {counted:?}");
+    (counted[0], summary["probes"][0]["counts"]["recorded"].as_u64().unwrap())
+}
+
+#[test]
+fn a_sample_takes_at_most_90_user_instructions() {
+    let place = Workplace::new();
+    let tardy = released_binary();
+    let (short, few) = count_instructions(&place, &tardy, 200);
+    let (long, many) = count_instructions(&place, &tardy, 1200);
+    assert!(many > few + 100, "{few} samples, then {many}: too few to compare");
+    let a_sample = (long - short) as f64 / (many - few) as f64;
+    println!("user instructions a sample, recording on: {a_sample:.1} (promised: at most {INSTRUCTIONS_MAX})");
+    assert!(a_sample > 20.0, "{a_sample:.1} instructions cannot be the whole loop");
+    assert!(a_sample <= INSTRUCTIONS_MAX, "{a_sample:.1} user instructions a sample");
+}
+
+/// Names of the system calls of each thread, in order.
+fn system_calls(trace: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut threads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in trace.lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        // A call in two parts was counted when it began; signals and exits are no calls.
+        if call.starts_with(['<', '+', '-']) {
+            continue;
+        }
+        let name = call.split('(').next().unwrap_or_default();
+        threads.entry(thread).or_default().push(name);
+    }
+    threads
+}
+
+#[test]
+fn the_measuring_thread_makes_no_system_call_but_its_sleep() {
+    for probe in ["cyclic", "nanosleep"] {
+        let place = Workplace::new();
+        let cpu = machine::last_cpu();
+        let mut strace = place.prepared(machine::program("strace", "strace"), ["-f", "-o", "trace", env!("CARGO_BIN_EXE_tardy")]);
+        strace.args(format!("run --cycles 60 --period 10ms --probe {probe} --cpus {cpu} --quiet --json --out run").split(' '));
+        let recorded = finish(strace).json()["probes"][0]["counts"]["recorded"].as_u64().unwrap();
+        let trace = std::fs::read_to_string(place.path("trace")).unwrap();
+        let threads = system_calls(&trace);
+        let is_sleep = |name: &&str| *name == "clock_nanosleep";
+        let sleeps = |calls: &Vec<&str>| calls.iter().copied().filter(|name| is_sleep(name)).count();
+        let calls = threads.values().max_by_key(|calls| sleeps(calls)).unwrap();
+        assert_eq!(sleeps(calls) as u64, recorded, "each sample of {probe} has its sleep");
+        let first = calls.iter().position(|name| is_sleep(name)).unwrap();
+        let last = calls.iter().rposition(|name| is_sleep(name)).unwrap();
+        // Where the vDSO cannot read the clock source, the clock read is a system call.
+        let others: Vec<_> = calls[first..=last].iter().filter(|name| !matches!(**name, "clock_nanosleep" | "clock_gettime")).collect();
+        assert!(others.is_empty(), "{probe}: {others:?}");
+    }
+}
+
+#[test]
+fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
+    let test = "no_page_faults_in_the_loop_where_memory_may_be_locked";
+    if !machine::is_root() {
+        return machine::left_out(test, "memory can be locked by root only");
+    }
+    let place = Workplace::new();
+    place.tardy("run --for 1s --period 500us --force --load io --load fork --probe cyclic --probe nanosleep --quiet --json --out run");
+    for thread in place.record("run")["overhead"]["threads"].as_array().unwrap() {
+        assert_eq!(thread["faults"], 0, "{thread}");
+    }
+}
+
+/// What the loop of `probe` allocates for so many samples, of which `room` fit into the ring at once.
+fn allocations(probe: &'static ProbeInfo, plan: &ThreadPlan, room: usize) -> (u64, u64) {
+    let (producer, mut consumer) = ring(room);
+    let control = Control::new(None, None);
+    let end = Nanos(tardy_sys::clock::monotonic()) + Nanos::from_millis(100);
+    control.stop_at(end);
+    let counted = allocation_counter::measure(move || (probe.measure)(plan, producer, &control).unwrap());
+    let taken = consumer.drain_up_to(u64::MAX, |_| {});
+    (counted.count_total, taken)
+}
+
+#[test]
+fn the_loop_allocates_nothing_even_when_samples_are_lost() {
+    let start = Nanos(tardy_sys::clock::monotonic());
+    let period = Nanos::from_micros(200);
+    for probe in tardy::probe::PROBES {
+        for (dither, room) in [(Nanos::ZERO, 4096), (Nanos::from_micros(100), 4096), (Nanos::ZERO, 4)] {
+            let schedule = if probe.has_schedule { Schedule::Grid { period, start, dither } } else { Schedule::Event { request: period } };
+            let plan = ThreadPlan { cpu: None, schedule, seed: 1, cycles: None, stop_above: None };
+            let (allocations, taken) = allocations(probe, &plan, room);
+            assert!(taken > 0, "{}: the loop took samples", probe.name);
+            assert_eq!(allocations, 0, "{} with a ring of {room}", probe.name);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What this machine lets a test do. What it does not is said loudly, with the test's name: a test that is left out is no test passed.
+
+use std::process::Command;
+
+use tardy_core::cpu::{CpuId, CpuList};
+
+pub(crate) fn is_root() -> bool {
+    tardy_sys::user::is_root()
+}
+
+/// The processors that this process may use.
+pub(crate) fn cpus() -> CpuList {
+    tardy_sys::affinity::get(0).unwrap().into_iter().map(CpuId).collect()
+}
+
+/// The last of them: the first one has most of the interrupts.
+pub(crate) fn last_cpu() -> u32 {
+    cpus().iter().last().expect("this test runs on a processor").0
+}
+
+/// A processor that there is not.
+pub(crate) fn absent_cpu() -> u32 {
+    4095
+}
+
+/// Whether tests that starve, fill a disk, or take processors away may run.
+pub(crate) fn may_be_dangerous(test: &str) -> bool {
+    let may = std::env::var_os("TARDY_TEST_DANGEROUS").is_some_and(|value| value == "1");
+    if !may {
+        left_out(test, "TARDY_TEST_DANGEROUS=1 is not set");
+    }
+    may
+}
+
+/// Says that a test did not test.
+pub(crate) fn left_out(test: &str, why: &str) {
+    use std::io::Write;
+    // Past the capture of the test harness, which would keep the line of a test that passes to itself.
+    let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: {why}");
+}
+
+/// The program, which a test cannot do without.
+#[track_caller]
+pub(crate) fn program(name: &str, package: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).map(|folder| folder.join(name));
+    let found = found.into_iter().find(|path| path.is_file());
+    Command::new(found.unwrap_or_else(|| panic!("{name} is missing: install the package {package} (cargo xtask test does)")))
+}

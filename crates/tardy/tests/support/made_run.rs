@@ -1,0 +1,125 @@
+//! Run folders whose samples are known exactly, written with the library's own writer.
+
+use std::path::Path;
+
+use serde_json::json;
+use tardy::record::series_writer::SeriesWriter;
+use tardy::run::folder::RunFolder;
+use tardy::run::record::{RunRecord, SeriesRecord, State};
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::ChunkEncoder;
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::sample::{Gap, Record, Sample};
+use tardy_core::series::{ClockKind, Descriptor, Schedule};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_core::warning::Warning;
+
+/// When made runs begin on their clock.
+pub(crate) const START: Nanos = Nanos::from_secs(100);
+const PERIOD: Nanos = Nanos::from_millis(1);
+/// As at the recorder's interval and the default period.
+const SAMPLES_A_CHUNK: u64 = 125;
+
+/// A run of the probe `cyclic` every 1 ms, finished, without load, on a machine of which nothing is known; change what a test is about.
+pub(crate) struct MadeRun {
+    pub(crate) state: State,
+    pub(crate) window: Option<Window>,
+    pub(crate) misses_allowed: Option<f64>,
+    pub(crate) warnings: Vec<Warning>,
+    /// Latencies in ns of one processor each.
+    pub(crate) latencies: Vec<Vec<i64>>,
+    /// Indices of samples before which so many were lost, on every processor.
+    pub(crate) gaps: Vec<(usize, u64)>,
+    /// Phases as (name, seconds from the start, seconds to the end).
+    pub(crate) phases: Vec<(&'static str, i64, i64)>,
+}
+
+impl MadeRun {
+    pub(crate) fn new(latencies: Vec<Vec<i64>>) -> Self {
+        Self {
+            state: State::Finished,
+            window: None,
+            misses_allowed: None,
+            warnings: Vec::new(),
+            latencies,
+            gaps: Vec::new(),
+            phases: vec![("idle", 0, 1_000_000)],
+        }
+    }
+
+    fn cpus(&self) -> CpuList {
+        (0..self.latencies.len() as u32).map(CpuId).collect()
+    }
+
+    /// Writes the folder.
+    pub(crate) fn write(&self, path: &Path) {
+        let mut folder = RunFolder::create(path).unwrap();
+        let series = (0..self.latencies.len()).map(|index| self.write_series(&folder.samples(), index)).collect();
+        folder.finish(&self.record(series)).unwrap();
+    }
+
+    fn write_series(&self, folder: &Path, index: usize) -> SeriesRecord {
+        let cpu = Some(CpuId(index as u32));
+        let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
+        let descriptor =
+            Descriptor { probe: "cyclic".into(), cpu, quantity: "latency".into(), unit: "ns".into(), clock: ClockKind::Hardware, schedule };
+        let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
+        let mut encoder = ChunkEncoder::new(&descriptor);
+        let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());
+        for (index, &latency) in self.latencies[index].iter().enumerate() {
+            if let Some(&(_, lost)) = self.gaps.iter().find(|(at, _)| *at == index) {
+                encoder.push(Record::Gap(Gap { lost, missed: 0 }));
+                counts.lost += lost;
+                due += PERIOD * lost as i64;
+            }
+            // As the probe does: a wake-up at or after later due times skips them.
+            let missed = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
+            encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), missed }));
+            due += PERIOD * (i64::from(missed) + 1);
+            counts.recorded += 1;
+            counts.missed += u64::from(missed);
+            counts.expected = ((due - START).get() / PERIOD.get()) as u64;
+            if encoder.samples() == SAMPLES_A_CHUNK {
+                encoder.finish(&counts, false, &mut bytes);
+            }
+        }
+        if self.state != State::Running {
+            encoder.finish(&counts, true, &mut bytes);
+        }
+        file.append(&bytes).unwrap();
+        let counts = (self.state != State::Running).then_some(counts);
+        SeriesRecord { file: descriptor.file_name(), probe: "cyclic".into(), cpu, counts, failure: None }
+    }
+
+    fn record(&self, series: Vec<SeriesRecord>) -> RunRecord {
+        let at = |seconds: i64| (START + Nanos::from_secs(seconds)).get();
+        let phase = |&(name, begin, end): &(&'static str, i64, i64)| {
+            let loads: Vec<&str> = name.split('+').filter(|load| *load != "idle").collect();
+            json!({"name": name, "loads": loads, "begin_ns": at(begin), "end_ns": at(end), "planned_ns": [at(begin), at(end)]})
+        };
+        let thread = |cpu| {
+            let schedule = json!({"kind": "grid", "period_ns": PERIOD, "start_ns": 0, "dither_ns": 0});
+            json!({"probe": "cyclic", "cpu": cpu, "schedule": schedule, "seed": 1})
+        };
+        let plan = json!({
+            "scenario": "made", "is_shuffled": false, "warm_up_ns": 0,
+            "probes": [{"name": "cyclic", "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95}],
+            "threads": self.cpus().iter().map(thread).collect::<Vec<_>>(),
+            "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),
+            "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "keep": "all", "spool": null,
+            "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
+            "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [],
+        });
+        // From JSON and not from the types, because every later tool must read what this one wrote.
+        let record = json!({
+            "format": 1, "kind": "latency", "tool": {"name": "tardy", "version": "0.1.0", "process": 1},
+            "state": self.state, "clock": "hardware",
+            "started": {"realtime_ns": 1_700_000_000_000_000_000_i64, "monotonic_ns": START}, "ended_ns": null,
+            "warnings": self.warnings, "plan": plan, "measured_cpus": self.cpus(),
+            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
+            "load_work": [], "series": series, "interference": null, "overhead": null, "machine": {},
+        });
+        serde_json::from_value(record).unwrap()
+    }
+}

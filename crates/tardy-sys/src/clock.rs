@@ -84,8 +84,7 @@ impl Instant {
     /// `nanos` since the clock's start.
     #[must_use]
     pub fn from_nanos(nanos: i64) -> Self {
-        let time =
-            libc::timespec { tv_sec: nanos.div_euclid(NANOS_PER_SEC) as libc::time_t, tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _ };
+        let time = libc::timespec { tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _, tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _ };
         Self { nanos, time }
     }
 

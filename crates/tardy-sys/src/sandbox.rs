@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use crate::{memory_file, process, rlimit};
 
 /// How long a child may run, in us of real time: most end at once with an illegal instruction or a bad address, the others loop.
-const LIFE_MICROS: libc::suseconds_t = 20_000;
+const LIFE_MICROS: i32 = 20_000;
 /// Bytes of address space that the child may have beyond what it has; nothing can ask for more anyway.
 const CPU_SECONDS: u64 = 1;
 
@@ -51,7 +51,7 @@ fn seal() -> io::Result<()> {
         // SAFETY: SIG_DFL is a valid disposition for both signals.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    let life = libc::timeval { tv_sec: 0, tv_usec: LIFE_MICROS };
+    let life = libc::timeval { tv_sec: 0, tv_usec: LIFE_MICROS.into() };
     let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: life };
     // SAFETY: `timer` is valid for the call, and a null old timer is allowed. SIGALRM's disposition is the default, which ends the process.
     crate::check(unsafe { libc::setitimer(libc::ITIMER_REAL as _, &timer, std::ptr::null_mut()) })?;

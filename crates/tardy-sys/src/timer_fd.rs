@@ -25,7 +25,7 @@ impl TimerFd {
     /// # Errors
     /// EINVAL for a negative time.
     pub fn arm_at(&self, due: i64) -> io::Result<()> {
-        let value = libc::timespec { tv_sec: (due / 1_000_000_000) as libc::time_t, tv_nsec: (due % 1_000_000_000) as _ };
+        let value = libc::timespec { tv_sec: (due / 1_000_000_000) as _, tv_nsec: (due % 1_000_000_000) as _ };
         let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         // SAFETY: `setting` is valid for the call, and a null old setting is allowed.
         crate::check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut()) })

@@ -44,7 +44,7 @@ fn a_period_of_nothing_or_without_unit_is_refused() {
 #[test]
 fn a_period_that_leaves_no_time_for_anything_else_is_refused_with_what_would_do() {
     let cpu = machine::last_cpu().to_string();
-    refused(&["--period", "50ns", "--cpus", &cpu], &["--period 0.050 us", "wake-up costs", "--force"]);
+    refused(&["--period", "50ns", "--cpus", &cpu], &["--period 50ns", "wake-up costs", "--force"]);
 }
 
 #[test]

@@ -57,12 +57,7 @@ pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
     let mut series = Vec::new();
     for entry in &record.series {
-        let mut read = read_series(&samples.join(&entry.file), &questions)?;
-        // The last chunk with the last counts may be among what a full disk did not take; `run.json` has its room reserved.
-        if let Some(counts) = entry.counts {
-            read.accumulator.counts = counts;
-        }
-        series.push(read);
+        series.push(read_series(&samples.join(&entry.file), entry.counts, &questions)?);
     }
     let warnings = warnings(&record, &series, &questions);
     let verdict = window.map(|window| verdict(window, misses_allowed, &series, &warnings, measured(&series)));
@@ -99,7 +94,8 @@ fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
     Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect() }
 }
 
-fn read_series(path: &Path, questions: &Questions) -> Result<Read, SummaryError> {
+/// `counts_at_end` are those of `run.json`, absent where the run was cut off.
+fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions) -> Result<Read, SummaryError> {
     let file = SeriesFile::open(path)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let schedule = file.descriptor().schedule;
@@ -123,6 +119,8 @@ fn read_series(path: &Path, questions: &Questions) -> Result<Read, SummaryError>
         end.torn_bytes += part_end.torn_bytes;
         end.is_closed |= part_end.is_closed;
     }
+    // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
+    accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let whole = whole(&accumulator, histogram.as_ref());
     Ok(Read { descriptor: file.descriptor().clone(), accumulator, whole, end, file: path.to_owned() })

@@ -98,8 +98,8 @@ fn the_measuring_thread_makes_no_system_call_but_its_sleep() {
         let sleeps = |calls: &Vec<&str>| calls.iter().copied().filter(|name| is_sleep(name)).count();
         let calls = threads.values().max_by_key(|calls| sleeps(calls)).unwrap();
         assert_eq!(sleeps(calls) as u64, recorded, "each sample of {probe} has its sleep");
-        let first = calls.iter().position(|name| is_sleep(name)).unwrap();
-        let last = calls.iter().rposition(|name| is_sleep(name)).unwrap();
+        let first = calls.iter().position(is_sleep).unwrap();
+        let last = calls.iter().rposition(is_sleep).unwrap();
         let others: Vec<_> = calls[first..=last].iter().filter(|name| !is_sleep(name) && **name != MONOTONIC_READ).collect();
         assert!(others.is_empty(), "{probe}: {others:?}");
     }

@@ -5,6 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tardy_sys::affinity;
+
 use super::boot::Guest;
 use super::diagnosis::{Cause, Failure};
 use super::initramfs::AddedFile;
@@ -78,7 +80,10 @@ impl Experiment<'_> {
     pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(Vec::new());
+        let processors = affinity::get(0).unwrap_or_default();
+        let worker = AtomicUsize::new(0);
         let work = || {
+            bind(&processors, worker.fetch_add(1, Ordering::Relaxed));
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= self.guests() {
@@ -123,6 +128,19 @@ impl Experiment<'_> {
             _ => None,
         };
         Outcome { variant, pad, folder, result, repetition, wall: started.elapsed() }
+    }
+}
+
+/// Binds this thread, and with it the QEMU processes that it starts, to one processor of the host.
+///
+/// The same samples depend on it. QEMU's main thread moves the guest's clock forward when the guest's processor halts; it looks whether the processor has
+/// halted, and at the clock. Between the halt and the moment when the executed instructions are added to the clock, it sees the old clock and moves it too
+/// far (icount_start_warp_timer of softmmu/icount.c against rr_cpu_thread_fn of accel/tcg/tcg-accel-ops-rr.c, QEMU 7.2). On one processor the main thread
+/// sleeps before the guest goes on, and is woken only after the clock is right; on several, a busy host makes it come at any time.
+fn bind(processors: &[u32], worker: usize) {
+    if let Some(processor) = processors.get(worker % processors.len().max(1)) {
+        // Where it is refused, `--twice` still tells whether the samples are the same.
+        affinity::set(0, &[*processor]).ok();
     }
 }
 

@@ -43,6 +43,8 @@ fn write(report: &GuestReport) -> io::Result<()> {
 /// Finds the device below `devices` and maps its memory.
 fn shared_memory(devices: &Path) -> io::Result<SharedMapping> {
     let resource = find_resource(devices)?;
+    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go nowhere.
+    std::fs::write(resource.with_file_name("enable"), "1")?;
     let file = File::options().read(true).write(true).open(&resource)?;
     let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     SharedMapping::new(file.as_fd(), length)

@@ -7,6 +7,7 @@ pub mod accounting;
 pub mod chunk;
 pub mod cpu;
 pub mod histogram;
+pub mod log_buckets;
 pub mod sample;
 pub mod series;
 pub mod statistics;

@@ -1,6 +1,7 @@
 //! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
 //! this machine is decided in [`crate::plan`].
 
+pub mod compare;
 pub mod lab;
 pub mod run;
 
@@ -33,6 +34,8 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
+    /// Compare runs: what got better or worse, and what changed between the machines
+    Compare(Box<compare::CompareArgs>),
     /// Run loads alone, without measuring
     Load(crate::command::load::LoadArguments),
     /// List, print and check scenarios

@@ -1,5 +1,6 @@
 //! The subcommands: glue between arguments and the modules that do the work.
 
+pub mod compare;
 pub mod exit;
 pub mod lab;
 pub mod list;

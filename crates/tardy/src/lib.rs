@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod command;
+pub mod compare;
 pub mod guardian;
 pub mod lab;
 pub mod load;

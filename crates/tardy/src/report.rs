@@ -1,6 +1,9 @@
 //! How results are shown.
 
+pub mod compare;
 pub mod comparison_text;
+pub mod date;
+pub mod junit;
 pub mod plan_text;
 pub mod summary_text;
 pub mod table;

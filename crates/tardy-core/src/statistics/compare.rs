@@ -7,6 +7,7 @@
 
 pub mod block_bootstrap;
 pub mod block_length;
+pub mod equal_length;
 pub mod equivalence;
 pub mod holm;
 pub mod permutation;

@@ -8,6 +8,7 @@ use crate::cli::run::RunArgs;
 use crate::machine::root::Root;
 use crate::measure::session::{self, SessionError};
 use crate::plan::resolve::resolve;
+use crate::report::date::civil_from_days;
 use crate::report::plan_text;
 use crate::request;
 
@@ -66,31 +67,4 @@ fn name_by_time() -> PathBuf {
     let name = format!("tardy-{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
     let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
     std::iter::once(PathBuf::from(&name)).chain(numbered).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from(&name))
-}
-
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    // Years are counted from March, so that the leap day is the last one: 400 years have 146097 days, 4 have 1461, five months 153.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_become_dates() {
-        for (days, date) in [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (20_778, (2026, 11, 21)), (-1, (1969, 12, 31))]
-        {
-            assert_eq!(civil_from_days(days), date);
-        }
-    }
 }

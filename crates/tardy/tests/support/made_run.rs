@@ -33,6 +33,13 @@ pub(crate) struct MadeRun {
     pub(crate) gaps: Vec<(usize, u64)>,
     /// Phases as (name, seconds from the start, seconds to the end).
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
+    /// Name of the probe, and what its values are.
+    pub(crate) probe: (&'static str, &'static str),
+    pub(crate) clock: ClockKind,
+    /// Wall-clock time of the start, in seconds since 1970.
+    pub(crate) started: i64,
+    /// As `machine` in `run.json`.
+    pub(crate) machine: serde_json::Value,
 }
 
 impl MadeRun {
@@ -45,6 +52,10 @@ impl MadeRun {
             latencies,
             gaps: Vec::new(),
             phases: vec![("idle", 0, 1_000_000)],
+            probe: ("cyclic", "latency"),
+            clock: ClockKind::Hardware,
+            started: 1_700_000_000,
+            machine: json!({}),
         }
     }
 
@@ -62,8 +73,8 @@ impl MadeRun {
     fn write_series(&self, folder: &Path, index: usize) -> SeriesRecord {
         let cpu = Some(CpuId(index as u32));
         let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
-        let descriptor =
-            Descriptor { probe: "cyclic".into(), cpu, quantity: "latency".into(), unit: "ns".into(), clock: ClockKind::Hardware, schedule };
+        let (probe, quantity) = (self.probe.0.to_owned(), self.probe.1.to_owned());
+        let descriptor = Descriptor { probe, cpu, quantity, unit: "ns".into(), clock: self.clock, schedule };
         let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
         let mut encoder = ChunkEncoder::new(&descriptor);
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());
@@ -89,7 +100,7 @@ impl MadeRun {
         }
         file.append(&bytes).unwrap();
         let counts = (self.state != State::Running).then_some(counts);
-        SeriesRecord { file: descriptor.file_name(), probe: "cyclic".into(), cpu, counts, failure: None }
+        SeriesRecord { file: descriptor.file_name(), probe: self.probe.0.to_owned(), cpu, counts, failure: None }
     }
 
     fn record(&self, series: Vec<SeriesRecord>) -> RunRecord {
@@ -100,11 +111,11 @@ impl MadeRun {
         };
         let thread = |cpu| {
             let schedule = json!({"kind": "grid", "period_ns": PERIOD, "start_ns": 0, "dither_ns": 0});
-            json!({"probe": "cyclic", "cpu": cpu, "schedule": schedule, "seed": 1})
+            json!({"probe": self.probe.0, "cpu": cpu, "schedule": schedule, "seed": 1})
         };
         let plan = json!({
             "scenario": "made", "is_shuffled": false, "warm_up_ns": 0,
-            "probes": [{"name": "cyclic", "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95}],
+            "probes": [{"name": self.probe.0, "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95}],
             "threads": self.cpus().iter().map(thread).collect::<Vec<_>>(),
             "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),
             "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "keep": "all", "spool": null,
@@ -114,11 +125,11 @@ impl MadeRun {
         // From JSON and not from the types, because every later tool must read what this one wrote.
         let record = json!({
             "format": 1, "kind": "latency", "tool": {"name": "tardy", "version": "0.1.0", "process": 1},
-            "state": self.state, "clock": "hardware",
-            "started": {"realtime_ns": 1_700_000_000_000_000_000_i64, "monotonic_ns": START}, "ended_ns": null,
+            "state": self.state, "clock": self.clock,
+            "started": {"realtime_ns": self.started * 1_000_000_000, "monotonic_ns": START}, "ended_ns": null,
             "warnings": self.warnings, "plan": plan, "measured_cpus": self.cpus(),
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
-            "load_work": [], "series": series, "interference": null, "overhead": null, "machine": {},
+            "load_work": [], "series": series, "interference": null, "overhead": null, "machine": self.machine,
         });
         serde_json::from_value(record).unwrap()
     }

@@ -266,4 +266,52 @@ mod tests {
             quantile_differences(&blocks(1, 4, 0.0, 0.0), &blocks(2, 4, 0.0, 0.0), &[0.5], Resampling { resamples: 0, ..RESAMPLING });
         assert_eq!(none[0].interval, None);
     }
+
+    #[test]
+    fn blocks_in_buckets_give_the_interval_of_a_million_samples_to_within_a_bucket() {
+        use crate::log_buckets::LogBuckets;
+        let mut random = rand_pcg::Pcg64::seed_from_u64(11);
+        let mut side = |mean: f64| -> (Vec<Tally>, Vec<Tally>) {
+            let mut block = || {
+                let level = 2_000.0 * random.random::<f64>();
+                let samples: Vec<i64> =
+                    (0..5_000).map(|_| (10_000.0 + level - mean * f64::ln(1.0 - random.random::<f64>())) as i64).collect();
+                let mut buckets = LogBuckets::default();
+                samples.iter().for_each(|&sample| buckets.record(sample));
+                (Tally::from_counts(samples.iter().map(|&sample| (sample as f64, 1))), buckets.take().tally())
+            };
+            (0..100).map(|_| block()).unzip()
+        };
+        let ((from, from_buckets), (to, to_buckets)) = (side(5_000.0), side(5_500.0));
+        let quantiles = [0.5, 0.99, 0.9999];
+        let exact = naive(&from, &to, &quantiles);
+        let found = quantile_differences(&from_buckets, &to_buckets, &quantiles, Resampling { resamples: 300, ..RESAMPLING });
+        for (exact, found) in exact.iter().zip(found) {
+            let (bucket, interval) = (found.candidate / 1024.0, found.interval.unwrap());
+            // The grid of looked-up values adds a sixtieth of a standard deviation.
+            let limit = bucket + exact.width() / 60.0;
+            assert!((interval.lower - exact.lower).abs() <= limit && (interval.upper - exact.upper).abs() <= limit, "{exact:?} {found:?}");
+        }
+    }
+
+    /// The same draws, with every sample looked at every time.
+    fn naive(from: &[Tally], to: &[Tally], quantiles: &[f64]) -> Vec<Interval> {
+        let mut random = Random::new(RESAMPLING.seed);
+        let mut drawn: Vec<Vec<f64>> = vec![Vec::new(); quantiles.len()];
+        for _ in 0..300 {
+            let mut side = |blocks: &[Tally]| {
+                let chosen: Vec<&Tally> = (0..blocks.len()).map(|_| &blocks[random.below(blocks.len())]).collect();
+                Tally::from_counts(chosen.iter().flat_map(|block| block.entries().iter().copied()))
+            };
+            let (from, to) = (side(from), side(to));
+            for (drawn, &quantile) in drawn.iter_mut().zip(quantiles) {
+                drawn.push(to.quantile(quantile).unwrap() - from.quantile(quantile).unwrap());
+            }
+        }
+        let interval = |drawn: &mut Vec<f64>| {
+            drawn.sort_unstable_by(f64::total_cmp);
+            percentile_interval(drawn, RESAMPLING.confidence).unwrap()
+        };
+        drawn.iter_mut().map(interval).collect()
+    }
 }

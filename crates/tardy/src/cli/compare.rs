@@ -1,0 +1,113 @@
+//! What `tardy compare` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::units::Nanos;
+
+use super::{DeadlineArgs, positive_duration};
+use crate::compare::margin::Margin;
+use crate::compare::model::Settings;
+
+/// `tardy compare`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct CompareArgs {
+    /// Baseline: a run, or a folder of runs that repeat one measurement
+    #[arg(value_name = "BASE")]
+    pub base: PathBuf,
+    /// Each compared with BASE: a run, or a folder of runs
+    #[arg(value_name = "NEW", required_unless_present = "over_time")]
+    pub candidates: Vec<PathBuf>,
+    /// All runs (BASE too) in the order of their starts: where did the numbers change?
+    #[arg(long)]
+    pub over_time: bool,
+    /// Difference that does not matter: a time, or a share of the baseline's value
+    #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
+    pub margin: Margin,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: CompareDeadlineArgs,
+    /// Quantiles to compare, as in 0.5,0.999; each that is given has to be decided
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, default_values_t = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99])]
+    pub quantiles: Vec<f64>,
+    /// Only phases of this name
+    #[arg(long, value_name = "NAME")]
+    pub phase: Option<String>,
+    /// Confidence of each interval
+    #[arg(long, value_name = "LEVEL", default_value = "95%", allow_hyphen_values = true)]
+    pub confidence: Confidence,
+    /// Draws of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub resamples: u32,
+    /// Seed of the random numbers: the same runs and seed give the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Length of the blocks that are drawn; at least a cycle of the load [default: chosen from each run]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub block: Option<Nanos>,
+    /// Compare virtual with real time nevertheless
+    #[arg(long)]
+    pub across_clocks: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub format: CompareFormat,
+}
+
+const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
+With four runs a side or more (folders of runs), what is compared is one number a run; with fewer, blocks of time are drawn again.
+Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
+
+/// The deadline that misses are counted against.
+#[derive(Debug, Clone, Args)]
+pub struct CompareDeadlineArgs {
+    /// Latest wake-up that is in time: compare how often it is missed
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
+    pub deadline: Option<Nanos>,
+    /// Wake-ups that are in time, as in -111us..+111us
+    #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
+    pub window: Option<tardy_core::verdict::Window>,
+}
+
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    Text,
+    /// All numbers
+    Json,
+    /// Tables for a merge request or a wiki
+    Markdown,
+    /// Test results for continuous integration
+    Junit,
+}
+
+impl CompareArgs {
+    /// How to compare.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let deadline = DeadlineArgs { deadline: self.deadline.deadline, window: self.deadline.window, misses: None };
+        let mut quantiles = self.quantiles.clone();
+        quantiles.sort_by(f64::total_cmp);
+        quantiles.dedup();
+        Settings {
+            margin: self.margin,
+            confidence: self.confidence,
+            resamples: self.resamples,
+            seed: self.seed,
+            window: deadline.window(),
+            quantiles,
+            block: self.block,
+            phase: self.phase.clone(),
+            is_across_clocks: self.across_clocks,
+        }
+    }
+}
+
+fn quantile(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|quantile| *quantile > 0.0 && *quantile < 1.0)
+        .ok_or_else(|| format!("`{text}` is not a quantile: write a share between 0 and 1 such as 0.999"))
+}

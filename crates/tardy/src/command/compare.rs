@@ -1,0 +1,67 @@
+//! `tardy compare`: runs against runs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::output;
+use crate::cli::compare::{CompareArgs, CompareFormat};
+use crate::compare::model::Outcome;
+use crate::compare::over_time::over_time;
+use crate::compare::read::compare;
+use crate::compare::side::CompareError;
+use crate::report::compare::{junit, markdown, over_time as over_time_text, text};
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &CompareArgs) -> Exit {
+    match compared(args) {
+        Ok((outcome, printed)) => match output::print(&printed) {
+            Ok(()) => exit(outcome),
+            Err(error) => {
+                eprintln!("tardy: cannot write the comparison: {error}");
+                Exit::Machine
+            }
+        },
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            Exit::Usage
+        }
+    }
+}
+
+fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
+    let settings = args.settings();
+    if args.over_time {
+        let paths: Vec<PathBuf> = std::iter::once(&args.base).chain(&args.candidates).cloned().collect();
+        let found = over_time(&paths, &settings)?;
+        let printed = match args.format {
+            CompareFormat::Text => over_time_text::text(&found, output::is_colored()),
+            CompareFormat::Json => json(&found),
+            CompareFormat::Markdown => over_time_text::markdown(&found),
+            CompareFormat::Junit => over_time_text::junit(&found),
+        };
+        return Ok((found.verdict, printed));
+    }
+    let found = compare(&args.base, &args.candidates, &settings)?;
+    let printed = match args.format {
+        CompareFormat::Text => text::text(&found, output::is_colored()),
+        CompareFormat::Json => json(&found),
+        CompareFormat::Markdown => markdown::text(&found),
+        CompareFormat::Junit => junit::text(&found),
+    };
+    Ok((found.verdict, printed))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("all keys are text and all numbers finite or null") + "\n"
+}
+
+fn exit(outcome: Outcome) -> Exit {
+    match outcome {
+        Outcome::Better | Outcome::Equivalent => Exit::Done,
+        Outcome::Worse => Exit::Failed,
+        Outcome::Inconclusive => Exit::Inconclusive,
+    }
+}

@@ -1,0 +1,11 @@
+//! Runs against runs: what differs, by how much at least and at most, whether that matters, and what else changed between them.
+
+pub mod blocks;
+pub mod facts;
+pub mod group;
+pub mod judge;
+pub mod margin;
+pub mod model;
+pub mod over_time;
+pub mod read;
+pub mod side;

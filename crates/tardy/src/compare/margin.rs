@@ -1,0 +1,80 @@
+//! From which difference on the user cares.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+/// A difference that does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Margin {
+    /// A time.
+    Time(Nanos),
+    /// A share of the baseline's value.
+    Share(f64),
+}
+
+impl Default for Margin {
+    /// 5 %: below what two boots of one machine mostly differ by.
+    fn default() -> Self {
+        Self::Share(0.05)
+    }
+}
+
+impl Margin {
+    /// In ns, for a value of the baseline.
+    #[must_use]
+    pub fn of(self, baseline: f64) -> f64 {
+        match self {
+            Self::Time(time) => time.get() as f64,
+            Self::Share(share) => share * baseline.abs(),
+        }
+    }
+}
+
+/// Why a text is no margin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a margin: write a time such as 5us, or a share of the baseline such as 5%")]
+pub struct ParseMarginError(String);
+
+impl FromStr for Margin {
+    type Err = ParseMarginError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseMarginError(text.to_owned());
+        if let Some(number) = text.trim().strip_suffix('%') {
+            let percent: f64 = number.trim().parse().map_err(|_| error())?;
+            return if (0.0..=1000.0).contains(&percent) { Ok(Self::Share(percent / 100.0)) } else { Err(error()) };
+        }
+        let time: Nanos = text.parse().map_err(|_| error())?;
+        if time >= Nanos::ZERO { Ok(Self::Time(time)) } else { Err(error()) }
+    }
+}
+
+impl fmt::Display for Margin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => formatter.write_str(&time.exact()),
+            Self::Share(share) => write!(formatter, "{} %", (share * 1e6).round() / 1e4),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins_are_times_or_shares() {
+        assert_eq!("5us".parse(), Ok(Margin::Time(Nanos(5_000))));
+        assert_eq!("5%".parse(), Ok(Margin::Share(0.05)));
+        assert_eq!("0".parse(), Ok(Margin::Time(Nanos::ZERO)));
+        assert_eq!(Margin::Share(0.05).of(-200.0), 10.0);
+        assert_eq!(Margin::Share(0.05).to_string(), "5 %");
+        for wrong in ["5", "-5us", "-1%", "five", "%", "NaN%"] {
+            assert!(wrong.parse::<Margin>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -75,9 +75,9 @@ pub struct Descriptor {
     pub probe: String,
     /// Processor that the probe was bound to; `None` when it was not bound.
     pub cpu: Option<CpuId>,
-    /// What a latency of this series is: `latency`, or `interval error` where no due time is known.
+    /// What a latency of this series is: `latency`, `interval error` where no due time is known, or `time of an operation`.
     pub quantity: String,
-    /// Unit of every time in the file.
+    /// Unit of every latency in the file: `ns`; in series of kind `cost` also `ps` or `instructions/1000`. Due times are ns whatever it is.
     pub unit: String,
     /// Clock of every time in the file.
     pub clock: ClockKind,

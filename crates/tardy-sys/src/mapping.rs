@@ -63,6 +63,34 @@ impl Mapping {
         self.bytes == 0
     }
 
+    /// Where it begins; for handlers of faults, which are told addresses.
+    pub(crate) fn address(&self) -> *mut libc::c_void {
+        self.start.as_ptr()
+    }
+
+    /// Writes the first byte, also where a protection forbids it: a handler of the fault must let the write succeed in the end.
+    pub(crate) fn write_even_if_protected(&mut self) {
+        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment; where it is protected the processor faults, and the write is
+        // done again when the handler returns.
+        unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
+    }
+
+    /// The sum of all words of [`from`, `to`), which reads every byte.
+    ///
+    /// # Panics
+    /// Where the range is not within the mapping, or not one of words of eight bytes.
+    #[must_use]
+    pub fn sum(&self, from: usize, to: usize) -> u64 {
+        assert!(from <= to && to <= self.bytes && from.is_multiple_of(8) && to.is_multiple_of(8), "{from}..{to} of {} bytes", self.bytes);
+        // SAFETY: `from` is within the mapping (asserted above).
+        let first = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
+        #[allow(clippy::cast_ptr_alignment, reason = "mappings begin at a page, and `from` is a multiple of eight, asserted above")]
+        // SAFETY: the words lie within the mapping (asserted above), which is readable and zeroed or a file's; nothing writes to it while `self` is borrowed,
+        // but another process that shares the file: a word is then one of its values, and only its sum is told.
+        let words = unsafe { std::slice::from_raw_parts(first.cast::<u64>(), (to - from) / 8) };
+        words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
+    }
+
     /// Writes one byte into each page of [`from`, `to`), in order, so that each is present afterwards. Returns the number of pages.
     ///
     /// # Panics

@@ -2,6 +2,7 @@
 //! this machine is decided in [`crate::plan`].
 
 pub mod compare;
+pub mod cost;
 pub mod lab;
 pub mod run;
 
@@ -32,6 +33,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdic
 pub enum Command {
     /// Measure how late tasks start on this machine
     Run(Box<run::RunArgs>),
+    /// Measure what the kernel's services cost, or a command
+    Cost(Box<cost::CostArgs>),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
     /// Compare runs: what got better or worse, and what changed between the machines
@@ -43,7 +46,7 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Boot kernels in QEMU, where time is counted in instructions, and measure in each
     Lab(Box<lab::Lab>),
-    /// List what there is: probes, loads
+    /// List what there is: probes, loads, costs
     List(ListArgs),
     /// Put back settings that a killed run left changed
     Restore(RestoreArgs),
@@ -74,9 +77,12 @@ impl DeadlineArgs {
 /// `tardy show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Folder that `tardy run` made
+    /// Folder that `tardy run` or `tardy cost` made
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
+    /// Published numbers to print beside those of a cost
+    #[arg(long, value_name = "PAPER", value_enum)]
+    pub reference: Option<crate::cost::reference::Reference>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
@@ -103,6 +109,8 @@ pub enum Listed {
     Probes,
     /// Ways to stress the system
     Loads,
+    /// Services whose cost can be measured
+    Costs,
 }
 
 /// `tardy scenarios`, also as `tardy scenario`.

@@ -1,6 +1,7 @@
 //! The subcommands: glue between arguments and the modules that do the work.
 
 pub mod compare;
+pub mod cost;
 pub mod exit;
 pub mod lab;
 pub mod list;

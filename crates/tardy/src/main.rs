@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     }
     match Cli::parse().command {
         Command::Run(args) => command::run::run(&args).into(),
+        Command::Cost(args) => command::cost::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),

@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod comparison_text;
+pub mod cost_text;
 pub mod date;
 pub mod junit;
 pub mod plan_text;

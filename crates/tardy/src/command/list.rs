@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::exit::Exit;
 use super::output;
 use crate::cli::{ListArgs, Listed};
+use crate::cost::metrics::METRICS;
 use crate::probe::PROBES;
 
 /// Runs the command.
@@ -14,6 +15,8 @@ pub fn run(args: &ListArgs) -> Exit {
         (Listed::Probes, false) => probes(),
         (Listed::Probes, true) => probes_json(),
         (Listed::Loads, _) => super::load::list(),
+        (Listed::Costs, false) => costs(),
+        (Listed::Costs, true) => costs_json(),
     };
     output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
 }
@@ -28,6 +31,33 @@ fn probes() -> String {
         let _ = writeln!(out, "    source   {}", probe.source);
     }
     out
+}
+
+fn costs() -> String {
+    let mut out = String::new();
+    let mut group = None;
+    for metric in METRICS {
+        if group != Some(metric.group) {
+            let _ = writeln!(out, "{} ({})", metric.group.name(), metric.group.title());
+        }
+        group = Some(metric.group);
+        let lmbench = metric.lmbench.map_or_else(String::new, |program| format!(" [LMbench: {program}]"));
+        let _ = writeln!(out, "    {:<22} {}{lmbench}", metric.name, metric.operation);
+    }
+    out
+}
+
+fn costs_json() -> String {
+    let list: Vec<_> = METRICS
+        .iter()
+        .map(|metric| {
+            serde_json::json!({
+                "name": metric.name, "group": metric.group, "operation": metric.operation, "bytes": metric.bytes, "state": metric.state,
+                "lmbench": metric.lmbench,
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&list).expect("text and numbers become JSON") + "\n"
 }
 
 fn probes_json() -> String {

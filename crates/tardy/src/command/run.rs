@@ -60,7 +60,7 @@ fn announce(out: &Path, plan: &crate::plan::Plan) {
 }
 
 /// A folder named after the time (UTC), as in `tardy-20261121-031200`; the first that does not exist.
-fn name_by_time() -> PathBuf {
+pub(super) fn name_by_time() -> PathBuf {
     let seconds = tardy_sys::clock::realtime() / 1_000_000_000;
     let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
     let of_day = seconds.rem_euclid(86_400);

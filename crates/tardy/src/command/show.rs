@@ -8,12 +8,18 @@ use super::exit::Exit;
 use super::output;
 use crate::cli::ShowArgs;
 use crate::report::summary_text;
+use crate::run::folder;
+use crate::run::record::RunKind;
 use crate::summary::read::summarize;
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ShowArgs) -> Exit {
-    show(&args.run, args.deadline.window(), args.deadline.misses, args.json)
+    match folder::open(&args.run) {
+        Ok(record) if record.kind == RunKind::Cost => super::cost::show(&args.run, args.reference, args.json),
+        // What is wrong with the folder is said by who reads it for its summary.
+        _ => show(&args.run, args.deadline.window(), args.deadline.misses, args.json),
+    }
 }
 
 /// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.

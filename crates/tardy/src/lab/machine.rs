@@ -5,7 +5,7 @@ use tardy_core::units::Nanos;
 
 use super::architecture::Architecture;
 use super::plan::MARK;
-use crate::machine::clock::VIRTUAL_CLOCK_MARK;
+use crate::machine::clock::{INSTRUCTION_MARK, VIRTUAL_CLOCK_MARK};
 
 /// How QEMU executes the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,8 +104,11 @@ pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> S
     // cryptomgr.notests: the self-tests of the crypto layer keep the processor busy for seconds after boot. panic and oops: a broken kernel ends the machine
     // at once instead of at the time limit.
     let fixed = [console.as_str(), "quiet", "panic=-1", "oops=panic", "nokaslr", "random.trust_cpu=off", "cryptomgr.notests", MARK];
-    let clock = (machine.accelerator == Accelerator::Tcg).then_some(VIRTUAL_CLOCK_MARK);
-    let mut words: Vec<String> = fixed.into_iter().chain(clock).map(str::to_owned).collect();
+    let mut words: Vec<String> = fixed.map(str::to_owned).to_vec();
+    if machine.accelerator == Accelerator::Tcg {
+        words.push(VIRTUAL_CLOCK_MARK.to_owned());
+        words.push(format!("{INSTRUCTION_MARK}{}", machine.instruction_shift.per_instruction().get()));
+    }
     words.extend_from_slice(variant);
     if pad > 0 {
         words.push(pad_word(pad));
@@ -145,7 +148,11 @@ mod tests {
     #[test]
     fn the_variants_words_come_after_the_labs() {
         let line = kernel_command_line(&machine(), &["preempt=none".into()], 0);
-        assert!(line.starts_with("console=ttyS0 quiet") && line.ends_with("tardy.lab=1 tardy.clock=virtual preempt=none"), "{line}");
+        assert!(
+            line.starts_with("console=ttyS0 quiet")
+                && line.ends_with("tardy.lab=1 tardy.clock=virtual tardy.instruction_ns=4 preempt=none"),
+            "{line}"
+        );
         let kvm = Machine { accelerator: Accelerator::Kvm, ..machine() };
         assert!(!kernel_command_line(&kvm, &[], 0).contains("virtual"));
     }

@@ -86,6 +86,7 @@ fn first_record(plan: Plan, root: &Root) -> RunRecord {
         warnings: first_warnings(&plan, root),
         measured_cpus: plan.measured_cpus.clone(),
         plan,
+        cost: None,
         phases: Vec::new(),
         load_work: Vec::new(),
         samples_folder: None,

@@ -15,6 +15,7 @@ use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 
+use crate::cost::record::CostRecord;
 use crate::machine::facts::MachineFacts;
 use crate::measure::interference::Interference;
 use crate::measure::overhead::Overhead;
@@ -145,6 +146,9 @@ pub struct RunRecord {
     pub warnings: Vec<Warning>,
     /// What was to be done.
     pub plan: Plan,
+    /// What operations were timed, in folders of kind `cost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostRecord>,
     /// Processors that were measured.
     pub measured_cpus: CpuList,
     /// Phases as they happened.

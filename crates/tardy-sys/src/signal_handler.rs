@@ -1,0 +1,127 @@
+//! A signal handler that counts, and faults that a handler sees: sigaction(2).
+
+use std::io;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::mapping::{Mapping, PAGE_BYTES};
+
+/// The signal that the counting handler is for.
+pub const USER: i32 = libc::SIGUSR1;
+
+static CAUGHT: AtomicU64 = AtomicU64::new(0);
+static FAULTS_LEFT: AtomicU64 = AtomicU64::new(0);
+static FAULTING_PAGE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn count(_signal: libc::c_int) {
+    CAUGHT.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Lets the write fault again until enough faults were taken, then makes the page writable, so that the write succeeds.
+extern "C" fn count_fault(signal: libc::c_int) {
+    let page = FAULTING_PAGE.load(Ordering::Relaxed);
+    let left = FAULTS_LEFT.load(Ordering::Relaxed);
+    if left > 1 && !page.is_null() {
+        FAULTS_LEFT.store(left - 1, Ordering::Relaxed);
+        return;
+    }
+    // SAFETY: the page belongs to the mapping of the only `protection_faults` under way; mprotect is a plain system call, which may be made in a handler.
+    let opened = !page.is_null() && unsafe { libc::mprotect(page, PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } == 0;
+    if !opened {
+        // SAFETY: signal takes numbers, and may be called in a handler: a fault of anybody else, or one that cannot be ended, kills as it would without us.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    FAULTS_LEFT.store(0, Ordering::Relaxed);
+}
+
+/// Installs the counting handler for SIGUSR1, in place of whatever was there.
+///
+/// # Errors
+/// None that sigaction(2) can give here.
+#[inline]
+pub fn install() -> io::Result<()> {
+    set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
+}
+
+/// How often the handler ran.
+#[must_use]
+pub fn caught() -> u64 {
+    CAUGHT.load(Ordering::Relaxed)
+}
+
+/// A page that may not be written, and a handler that sees each attempt. At most one at a time in a process.
+#[derive(Debug)]
+pub struct ProtectedPage {
+    page: Mapping,
+    before: libc::sigaction,
+}
+
+impl ProtectedPage {
+    /// Makes the page and installs the handler of SIGSEGV.
+    ///
+    /// # Errors
+    /// EBUSY where there is such a page already; ENOMEM.
+    pub fn new() -> io::Result<Self> {
+        let mut page = Mapping::anonymous(PAGE_BYTES)?;
+        page.touch(0, PAGE_BYTES);
+        let taken = FAULTING_PAGE.compare_exchange(std::ptr::null_mut(), page.address(), Ordering::Relaxed, Ordering::Relaxed);
+        if taken.is_err() {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        let before = set_action(libc::SIGSEGV, count_fault as *const () as libc::sighandler_t)?;
+        Ok(Self { page, before })
+    }
+
+    /// Writes to the page, which faults `count` times (at least once) before it succeeds.
+    ///
+    /// # Errors
+    /// ENOMEM at the limit of mappings.
+    pub fn fault(&mut self, count: u64) -> io::Result<()> {
+        self.page.set_writable(0, PAGE_BYTES, false)?;
+        FAULTS_LEFT.store(count.max(1), Ordering::Relaxed);
+        self.page.write_even_if_protected();
+        self.page.set_writable(0, PAGE_BYTES, true)
+    }
+}
+
+impl Drop for ProtectedPage {
+    fn drop(&mut self) {
+        // SAFETY: `before` is what sigaction gave; no old action is asked for.
+        unsafe { libc::sigaction(libc::SIGSEGV, &self.before, std::ptr::null_mut()) };
+        FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn set_action(signal: libc::c_int, handler: libc::sighandler_t) -> io::Result<libc::sigaction> {
+    // SAFETY: sigaction is plain data, for which zeros are valid: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    let mut before = action;
+    // SAFETY: both actions are valid; the handlers of this file use atomics and system calls alone.
+    crate::check(unsafe { libc::sigaction(signal, &action, &mut before) })?;
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_signal_is_caught_and_faults_end_with_the_write() {
+        install().unwrap();
+        let before = caught();
+        let me = crate::process::id();
+        (0..5).for_each(|_| crate::process::kill(me, USER).unwrap());
+        crate::process::kill(me, 0).unwrap();
+        // Another thread of the test may run the handler, a little later.
+        while caught() < before + 1 {
+            std::thread::yield_now();
+        }
+        let mut page = ProtectedPage::new().unwrap();
+        assert_eq!(ProtectedPage::new().unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        for count in [1, 100] {
+            page.fault(count).unwrap();
+            assert_eq!(FAULTS_LEFT.load(Ordering::Relaxed), 0);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! New processes at the price of the kernel alone: fork(2) with a child that ends at once or becomes another program, and waiting for it.
+
+use std::ffi::CString;
+use std::io;
+
+/// A program with its arguments, in the form that the kernel wants.
+#[derive(Debug)]
+pub struct Program {
+    path: CString,
+    arguments: Vec<CString>,
+}
+
+impl Program {
+    /// `path` is executed with `arguments`, of which the first is the name that the program gets; its environment is empty.
+    #[must_use]
+    pub fn new(path: CString, arguments: Vec<CString>) -> Self {
+        Self { path, arguments }
+    }
+}
+
+/// Forks a child that ends at once, and waits for it. Sound in a process of several threads too: the child makes system calls alone.
+///
+/// # Errors
+/// EAGAIN at the limit of processes; ENOMEM; a child that did not end with 0.
+#[inline]
+pub fn fork_and_wait() -> io::Result<()> {
+    // SAFETY: the child calls nothing but _exit, which is async-signal-safe.
+    match crate::check(unsafe { libc::fork() })? {
+        // SAFETY: _exit has no preconditions and does not return.
+        0 => unsafe { libc::_exit(0) },
+        child => wait(child),
+    }
+}
+
+/// Forks a child that executes the program, and waits for its end.
+///
+/// # Errors
+/// As [`fork_and_wait`], and `Other` for a program that could not be executed (exit code 127) or ended with another code than 0.
+#[inline]
+pub fn fork_execute_and_wait(program: &Program) -> io::Result<()> {
+    let mut arguments: Vec<*const libc::c_char> = program.arguments.iter().map(|argument| argument.as_ptr()).collect();
+    arguments.push(std::ptr::null());
+    let environment = [std::ptr::null()];
+    // SAFETY: the child calls nothing but execve and _exit, which are async-signal-safe; all that it needs was made before.
+    match crate::check(unsafe { libc::fork() })? {
+        0 => {
+            // SAFETY: path, arguments and environment end as the call wants them to, and live in the child's copy of this memory.
+            unsafe { libc::execve(program.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            // SAFETY: _exit has no preconditions and does not return.
+            unsafe { libc::_exit(127) }
+        }
+        child => wait(child),
+    }
+}
+
+fn wait(child: libc::pid_t) -> io::Result<()> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is a valid int for the kernel to fill.
+        match crate::check(unsafe { libc::waitpid(child, &mut status, 0) }) {
+            Ok(_) if status == 0 => return Ok(()),
+            Ok(_) => return Err(io::Error::other(format!("a child ended with wait status {status}"))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_end_and_programs_that_do_not_exist_are_an_error() {
+        fork_and_wait().unwrap();
+        let program = |path: &str| Program::new(CString::new(path).unwrap(), vec![CString::new("true").unwrap()]);
+        fork_execute_and_wait(&program("/bin/true")).unwrap();
+        assert!(fork_execute_and_wait(&program("/bin/false")).is_err());
+        assert!(fork_execute_and_wait(&program("/nonexistent")).is_err());
+    }
+}

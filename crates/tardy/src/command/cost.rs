@@ -1,0 +1,98 @@
+//! `tardy cost`: measure, show.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use super::exit::Exit;
+use super::{output, run::name_by_time};
+use crate::cli::cost::CostArgs;
+use crate::cost::folder::CostError;
+use crate::cost::metrics;
+use crate::cost::reference::{Reference, published};
+use crate::cost::session::{self, CostRequest};
+use crate::cost::summary::{CostSummary, CostSummaryError, summarize};
+use crate::machine::root::Root;
+use crate::report::cost_text;
+use crate::run::record::{RunRecord, State};
+
+/// Trials of a metric in a round when the command line does not say: as many as LMbench makes (TRIES of its bench.h).
+const TRIALS: u32 = 11;
+
+/// Runs the command. Call it before the process has threads.
+#[must_use]
+pub fn run(args: &CostArgs) -> Exit {
+    let out = args.shared.out.clone().unwrap_or_else(name_by_time);
+    let measured = metrics_of(args, &out);
+    match measured {
+        Ok(record) => {
+            let shown = show(&out, args.shared.reference, args.shared.json);
+            if shown == Exit::Done && record.state == State::Interrupted { Exit::Interrupted } else { shown }
+        }
+        Err(Refusal(exit, text)) => {
+            eprintln!("tardy: {text}");
+            exit
+        }
+    }
+}
+
+/// Why nothing was measured.
+struct Refusal(Exit, String);
+
+impl From<CostError> for Refusal {
+    fn from(error: CostError) -> Self {
+        let exit = if matches!(error, CostError::Folder(_)) { Exit::Usage } else { Exit::Machine };
+        Self(exit, error.to_string())
+    }
+}
+
+fn metrics_of(args: &CostArgs, out: &Path) -> Result<RunRecord, Refusal> {
+    let metrics = metrics::chosen(&args.metric)
+        .map_err(|unknown| Refusal(Exit::Usage, format!("--metric: there is no metric or group `{unknown}`: see `tardy list costs`")))?;
+    let request = CostRequest {
+        metrics,
+        rounds: args.rounds,
+        trials: args.trials.unwrap_or(TRIALS),
+        trial_length: args.trial_length,
+        cpu: args.cpu(),
+    };
+    let is_live = !args.shared.quiet && std::io::stderr().is_terminal();
+    let record = session::run(&request, out, &Root::system(), &mut |text| {
+        if is_live {
+            eprint!("\r\x1b[K{text}");
+        }
+    });
+    if is_live {
+        eprint!("\r\x1b[K");
+    }
+    Ok(record?)
+}
+
+/// Prints what the folder says; `tardy show` prints the same.
+#[must_use]
+pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit {
+    let summary = match summarize(folder) {
+        Ok(summary) => summary,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return if matches!(error, CostSummaryError::Series(_)) { Exit::Machine } else { Exit::Usage };
+        }
+    };
+    let published = reference.map(published);
+    let text = if is_json { json(&summary, published.as_ref()) } else { cost_text::text(&summary, published.as_ref()) };
+    match output::print(&text) {
+        Ok(()) if summary.state == State::Running || summary.metrics.is_empty() => Exit::Inconclusive,
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: cannot write the costs: {error}");
+            Exit::Machine
+        }
+    }
+}
+
+fn json(summary: &CostSummary, published: Option<&crate::cost::reference::Published>) -> String {
+    let mut value = serde_json::to_value(summary).expect("all keys are text and all numbers finite");
+    if let Some(published) = published {
+        value["reference"] = serde_json::to_value(published).expect("all keys are text and all numbers finite");
+    }
+    serde_json::to_string_pretty(&value).expect("a value is JSON already") + "\n"
+}

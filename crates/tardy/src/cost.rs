@@ -1,0 +1,14 @@
+//! What the kernel's services cost: the measurements of LMbench (McVoy, Staelin) as koolwal2009 used them, and some of today's services.
+//!
+//! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run folder of kind `cost`, [`summary`] reads one,
+//! [`reference`](mod@reference) holds published numbers to set beside it.
+
+pub mod folder;
+pub mod metric;
+pub mod metrics;
+pub mod record;
+pub mod reference;
+pub mod repetition;
+pub mod series;
+pub mod session;
+pub mod summary;

@@ -1,0 +1,233 @@
+//! The run folder of a cost under way: its record, the series of its metrics, its rounds as phases.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::clock;
+use tardy_sys::usage::{Who, usage};
+
+use super::record::{CostRecord, LeftOut, MetricRecord};
+use super::series::TrialSeries;
+use crate::machine::clock::clock_kind;
+use crate::machine::facts::MachineFacts;
+use crate::machine::root::Root;
+use crate::measure::overhead::Overhead;
+use crate::plan::Plan;
+use crate::record::keep::Keep;
+use crate::run::folder::{FolderError, RunFolder};
+use crate::run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, Started, State, Tool};
+
+/// Why a cost could not be measured at all.
+#[derive(Debug, thiserror::Error)]
+pub enum CostError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A trial could not be stored.
+    #[error("cannot write {path}: {error}: make room, or give another folder with --out")]
+    Store {
+        /// The run folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A system call without which nothing can be measured.
+    #[error("cannot {doing}: {error}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// What the system said, and the remedy.
+        error: io::Error,
+    },
+    /// The command to be timed.
+    #[error("{0}")]
+    Command(String),
+}
+
+/// The run folder of a cost under way.
+pub struct CostFolder {
+    folder: RunFolder,
+    record: RunRecord,
+    cost: CostRecord,
+    series: Vec<Option<TrialSeries>>,
+    cpu_time: i64,
+}
+
+impl CostFolder {
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// [`CostError::Folder`].
+    pub fn create(out: &Path, cost: CostRecord, root: &Root) -> Result<Self, CostError> {
+        let folder = RunFolder::create(out)?;
+        let record = first_record(&cost, root);
+        folder.update(&record)?;
+        Ok(Self { folder, record, cost, series: Vec::new(), cpu_time: clock::process_cpu_time() })
+    }
+
+    /// Adds a metric; returns its place.
+    ///
+    /// # Errors
+    /// [`CostError::Store`].
+    pub fn add(&mut self, mut metric: MetricRecord) -> Result<usize, CostError> {
+        let (cpu, unit, length) = (self.cost.cpu, self.cost.unit, self.cost.trial_length_ns);
+        let series = TrialSeries::create(&self.folder.samples(), &metric.name, cpu, unit, self.record.clock, length);
+        let series = series.map_err(|error| self.unwritable(error))?;
+        metric.file = series.file_name();
+        self.cost.metrics.push(metric);
+        self.series.push(Some(series));
+        Ok(self.series.len() - 1)
+    }
+
+    /// What the folder says of the metric at `place`.
+    #[must_use]
+    pub fn metric(&mut self, place: usize) -> &mut MetricRecord {
+        &mut self.cost.metrics[place]
+    }
+
+    /// Adds a trial of the metric at `place`: when it began, and what one operation took, in ps.
+    pub fn push(&mut self, place: usize, begin: Nanos, picoseconds: i64) {
+        let value = self.cost.unit.value(picoseconds);
+        if let Some(series) = &mut self.series[place] {
+            series.push(begin, value);
+        }
+    }
+
+    /// Brings the trials of the metric at `place` to the disk.
+    ///
+    /// # Errors
+    /// [`CostError::Store`].
+    pub fn flush(&mut self, place: usize) -> Result<(), CostError> {
+        let flushed = self.series[place].as_mut().map_or(Ok(()), |series| series.flush(false));
+        flushed.map_err(|error| self.unwritable(error))
+    }
+
+    /// A metric that is not measured; one that was added is taken out again.
+    pub fn leave_out(&mut self, name: &str, reason: String) {
+        if let Some(place) = self.cost.metrics.iter().position(|metric| metric.name == name)
+            && self.series[place].take().is_some()
+        {
+            let _ = std::fs::remove_file(self.folder.samples().join(&self.cost.metrics[place].file));
+        }
+        self.cost.left_out.push(LeftOut { name: name.to_owned(), reason });
+    }
+
+    /// Begins a round.
+    pub fn begin_round(&mut self, round: u32) {
+        let now = Nanos(clock::monotonic());
+        let name = format!("round {round}");
+        self.record.phases.push(PhaseRecord {
+            name,
+            loads: Vec::new(),
+            begin_ns: now,
+            end_ns: None,
+            planned_ns: (now, now),
+            cpu_busy_ns: Default::default(),
+        });
+    }
+
+    /// Ends the round, and brings the record up to date.
+    ///
+    /// # Errors
+    /// [`CostError::Folder`].
+    pub fn end_round(&mut self) -> Result<(), CostError> {
+        let now = Nanos(clock::monotonic());
+        if let Some(phase) = self.record.phases.last_mut() {
+            phase.end_ns = Some(now);
+            phase.planned_ns.1 = now;
+        }
+        self.note(false);
+        Ok(self.folder.update(&self.record)?)
+    }
+
+    /// Closes all series and the folder.
+    ///
+    /// # Errors
+    /// [`CostError::Folder`], [`CostError::Store`].
+    pub fn finish(mut self, state: State) -> Result<RunRecord, CostError> {
+        for series in self.series.iter_mut().flatten() {
+            if let Err(error) = series.flush(true) {
+                return Err(CostError::Store { path: self.folder.path().to_owned(), error });
+            }
+        }
+        self.note(true);
+        self.record.state = state;
+        self.record.ended_ns = Some(Nanos(clock::monotonic()));
+        self.record.overhead = Some(Overhead {
+            clock_read_ns: self.cost.clock_read_ns,
+            threads: Vec::new(),
+            process_cpu_time_ns: Nanos(clock::process_cpu_time() - self.cpu_time),
+            resident_bytes_max: usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default(),
+        });
+        self.folder.finish(&self.record)?;
+        Ok(self.record)
+    }
+
+    fn note(&mut self, is_closed: bool) {
+        let mut cost = self.cost.clone();
+        // One that was taken out again has a place and no series.
+        cost.metrics =
+            cost.metrics.into_iter().zip(&self.series).filter(|(_, series)| series.is_some()).map(|(metric, _)| metric).collect();
+        self.record.series = self.series.iter().flatten().map(|series| series.record(is_closed)).collect();
+        self.record.cost = Some(cost);
+    }
+
+    fn unwritable(&self, error: io::Error) -> CostError {
+        CostError::Store { path: self.folder.path().to_owned(), error }
+    }
+}
+
+fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
+    let clock = clock_kind(root);
+    let measured: tardy_core::cpu::CpuList = cost.cpu.into_iter().collect();
+    RunRecord {
+        format: FORMAT,
+        kind: RunKind::Cost,
+        tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
+        state: State::Running,
+        clock,
+        started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
+        ended_ns: None,
+        warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
+        plan: plan(&measured),
+        cost: Some(cost.clone()),
+        measured_cpus: measured,
+        phases: Vec::new(),
+        load_work: Vec::new(),
+        samples_folder: None,
+        series: Vec::new(),
+        interference: None,
+        overhead: None,
+        machine: MachineFacts::read(root),
+    }
+}
+
+/// A plan without probes and loads: what is to be done stands in the record's `cost`.
+fn plan(measured: &tardy_core::cpu::CpuList) -> Plan {
+    Plan {
+        scenario: "cost".into(),
+        is_shuffled: false,
+        warm_up: Nanos::ZERO,
+        probes: Vec::new(),
+        threads: Vec::new(),
+        measured_cpus: measured.clone(),
+        tool_cpus: measured.clone(),
+        phases: Vec::new(),
+        cycles: None,
+        window: None,
+        misses_allowed: None,
+        keep: Keep::All,
+        spool: None,
+        cpu_dma_latency_us: None,
+        seed: 0,
+        aligned: false,
+        stop_above: None,
+        tracing_off: false,
+        changes: Vec::new(),
+        wake_up_cost: None,
+        bytes_estimated: 0,
+        warnings: Vec::new(),
+    }
+}

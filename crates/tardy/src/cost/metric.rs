@@ -1,0 +1,154 @@
+//! What one measurement of a cost is: what it says of itself, and the work that it does.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+/// Operations that can be timed.
+pub trait Work {
+    /// Does so many operations and tells how long they took; what must be done between them and is no part of them is not counted.
+    ///
+    /// # Errors
+    /// Those of the system calls made.
+    fn run(&mut self, operations: u64) -> io::Result<Nanos>;
+}
+
+/// What a metric says of itself.
+#[derive(Debug)]
+pub struct Metric {
+    /// As on the command line and in file names.
+    pub name: &'static str,
+    /// Where it stands in tables.
+    pub group: Group,
+    /// What one operation is, in a few words.
+    pub operation: &'static str,
+    /// Bytes that one operation moves, for bandwidths.
+    pub bytes: Option<u64>,
+    /// In which state the processor's caches and the page cache are.
+    pub state: CacheState,
+    /// The program of LMbench 3 that measures the same, with its arguments.
+    pub lmbench: Option<&'static str>,
+    /// Makes everything that the operations need.
+    pub prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,
+}
+
+/// Groups of metrics, in the order of LMbench's summary; the last one is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// System calls, signals and processes.
+    Processor,
+    /// From one process to the next.
+    ContextSwitch,
+    /// There and back between two processes.
+    Communication,
+    /// Files and virtual memory.
+    FileAndMemory,
+    /// Bytes a second.
+    Bandwidth,
+    /// What today's programs wait for.
+    Today,
+    /// A program, whole.
+    Program,
+}
+
+impl Group {
+    /// As the table calls it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Processor => "system calls and processes",
+            Self::ContextSwitch => "context switches",
+            Self::Communication => "local communication, there and back",
+            Self::FileAndMemory => "files and memory",
+            Self::Bandwidth => "bandwidths",
+            Self::Today => "today's services",
+            Self::Program => "program",
+        }
+    }
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processor => "processor",
+            Self::ContextSwitch => "context-switch",
+            Self::Communication => "communication",
+            Self::FileAndMemory => "file-and-memory",
+            Self::Bandwidth => "bandwidth",
+            Self::Today => "today",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// In which state the operations find caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// The same was done just before: code and data are in the caches that they fit into, files in the page cache.
+    Warm,
+    /// Each operation works on memory or files that are new.
+    Cold,
+}
+
+/// Where metrics are measured.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Processor that everything is bound to.
+    pub cpu: CpuId,
+    /// Another one, for what needs two.
+    pub other_cpu: Option<CpuId>,
+    /// Folder for files, removed afterwards.
+    pub scratch: PathBuf,
+}
+
+/// Why a metric cannot be measured here.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The machine lacks something.
+    #[error("{what}: {remedy}")]
+    Missing {
+        /// What is not there.
+        what: String,
+        /// What would help.
+        remedy: &'static str,
+    },
+    /// A system call failed.
+    #[error("cannot {doing}: {error}: leave this metric out, or give the right or limit that the system names")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl Unavailable {
+    /// For `map_err`.
+    pub fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::System { doing, error }
+    }
+}
+
+/// An operation that is only to be repeated.
+pub struct Repeated<F>(pub F);
+
+impl<F: FnMut() -> io::Result<()>> Work for Repeated<F> {
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        let begin = clock::monotonic();
+        for _ in 0..operations {
+            (self.0)()?;
+        }
+        Ok(Nanos(clock::monotonic() - begin))
+    }
+}
+
+/// The work of an operation that is only to be repeated.
+pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
+    Box::new(Repeated(operation))
+}

@@ -1,0 +1,50 @@
+//! Copying memory: with the C library's memcpy, and with a loop of one's own.
+
+use std::hint::black_box;
+
+use super::memory::BLOCK_BYTES;
+use crate::cost::metric::{CacheState, Group, Metric, repeated};
+
+/// Words that the loop copies before it counts.
+const UNROLLED: usize = 8;
+
+/// The C library's.
+pub(super) const LIBC: Metric = Metric {
+    name: "bcopy-libc",
+    group: Group::Bandwidth,
+    operation: "memcpy of 64 MiB",
+    bytes: Some(BLOCK_BYTES as u64),
+    state: CacheState::Cold,
+    lmbench: Some("bw_mem 64m bcopy"),
+    prepare: |_| {
+        let (from, mut to) = (vec![1_u64; BLOCK_BYTES / 8], vec![2_u64; BLOCK_BYTES / 8]);
+        Ok(repeated(move || {
+            to.copy_from_slice(black_box(&from));
+            black_box(&mut to);
+            Ok(())
+        }))
+    },
+};
+
+/// A loop.
+pub(super) const OWN: Metric = Metric {
+    name: "bcopy-own",
+    group: Group::Bandwidth,
+    operation: "copying 64 MiB in a loop, 8 words a turn",
+    bytes: Some(BLOCK_BYTES as u64),
+    state: CacheState::Cold,
+    lmbench: Some("bw_mem 64m fcp"),
+    prepare: |_| {
+        let (from, mut to) = (vec![1_u64; BLOCK_BYTES / 8], vec![2_u64; BLOCK_BYTES / 8]);
+        Ok(repeated(move || {
+            // A step that is known only at run time keeps the compiler from making a memcpy of the loop.
+            let step = black_box(UNROLLED);
+            for (from, to) in from.chunks_exact(step).zip(to.chunks_exact_mut(step)) {
+                let (Some(from), Some(to)) = (from.first_chunk::<UNROLLED>(), to.first_chunk_mut::<UNROLLED>()) else { continue };
+                *to = *from;
+            }
+            black_box(&mut to);
+            Ok(())
+        }))
+    },
+};

@@ -1,0 +1,72 @@
+//! New processes: one that ends at once, one that becomes another program, and one that a shell starts.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tardy_sys::spawn::{self, Program};
+
+use super::tiny_program;
+use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, repeated};
+
+/// A process.
+pub(super) const FORK: Metric = Metric {
+    name: "fork",
+    group: Group::Processor,
+    operation: "fork, exit of the child, wait",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_proc fork"),
+    prepare: |_| Ok(repeated(spawn::fork_and_wait)),
+};
+
+/// A program.
+pub(super) const EXECUTE: Metric = Metric {
+    name: "fork-exec",
+    group: Group::Processor,
+    operation: "fork, exec of a program of two instructions, its exit, wait",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_proc exec"),
+    prepare: |place| {
+        let path = program(place)?;
+        executing(Program::new(path.clone(), vec![path]))
+    },
+};
+
+/// A program by way of a shell.
+pub(super) const SHELL: Metric = Metric {
+    name: "fork-sh",
+    group: Group::Processor,
+    operation: "fork, exec of /bin/sh -c of a program of two instructions, exit, wait",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_proc shell"),
+    prepare: |place| {
+        if !Path::new("/bin/sh").exists() {
+            return Err(Unavailable::Missing { what: "there is no /bin/sh".to_owned(), remedy: "install a shell" });
+        }
+        let words = vec![c"sh".to_owned(), c"-c".to_owned(), program(place)?];
+        executing(Program::new(c"/bin/sh".to_owned(), words))
+    },
+};
+
+fn executing(program: Program) -> Result<Box<dyn Work>, Unavailable> {
+    Ok(repeated(move || spawn::fork_execute_and_wait(&program)))
+}
+
+/// Writes a program that only ends; the C library's start-up of an ordinary one would be most of what is measured.
+fn program(place: &Place) -> Result<CString, Unavailable> {
+    let image = tiny_program::image().ok_or_else(|| Unavailable::Missing {
+        what: format!("there is no program of two instructions for {}", std::env::consts::ARCH),
+        remedy: "measure on x86_64, aarch64 or riscv64",
+    })?;
+    let path = place.scratch.join("ends-at-once");
+    let write = || -> std::io::Result<CString> {
+        std::fs::write(&path, image)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
+        Ok(CString::new(path.as_os_str().as_bytes())?)
+    };
+    write().map_err(Unavailable::system("write a program"))
+}

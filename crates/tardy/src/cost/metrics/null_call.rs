@@ -1,0 +1,21 @@
+//! The cheapest system call: getppid(2), which the C library does not answer itself.
+
+use std::hint::black_box;
+
+use crate::cost::metric::{CacheState, Group, Metric, repeated};
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "null-call",
+    group: Group::Processor,
+    operation: "getppid",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_syscall null"),
+    prepare: |_| {
+        Ok(repeated(|| {
+            black_box(tardy_sys::process::parent_id());
+            Ok(())
+        }))
+    },
+};

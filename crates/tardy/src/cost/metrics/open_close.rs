@@ -1,0 +1,18 @@
+//! Opening a file for reading, and closing it.
+
+use super::stat::file;
+use crate::cost::metric::{CacheState, Group, Metric, repeated};
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "open-close",
+    group: Group::Processor,
+    operation: "open and close of a file by its path of two folders",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_syscall open FILE"),
+    prepare: |place| {
+        let path = file(place)?;
+        Ok(repeated(move || tardy_sys::file::open_and_close(&path)))
+    },
+};

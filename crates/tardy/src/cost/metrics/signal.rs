@@ -1,0 +1,59 @@
+//! Signals: installing a handler with sigaction(2), and having one called.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::{clock, process, signal_handler};
+
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work, repeated};
+
+/// Installing.
+pub(super) const INSTALL: Metric = Metric {
+    name: "signal-install",
+    group: Group::Processor,
+    operation: "sigaction",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_sig install"),
+    prepare: |_| Ok(repeated(signal_handler::install)),
+};
+
+/// Handling.
+pub(super) const HANDLE: Metric = Metric {
+    name: "signal-handle",
+    group: Group::Processor,
+    operation: "handler of a signal, less the kill that sends it",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_sig catch"),
+    prepare: |_| {
+        signal_handler::install().map_err(Unavailable::system("install a handler"))?;
+        Ok(Box::new(Handle))
+    },
+};
+
+struct Handle;
+
+impl Work for Handle {
+    /// Sending with a handler and without one in turn, in short stretches, so that what disturbs the one disturbs the other.
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        const STRETCH: u64 = 1000;
+        let me = process::id();
+        let mut handled = 0;
+        let mut left = operations;
+        while left > 0 {
+            let stretch = left.min(STRETCH);
+            let begin = clock::monotonic();
+            for _ in 0..stretch {
+                process::kill(me, signal_handler::USER)?;
+            }
+            let middle = clock::monotonic();
+            for _ in 0..stretch {
+                process::kill(me, 0)?;
+            }
+            handled += middle - begin - (clock::monotonic() - middle);
+            left -= stretch;
+        }
+        Ok(Nanos(handled))
+    }
+}

@@ -1,0 +1,131 @@
+//! What `run.json` of a folder of kind `cost` says beyond that of other runs.
+//!
+//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock), its value the time of *one operation* in the unit of the
+//! descriptor (`ps`), so that less is better for every metric, bandwidths included, and values of two runs can be divided by each other whatever the loops'
+//! lengths were. Trials come in rounds, which are the run's phases; in each round every metric is prepared anew.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use super::metric::{CacheState, Group, Metric};
+
+/// `cost` of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CostRecord {
+    /// What was measured.
+    pub set: CostSet,
+    /// The command, for sets of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Processor that everything was bound to; absent where nothing was.
+    pub cpu: Option<CpuId>,
+    /// Processor of the second thread, for metrics of two.
+    pub other_cpu: Option<CpuId>,
+    /// How often each metric was prepared and measured anew.
+    pub rounds: u32,
+    /// Trials of each metric in a round.
+    pub trials: u32,
+    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one operation.
+    pub trial_length_ns: Nanos,
+    /// Cost of one read of the clock, which was taken off each trial.
+    pub clock_read_ns: Nanos,
+    /// What values count.
+    pub unit: CostUnit,
+    /// The metrics that were measured, in the order of tables.
+    pub metrics: Vec<MetricRecord>,
+    /// Those that were not, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostSet {
+    /// Services of the kernel.
+    Metrics,
+    /// A kernel build.
+    Build,
+    /// A command of the user's.
+    Command,
+}
+
+/// What the values of a run count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "counts", rename_all = "kebab-case")]
+pub enum CostUnit {
+    /// Time, in ps.
+    Time,
+    /// Executed instructions, in thousandths: the machine is emulated, and its clock moves by this much with each.
+    Instructions {
+        /// Virtual time of one instruction.
+        instruction_ns: Nanos,
+    },
+}
+
+impl CostUnit {
+    /// As in the descriptor of a series.
+    #[must_use]
+    pub fn descriptor_unit(self) -> &'static str {
+        match self {
+            Self::Time => "ps",
+            Self::Instructions { .. } => "instructions/1000",
+        }
+    }
+
+    /// A value of a series from the time in ps that an operation took on the run's clock.
+    #[must_use]
+    pub fn value(self, picoseconds: i64) -> i64 {
+        match self {
+            Self::Time => picoseconds,
+            Self::Instructions { instruction_ns } => picoseconds / instruction_ns.get().max(1),
+        }
+    }
+}
+
+/// One metric that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricRecord {
+    /// Its name.
+    pub name: String,
+    /// Where it stands in tables.
+    pub group: Group,
+    /// What one operation is.
+    pub operation: String,
+    /// Bytes that one operation moves, for bandwidths.
+    pub bytes: Option<u64>,
+    /// In which state operations found caches.
+    pub state: CacheState,
+    /// The program of LMbench that measures the same.
+    pub lmbench: Option<String>,
+    /// Operations of one trial.
+    pub operations: u64,
+    /// Its series in `samples/`.
+    pub file: String,
+}
+
+impl MetricRecord {
+    /// What is known before the first trial.
+    #[must_use]
+    pub fn new(metric: &Metric, file: String) -> Self {
+        Self {
+            name: metric.name.to_owned(),
+            group: metric.group,
+            operation: metric.operation.to_owned(),
+            bytes: metric.bytes,
+            state: metric.state,
+            lmbench: metric.lmbench.map(str::to_owned),
+            operations: 0,
+            file,
+        }
+    }
+}
+
+/// A metric that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}

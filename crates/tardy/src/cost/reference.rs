@@ -1,0 +1,210 @@
+//! Published costs, to set beside one's own.
+//!
+//! They are of other machines: what compares is the direction and the share by which a real-time kernel costs more, never the value.
+
+use serde::Serialize;
+
+const KOOLWAL_LMBENCH: &str = include_str!("reference/koolwal2009_lmbench.csv");
+const MCKENNEY_BUILD: &str = include_str!("reference/mckenney2009_build.csv");
+
+/// The metric of this tool that stands for each row of koolwal2009's appendix.
+const KOOLWAL_METRICS: &[(&str, &str)] = &[
+    ("null-call", "null call"),
+    ("null-io", "null I/O"),
+    ("stat", "stat"),
+    ("open-close", "open close"),
+    ("select-tcp", "select TCP"),
+    ("signal-install", "signal install"),
+    ("signal-handle", "signal handle"),
+    ("pipe-latency", "pipe latency"),
+    ("unix-latency", "AF_UNIX latency"),
+    ("udp-latency", "UDP latency"),
+    ("tcp-latency", "TCP latency"),
+    ("tcp-connect", "TCP connection"),
+    ("pipe-bandwidth", "pipe bandwidth"),
+    ("unix-bandwidth", "AF_UNIX bandwidth"),
+    ("tcp-bandwidth", "TCP bandwidth"),
+    ("file-reread", "file reread"),
+    ("mmap-reread", "mmap reread"),
+    ("bcopy-libc", "bcopy libc"),
+    ("bcopy-own", "bcopy hand"),
+    ("memory-read", "memory read"),
+    ("memory-write", "memory write"),
+];
+
+/// Which publication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Reference {
+    /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009
+    Koolwal2009,
+    /// Kernel builds on two kernels, 2008 and 2009
+    Mckenney2009,
+}
+
+/// Published columns of numbers for metrics of this tool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Published {
+    /// Where they come from, and what must be known to read them.
+    pub source: String,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<PublishedRow>,
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PublishedRow {
+    /// The metric of this tool.
+    pub metric: String,
+    /// Unit of the numbers: `us`, `MB/s`, or `s`.
+    pub unit: String,
+    /// A number for each column.
+    pub values: Vec<f64>,
+}
+
+/// The rows of a publication.
+#[must_use]
+pub fn published(reference: Reference) -> Published {
+    match reference {
+        Reference::Koolwal2009 => koolwal2009(),
+        Reference::Mckenney2009 => mckenney2009_published(),
+    }
+}
+
+fn koolwal2009() -> Published {
+    let (source, head, rows) = table(KOOLWAL_LMBENCH);
+    let row = |cells: &Vec<&str>| {
+        let metric = KOOLWAL_METRICS.iter().find(|(_, published)| cells.first() == Some(published))?.0;
+        let values = cells.get(2..)?.iter().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>()?;
+        Some(PublishedRow { metric: metric.to_owned(), unit: (*cells.get(1)?).to_owned(), values })
+    };
+    Published {
+        source: source.to_owned(),
+        columns: head.iter().skip(2).map(|column| (*column).to_owned()).collect(),
+        rows: rows.iter().filter_map(row).collect(),
+    }
+}
+
+/// One row of mckenney2009's tables 5 and 6: times of kernel builds in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Build {
+    /// Of the experiment.
+    pub year: u32,
+    /// `real-fast` or `real-time`.
+    pub kernel: String,
+    /// `real`, `user` or `sys`.
+    pub time: String,
+    /// The trials.
+    pub trials: Vec<f64>,
+    /// As printed.
+    pub average: f64,
+    /// As printed.
+    pub standard_deviation: f64,
+}
+
+/// All of them.
+#[must_use]
+pub fn mckenney2009_builds() -> Vec<Build> {
+    let row = |cells: &Vec<&str>| {
+        let number = |index: usize| cells.get(index)?.parse::<f64>().ok();
+        Some(Build {
+            year: cells.first()?.parse().ok()?,
+            kernel: (*cells.get(1)?).to_owned(),
+            time: (*cells.get(2)?).to_owned(),
+            trials: vec![number(3)?, number(4)?, number(5)?],
+            average: number(6)?,
+            standard_deviation: number(7)?,
+        })
+    };
+    table(MCKENNEY_BUILD).2.iter().filter_map(row).collect()
+}
+
+fn mckenney2009_published() -> Published {
+    let builds = mckenney2009_builds();
+    let columns = [(2008, "real-fast"), (2008, "real-time"), (2009, "real-fast"), (2009, "real-time")];
+    let value = |time: &str, (year, kernel): (u32, &str)| {
+        let found = builds.iter().find(|build| build.time == time && build.year == year && build.kernel == kernel);
+        found.map_or(f64::NAN, |build| build.average)
+    };
+    let row = |time: &&str| PublishedRow {
+        metric: (*time).to_owned(),
+        unit: "s".to_owned(),
+        values: columns.iter().map(|column| value(time, *column)).collect(),
+    };
+    Published {
+        source: table(MCKENNEY_BUILD).0.to_owned(),
+        columns: columns.iter().map(|(year, kernel)| format!("{kernel} {year}")).collect(),
+        rows: ["real", "user", "sys"].iter().map(row).collect(),
+    }
+}
+
+/// How many percent less `fast` takes as a share of itself: the paper's "throughput advantage of real fast".
+#[must_use]
+pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
+    (slow / fast - 1.0) * 100.0
+}
+
+/// The source's line, the head, and the rows of a file of ours: a comment, a head, rows, none of them with a quoted cell.
+fn table(text: &str) -> (&str, Vec<&str>, Vec<Vec<&str>>) {
+    let source = text.lines().next().and_then(|line| line.strip_prefix("# source: ")).unwrap_or_default();
+    let mut rows = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect::<Vec<_>>());
+    (source, rows.next().unwrap_or_default(), rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADVANTAGE: &str = include_str!("reference/mckenney2009_advantage.csv");
+
+    #[test]
+    fn every_published_row_belongs_to_a_metric() {
+        let published = koolwal2009();
+        assert_eq!(published.rows.len(), table(KOOLWAL_LMBENCH).2.len());
+        assert_eq!(published.columns, ["2.6.26-default", "2.6.26-preempt", "2.6.26-rt1"]);
+        for row in &published.rows {
+            assert_eq!(row.values.len(), 3);
+        }
+    }
+
+    #[test]
+    fn published_advantages_follow_from_the_published_averages() {
+        let builds = mckenney2009_builds();
+        assert_eq!(builds.len(), 12);
+        let average = |year: u32, kernel: &str, time: &str| {
+            builds.iter().find(|build| (build.year, &*build.kernel, &*build.time) == (year, kernel, time)).unwrap().average
+        };
+        let (_, head, rows) = table(ADVANTAGE);
+        assert_eq!(head, ["time", "2008", "2009"]);
+        for cells in rows {
+            for (year, printed) in [(2008, cells[1]), (2009, cells[2])] {
+                let advantage = advantage_percent(average(year, "real-fast", cells[0]), average(year, "real-time", cells[0]));
+                assert_eq!(format!("{advantage:.1}"), printed, "{} of {year}", cells[0]);
+            }
+        }
+    }
+
+    /// The cells that differ in their last digit are those that the paper computed before it rounded the trials.
+    #[test]
+    fn published_averages_and_deviations_follow_from_the_published_trials() {
+        let mut rounded = Vec::new();
+        for build in mckenney2009_builds() {
+            let average = build.trials.iter().sum::<f64>() / 3.0;
+            let deviation = (build.trials.iter().map(|trial| (trial - average).powi(2)).sum::<f64>() / 3.0).sqrt();
+            for (what, computed, printed) in [("average", average, build.average), ("deviation", deviation, build.standard_deviation)] {
+                assert!((computed - printed).abs() < 0.1 + 1e-9, "{what} of {build:?}: {computed}");
+                if format!("{computed:.1}") != format!("{printed:.1}") {
+                    rounded.push(format!("{} {} {} {what}: {computed:.2} printed {printed}", build.year, build.kernel, build.time));
+                }
+            }
+        }
+        let known = [
+            "2008 real-fast real average: 1332.53 printed 1332.6",
+            "2008 real-fast real deviation: 14.66 printed 14.6",
+            "2008 real-fast user average: 3012.13 printed 3012.2",
+            "2008 real-time user average: 2964.77 printed 2964.7",
+        ];
+        assert_eq!(rounded, known);
+    }
+}

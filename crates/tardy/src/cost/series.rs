@@ -1,0 +1,92 @@
+//! Writing the trials of one metric as an event series.
+
+use std::io;
+use std::path::Path;
+
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::ChunkEncoder;
+use tardy_core::cpu::CpuId;
+use tardy_core::sample::{Record, Sample};
+use tardy_core::series::{ClockKind, Descriptor, Schedule};
+use tardy_core::units::Nanos;
+
+use super::record::CostUnit;
+use crate::record::series_writer::SeriesWriter;
+use crate::run::record::SeriesRecord;
+
+/// What every series of kind `cost` holds.
+pub const QUANTITY: &str = "time of an operation";
+/// The same in an emulated machine.
+pub const QUANTITY_INSTRUCTIONS: &str = "instructions of an operation";
+
+/// The series of one metric while it is written.
+#[derive(Debug)]
+pub struct TrialSeries {
+    descriptor: Descriptor,
+    writer: SeriesWriter,
+    encoder: ChunkEncoder,
+    counts: Counts,
+}
+
+impl TrialSeries {
+    /// Creates the file in `folder`; `length` is that of a trial, as asked for.
+    ///
+    /// # Errors
+    /// Those of creating and writing a file.
+    pub fn create(folder: &Path, metric: &str, cpu: Option<CpuId>, unit: CostUnit, clock: ClockKind, length: Nanos) -> io::Result<Self> {
+        let quantity = match unit {
+            CostUnit::Time => QUANTITY,
+            CostUnit::Instructions { .. } => QUANTITY_INSTRUCTIONS,
+        };
+        let descriptor = Descriptor {
+            probe: metric.to_owned(),
+            cpu,
+            quantity: quantity.to_owned(),
+            unit: unit.descriptor_unit().to_owned(),
+            clock,
+            schedule: Schedule::Event { request: length.max(Nanos(1)) },
+        };
+        let writer = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor)?;
+        let encoder = ChunkEncoder::new(&descriptor);
+        Ok(Self { descriptor, writer, encoder, counts: Counts::default() })
+    }
+
+    /// The file's name.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        self.descriptor.file_name()
+    }
+
+    /// Adds a trial that began at `begin`.
+    pub fn push(&mut self, begin: Nanos, value: i64) {
+        self.encoder.push(Record::Sample(Sample { due: begin, latency: Nanos(value), missed: 0 }));
+        self.counts.expected += 1;
+        self.counts.recorded += 1;
+    }
+
+    /// Writes what was added as a chunk.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn flush(&mut self, is_last: bool) -> io::Result<()> {
+        if self.encoder.samples() == 0 && !is_last {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        self.encoder.finish(&self.counts, is_last, &mut bytes);
+        self.writer.append(&bytes)?;
+        if is_last { self.writer.sync() } else { Ok(()) }
+    }
+
+    /// Its entry in `run.json`; `is_closed` when the counts are final.
+    #[must_use]
+    pub fn record(&self, is_closed: bool) -> SeriesRecord {
+        SeriesRecord {
+            file: self.file_name(),
+            probe: self.descriptor.probe.clone(),
+            cpu: self.descriptor.cpu,
+            counts: is_closed.then_some(self.counts),
+            failure: None,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Measuring metrics into a run folder, round by round.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_sys::affinity;
+use tardy_sys::clock;
+use tardy_sys::signal::{self, SignalFd};
+
+use super::folder::{CostError, CostFolder};
+use super::metric::{Metric, Place, Unavailable, Work};
+use super::record::{CostRecord, CostSet, CostUnit, MetricRecord};
+use super::repetition::{calibrate, clock_read_cost, trial};
+use crate::machine::clock::instruction_time;
+use crate::machine::root::Root;
+use crate::run::record::{RunRecord, State};
+
+/// What is to be measured.
+#[derive(Debug)]
+pub struct CostRequest {
+    /// The metrics, in the order of tables.
+    pub metrics: Vec<&'static Metric>,
+    /// How often each is prepared and measured anew.
+    pub rounds: u32,
+    /// Trials of each in a round.
+    pub trials: u32,
+    /// Length of a trial.
+    pub trial_length: Nanos,
+    /// Processor to measure on; the last one allowed where absent.
+    pub cpu: Option<CpuId>,
+}
+
+/// Measures, and tells `progress` what comes next.
+///
+/// Call it before the process has threads: metrics of two processes fork.
+///
+/// # Errors
+/// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no error.
+pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, CostError> {
+    let (cpu, other_cpu) = bind(request.cpu)?;
+    let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE])
+        .map_err(|error| CostError::System { doing: "wait for signals", error })?;
+    let cost = CostRecord {
+        set: CostSet::Metrics,
+        command: Vec::new(),
+        cpu: Some(cpu),
+        other_cpu,
+        rounds: request.rounds,
+        trials: request.trials,
+        trial_length_ns: request.trial_length,
+        clock_read_ns: clock_read_cost(),
+        unit: unit(root),
+        metrics: Vec::new(),
+        left_out: Vec::new(),
+    };
+    let clock_read = cost.clock_read_ns;
+    let folder = CostFolder::create(out, cost, root)?;
+    let scratch = Scratch::make()
+        .map_err(|error| CostError::System { doing: "make a folder for files (set TMPDIR to one that is writable)", error })?;
+    let place = Place { cpu, other_cpu, scratch: scratch.0.clone() };
+    let mut session = Session { request, place, signals, folder, clock_read, known: request.metrics.iter().map(|_| Known::New).collect() };
+    let mut state = State::Finished;
+    for round in 1..=request.rounds {
+        session.folder.begin_round(round);
+        let is_interrupted = session.round(round, progress)?;
+        session.folder.end_round()?;
+        if is_interrupted {
+            state = State::Interrupted;
+            break;
+        }
+    }
+    session.folder.finish(state)
+}
+
+/// What this machine's costs are counted in.
+#[must_use]
+pub fn unit(root: &Root) -> CostUnit {
+    instruction_time(root).map_or(CostUnit::Time, |instruction_ns| CostUnit::Instructions { instruction_ns })
+}
+
+/// What became of a metric in the rounds so far.
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    New,
+    Measured { place: usize, operations: u64 },
+    LeftOut,
+}
+
+struct Session<'a> {
+    request: &'a CostRequest,
+    place: Place,
+    signals: SignalFd,
+    folder: CostFolder,
+    clock_read: Nanos,
+    known: Vec<Known>,
+}
+
+impl Session<'_> {
+    /// True where a signal asks for the end.
+    fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
+        for index in 0..self.request.metrics.len() {
+            let metric = self.request.metrics[index];
+            if matches!(self.known[index], Known::LeftOut) {
+                continue;
+            }
+            progress(&format!("round {round} of {}: {} ({} of {})", self.request.rounds, metric.name, index + 1, self.known.len()));
+            match self.measure(metric, self.known[index]) {
+                Ok(known) => self.known[index] = known,
+                Err(Problem::Metric(unavailable)) => {
+                    self.folder.leave_out(metric.name, unavailable.to_string());
+                    self.known[index] = Known::LeftOut;
+                }
+                Err(Problem::Run(error)) => return Err(error),
+            }
+            if matches!(self.signals.take(), Ok(Some(signal)) if signal != signal::PIPE) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn measure(&mut self, metric: &'static Metric, known: Known) -> Result<Known, Problem> {
+        let mut work = (metric.prepare)(&self.place)?;
+        let (place, operations) = match known {
+            Known::Measured { place, operations } => {
+                // What was prepared anew is cold: the first trial would be another one.
+                work.run(operations.div_ceil(4)).map_err(Unavailable::system("repeat its operation"))?;
+                (place, operations)
+            }
+            _ => {
+                let operations = calibrate(&mut *work, self.request.trial_length).map_err(Unavailable::system("repeat its operation"))?;
+                let place = self.folder.add(MetricRecord::new(metric, String::new())).map_err(Problem::Run)?;
+                self.folder.metric(place).operations = operations;
+                (place, operations)
+            }
+        };
+        self.trials(&mut *work, place, operations)?;
+        Ok(Known::Measured { place, operations })
+    }
+
+    fn trials(&mut self, work: &mut dyn Work, place: usize, operations: u64) -> Result<(), Problem> {
+        for _ in 0..self.request.trials {
+            let begin = Nanos(clock::monotonic());
+            let took = trial(work, operations, self.clock_read).map_err(Unavailable::system("repeat its operation"))?;
+            self.folder.push(place, begin, took);
+        }
+        self.folder.flush(place).map_err(Problem::Run)
+    }
+}
+
+/// What ends a metric alone, and what ends the run.
+enum Problem {
+    Metric(Unavailable),
+    Run(CostError),
+}
+
+impl From<Unavailable> for Problem {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Metric(unavailable)
+    }
+}
+
+/// Binds this process, and with it all that it will start, to one processor; returns it and another one.
+fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
+    let refused = |error| CostError::System { doing: "bind to the processor (choose another one with --cpu)", error };
+    let allowed = affinity::get(0).map_err(refused)?;
+    // The first processor serves most interrupts.
+    let cpu = asked.or_else(|| allowed.last().copied().map(CpuId)).ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
+    affinity::set(0, &[cpu.0]).map_err(refused)?;
+    Ok((cpu, allowed.into_iter().rev().map(CpuId).find(|other| *other != cpu)))
+}
+
+/// A folder for the files that metrics make; removed on drop.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> std::io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("tardy-cost-{}-{}", std::process::id(), clock::monotonic()));
+        std::fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

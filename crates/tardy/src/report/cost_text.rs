@@ -1,0 +1,159 @@
+//! Costs as a table: the figure of each metric, how much its trials differ, and published numbers beside it where they were asked for.
+
+use std::fmt::Write as _;
+
+use super::table::Table;
+use crate::cost::metric::{CacheState, Group};
+use crate::cost::record::CostSet;
+use crate::cost::reference::Published;
+use crate::cost::summary::{CostSummary, MetricSummary};
+use crate::run::record::State;
+
+/// The text.
+#[must_use]
+pub fn text(summary: &CostSummary, published: Option<&Published>) -> String {
+    let mut out = String::new();
+    head(&mut out, summary);
+    out.push_str(&table(summary, published));
+    foot(&mut out, summary, published);
+    out
+}
+
+fn head(out: &mut String, summary: &CostSummary) {
+    let how = &summary.how;
+    let state = match summary.state {
+        State::Finished => "",
+        State::Interrupted => ", interrupted",
+        _ => ", CUT OFF",
+    };
+    let _ = match how.set {
+        CostSet::Metrics => writeln!(
+            out,
+            "{}: cost of {} services on cpu {}, {} x {} trials of {}{state}",
+            summary.run,
+            summary.metrics.len(),
+            how.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
+            how.rounds,
+            how.trials,
+            how.trial_length_ns.exact(),
+        ),
+        CostSet::Build | CostSet::Command => writeln!(out, "{}: {} times: {}{state}", summary.run, how.trials, how.command.join(" ")),
+    };
+    for warning in &summary.warnings {
+        let _ = writeln!(out, "! {warning}");
+    }
+    if how.unit == "instructions" {
+        let _ = writeln!(out, "! counts of executed instructions: how long the kernel's code is, never how fast a machine runs it");
+    }
+}
+
+fn table(summary: &CostSummary, published: Option<&Published>) -> String {
+    let is_program = summary.how.set != CostSet::Metrics;
+    let mut head: Vec<&str> = if is_program {
+        vec!["time", "unit", "average", "standard deviation", "least", "median", "most"]
+    } else {
+        vec!["metric", "unit", "cost", "least", "median", "most"]
+    };
+    let columns = published.map(|published| published.columns.iter().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
+    head.extend(columns);
+    let mut table = Table::new(head);
+    let mut group: Option<Group> = None;
+    for metric in &summary.metrics {
+        if group != Some(metric.group) && !is_program {
+            table.row([format!("-- {}", metric.group.title())]);
+        }
+        group = Some(metric.group);
+        table.row(row(summary, metric, published, is_program));
+    }
+    table.text()
+}
+
+fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&Published>, is_program: bool) -> Vec<String> {
+    let shown = Shown::new(summary, metric);
+    let cold = if metric.state == CacheState::Cold { " (cold)" } else { "" };
+    let mut cells = vec![format!("{}{cold}", metric.name), shown.unit.to_owned()];
+    if is_program {
+        cells.extend([shown.text(metric.mean), shown.text(metric.standard_deviation), shown.text(metric.min)]);
+        cells.extend([shown.text(metric.median), shown.text(metric.max)]);
+    } else {
+        cells.extend([metric.cost, metric.min, metric.median, metric.max].map(|value| shown.text(value)));
+    }
+    if let Some(published) = published {
+        let row = published.rows.iter().find(|row| row.metric == metric.name);
+        let values = row.map(|row| row.values.iter().map(|value| number(*value)).collect::<Vec<_>>());
+        cells.extend(values.unwrap_or_else(|| vec!["-".to_owned(); published.columns.len()]));
+    }
+    cells
+}
+
+/// How the values of a metric are shown.
+struct Shown<'a> {
+    unit: &'static str,
+    metric: &'a MetricSummary,
+}
+
+impl<'a> Shown<'a> {
+    fn new(summary: &CostSummary, metric: &'a MetricSummary) -> Self {
+        let unit = match (summary.how.unit, metric.bytes, metric.group) {
+            ("ns", Some(_), _) => "MB/s",
+            ("ns", None, Group::Program) => "s",
+            ("ns", None, _) => "us",
+            _ => "instructions",
+        };
+        Self { unit, metric }
+    }
+
+    fn text(&self, value: f64) -> String {
+        match self.unit {
+            "MB/s" => number(self.metric.bytes.unwrap_or(0) as f64 * 1e3 / value),
+            "s" => format!("{:.3}", value / 1e9),
+            "us" => number(value / 1e3),
+            _ => format!("{value:.0}"),
+        }
+    }
+}
+
+/// Three digits behind the point where the number is small, none where it is large.
+fn number(value: f64) -> String {
+    match value.abs() {
+        below if below < 10.0 => format!("{value:.3}"),
+        below if below < 100.0 => format!("{value:.2}"),
+        below if below < 1000.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn foot(out: &mut String, summary: &CostSummary, published: Option<&Published>) {
+    if summary.how.set == CostSet::Metrics {
+        let _ = writeln!(
+            out,
+            "cost: the least of the {} rounds' medians; caches warm where not cold; {} of clock taken off each trial; what each is: tardy list costs",
+            summary.how.rounds,
+            summary.how.clock_read_ns.exact()
+        );
+    } else {
+        let _ = writeln!(
+            out,
+            "standard deviation: of the population, as mckenney2009 prints it; times are those of the command and all that it waited for"
+        );
+    }
+    for left_out in &summary.left_out {
+        let _ = writeln!(out, "left out: {} ({})", left_out.name, left_out.reason);
+    }
+    for line in summary.machine.iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "{line}");
+    }
+    if let Some(published) = published {
+        let _ = writeln!(out, "beside it: {}; another machine: compare directions and shares, not values", published.source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_or_more() {
+        assert_eq!([0.0612, 12.345, 107.26, 3194.4].map(number), ["0.061", "12.35", "107.3", "3194"]);
+    }
+}

@@ -104,9 +104,10 @@ impl Warning {
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
         match self {
-            Self::SamplesLost { .. } => (0, self.severity()),
-            Self::SamplesNotStored { .. } => (1, self.severity()),
-            Self::MostPeriodsMissed { .. } => (2, self.severity()),
+            // The cause of what else goes wrong in such a run, lost samples among it.
+            Self::MostPeriodsMissed { .. } => (0, self.severity()),
+            Self::SamplesLost { .. } => (1, self.severity()),
+            Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
             // Of all that a set-up can lack it matters most, and what helps against it helps against the others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_samples_come_first_and_missed_periods_before_the_rest() {
+    fn missed_periods_come_first_and_lost_samples_before_the_rest() {
         let mut warnings = [
             Warning::VirtualTime,
             Warning::MemoryNotLocked { error: "no".into() },
@@ -221,8 +222,8 @@ mod tests {
         ];
         warnings.sort_by_key(Warning::rank);
         let severities: Vec<Severity> = warnings.iter().map(Warning::severity).collect();
-        assert_eq!(severities, [Severity::Incomplete, Severity::Degraded, Severity::Degraded, Severity::Notice]);
-        assert!(matches!(warnings[1], Warning::MostPeriodsMissed { .. }));
+        assert_eq!(severities, [Severity::Degraded, Severity::Incomplete, Severity::Degraded, Severity::Notice]);
+        assert!(matches!(warnings[0], Warning::MostPeriodsMissed { .. }));
     }
 
     #[test]

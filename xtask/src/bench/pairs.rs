@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
 use super::figure::{Bench, Figure, Measured, row};
-use super::statistics::{mean_and_half_width, median};
+use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -40,6 +40,15 @@ struct Run {
     /// CPU time of all its threads a sample, in us.
     process_us: f64,
     median_latency_us: Option<f64>,
+}
+
+/// A ratio of two tools over all rounds.
+#[derive(Debug, Clone, Copy)]
+struct Ratio {
+    middle: f64,
+    upper: f64,
+    mean: f64,
+    mean_upper: f64,
 }
 
 /// Runs of each tool, by round.
@@ -76,13 +85,15 @@ impl Rounds {
         &self.runs[CONTENDERS.iter().position(|&other| other == contender).expect("every contender is in the list")]
     }
 
-    /// Upper bound of the ratio to cyclictest at 95 %, and the ratio itself: Student's t on the logarithms of the rounds' ratios.
-    fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> (f64, f64) {
+    /// The ratio to cyclictest and its upper bound at 95 %: by Hodges-Lehmann on the logarithms of the rounds' ratios, then their geometric
+    /// mean and its bound by Student's t, which a few disturbed rounds move.
+    fn ratio(&self, contender: Contender, value: impl Fn(&Run) -> f64) -> Ratio {
         let pairs = self.of(contender).iter().zip(self.of(Contender::Cyclictest));
         let logarithms: Vec<f64> = pairs.map(|(one, other)| (value(one) / value(other)).ln()).collect();
         // A one-sided bound of 95 % is the upper end of a two-sided interval of 90 %.
+        let (middle, _, upper) = middle_and_interval(&logarithms, 0.90);
         let (mean, half_width) = mean_and_half_width(&logarithms, 0.90);
-        (mean.exp(), (mean + half_width).exp())
+        Ratio { middle: middle.exp(), upper: upper.exp(), mean: mean.exp(), mean_upper: (mean + half_width).exp() }
     }
 
     fn notes(&self) -> Vec<String> {
@@ -137,22 +148,29 @@ fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
         let middle = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
         let mut cells = vec![contender.name().to_owned()];
         for value in [|run: &Run| run.thread_us, |run: &Run| run.process_us] {
-            let (ratio, upper) = rounds.ratio(contender, value);
+            let ratio = rounds.ratio(contender, value);
             cells.push(format!("{:.2}", middle(value)));
             if contender == Contender::Cyclictest {
                 cells.extend(["1".to_owned(), String::new()]);
             } else {
-                cells.extend([format!("{ratio:.3}"), format!("{upper:.3}")]);
+                cells.extend([format!("{:.3}", ratio.middle), format!("{:.3}", ratio.upper)]);
             }
         }
         table.push(cells);
     }
-    let (ratio, upper) = rounds.ratio(Contender::Tardy, |run| run.thread_us);
+    let Ratio { middle, upper, mean, mean_upper } = rounds.ratio(Contender::Tardy, |run| run.thread_us);
     let verdict = if upper <= RATIO_MAX { "holds" } else { "not shown" };
     let mut notes = rounds.notes();
-    notes.push("Ratios are geometric means over the rounds, bounds by Student's t on their logarithms.".to_owned());
+    notes.push(
+        "Ratios and bounds are Hodges-Lehmann estimates on the logarithms of the rounds' ratios, bounds by Wilcoxon's signed ranks: \
+         a round in which something else ran on the machine moves them hardly."
+            .to_owned(),
+    );
+    notes.push(format!(
+        "The geometric mean of the measuring thread's ratio is {mean:.3}, its upper 95 % bound by Student's t {mean_upper:.3}: these are moved by such rounds."
+    ));
     Ok(Measured {
-        reached: format!("ratio {ratio:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}", rounds.of(Contender::Tardy).len()),
+        reached: format!("ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}", rounds.of(Contender::Tardy).len()),
         commands: rounds.commands.clone(),
         tables: vec![table],
         notes,
@@ -167,10 +185,11 @@ fn measure_equivalence(bench: &Bench) -> Result<Measured> {
         return Err(Failure::new("some run printed no median"));
     }
     let differences: Vec<f64> = own.iter().zip(&peer).map(|(own, peer)| own - peer).collect();
+    let (middle, lower, upper) = middle_and_interval(&differences, 0.95);
     let (mean, half_width) = mean_and_half_width(&differences, 0.95);
     let margin = (median(&peer) * 0.05).max(1.0);
-    let holds = mean - half_width >= -margin && mean + half_width <= margin;
-    let interval = format!("{:+.2} to {:+.2} us", mean - half_width, mean + half_width);
+    let holds = lower >= -margin && upper <= margin;
+    let interval = format!("{lower:+.2} to {upper:+.2} us");
     let table = vec![
         row(["tool", "median of medians, us", "lowest", "highest"]),
         spread("tardy", &own),
@@ -178,12 +197,15 @@ fn measure_equivalence(bench: &Bench) -> Result<Measured> {
         spread("difference, pair by pair", &differences),
     ];
     let mut notes = rounds.notes();
-    notes.push(
-        "cyclictest's medians come from its histogram of 1 ns steps; the interval is Student's t on the pairs' differences.".to_owned(),
-    );
+    notes.push("cyclictest's medians come from its histogram of 1 ns steps.".to_owned());
+    notes.push(format!(
+        "The difference is the Hodges-Lehmann estimate over the pairs, its interval by Wilcoxon's signed ranks; their mean is {mean:+.2} us, {:+.2} to {:+.2} by Student's t, which a few disturbed rounds move.",
+        mean - half_width,
+        mean + half_width
+    ));
     Ok(Measured {
         reached: format!(
-            "difference {mean:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
+            "difference {middle:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
             if holds { "holds" } else { "not shown" }
         ),
         commands: rounds.commands.iter().take(2).cloned().collect(),
@@ -214,9 +236,9 @@ mod tests {
             seconds: 1,
             commands: Vec::new(),
         };
-        let (ratio, upper) = rounds.ratio(Contender::Tardy, |run| run.thread_us);
-        assert!((ratio - 1.1).abs() < 1e-9 && (upper - 1.1).abs() < 1e-6, "{ratio} {upper}");
-        let (ratio, upper) = rounds.ratio(Contender::Jitterdebugger, |run| run.thread_us);
-        assert!(upper > ratio && ratio > 1.1, "{ratio} {upper}");
+        let ratio = rounds.ratio(Contender::Tardy, |run| run.thread_us);
+        assert!((ratio.middle - 1.1).abs() < 1e-9 && (ratio.mean_upper - 1.1).abs() < 1e-6, "{ratio:?}");
+        let ratio = rounds.ratio(Contender::Jitterdebugger, |run| run.thread_us);
+        assert!(ratio.upper > ratio.middle && ratio.mean > 1.1, "{ratio:?}");
     }
 }

@@ -5,7 +5,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use tardy_core::units::Nanos;
 use tardy_sys::process;
+
+use crate::machine::cpu_time::tick_length;
+use crate::machine::root::Root;
 
 /// The numbers of this process's children, in its own PID namespace, zombies included. Empty where /proc is not mounted.
 #[must_use]
@@ -31,6 +35,56 @@ fn child(status: &str, parent: i32) -> Option<i32> {
     }
     // `NSpid` came with Linux 4.1; before it, numbers in a namespace of one's own cannot be told.
     field("NSpid:")?.split_whitespace().next_back()?.parse().ok()
+}
+
+/// CPU time of the living processes below this one, and of those that ended below them; what this process has reaped itself is not in it.
+/// Zero where /proc is not mounted.
+#[must_use]
+pub fn living_cpu_time() -> Nanos {
+    cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
+}
+
+fn cpu_time_below(proc: &Path, tick: Nanos) -> Nanos {
+    let Some(own) = std::fs::read_to_string(proc.join("self/stat")).ok().and_then(|stat| ProcessTime::parse(&stat)) else {
+        return Nanos::ZERO;
+    };
+    let Ok(entries) = std::fs::read_dir(proc) else { return Nanos::ZERO };
+    let folders = entries.filter_map(Result::ok).filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    let stats = folders.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    let processes: Vec<ProcessTime> = stats.filter_map(|stat| ProcessTime::parse(&stat)).collect();
+    let mut below = vec![own.pid];
+    let mut ticks = 0;
+    // Each process is met once: it has one parent, and none is its own ancestor.
+    let mut next = 0;
+    while next < below.len() {
+        let parent = below[next];
+        for process in processes.iter().filter(|process| process.parent == parent) {
+            ticks += process.ticks;
+            below.push(process.pid);
+        }
+        next += 1;
+    }
+    Nanos(tick.get().saturating_mul(ticks))
+}
+
+/// What /proc/PID/stat tells of a process: proc(5), fields 1, 4 and 14 to 17.
+#[derive(Debug, PartialEq, Eq)]
+struct ProcessTime {
+    pid: i32,
+    parent: i32,
+    /// In user mode and in the kernel, with that of reaped children.
+    ticks: i64,
+}
+
+impl ProcessTime {
+    fn parse(stat: &str) -> Option<Self> {
+        // The name stands in parentheses and may hold anything, parentheses and spaces too.
+        let (head, tail) = stat.rsplit_once(')')?;
+        let pid = head.split(' ').next()?.parse().ok()?;
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        let times: Option<Vec<i64>> = fields.get(11..15)?.iter().map(|field| field.parse().ok()).collect();
+        Some(Self { pid, parent: fields.get(1)?.parse().ok()?, ticks: times?.iter().sum() })
+    }
 }
 
 /// A command for `program` whose process ends when the thread that starts it ends.
@@ -64,6 +118,22 @@ mod tests {
         assert_eq!(child(status, 7), Some(3));
         assert_eq!(child(status, 8), None);
         assert_eq!(child("PPid:\t7\n", 7), None);
+    }
+
+    #[test]
+    fn cpu_time_is_summed_over_living_descendants_and_what_they_reaped() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = |folder: &str, pid: i32, parent: i32, times: &str| {
+            std::fs::create_dir_all(proc.path().join(folder)).unwrap();
+            let stat = format!("{pid} (a) b) S {parent} 1 1 0 -1 0 0 0 0 0 {times} 20 0 1 0");
+            std::fs::write(proc.path().join(folder).join("stat"), stat).unwrap();
+        };
+        process("self", 7, 1, "1000 1000 1000 1000");
+        process("7", 7, 1, "1000 1000 1000 1000");
+        process("8", 8, 7, "1 2 3 4");
+        process("9", 9, 8, "10 0 0 0");
+        process("10", 10, 1, "500 0 0 0");
+        assert_eq!(cpu_time_below(proc.path(), Nanos(10)), Nanos(200));
     }
 
     #[test]

@@ -28,6 +28,7 @@ const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
 
 /// Runs `command` until it ends or the load is asked to; `line` sees what it prints.
 pub(super) fn run(worker: &mut Worker, command: &mut Command, mut line: impl FnMut(&mut Worker, &str)) -> Result<Outcome, WorkError> {
+    worker.counts_living_programs();
     let mut child =
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().doing("start a program")?;
     let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);

@@ -18,7 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
     source: "today",
     parameters: &[
         Parameter::count("timers", "timers of each worker", "1000", 1, 1_000_000),
-        Parameter::duration("period", "between two moments", "10ms", Nanos::from_micros(100), Nanos::from_secs(10)),
+        Parameter::duration("period", "between two moments", "3ms", Nanos::from_micros(100), Nanos::from_secs(10)),
     ],
     by_name_only: false,
     placement: Placement::EachCpu,

@@ -41,7 +41,7 @@ pub struct Work {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// CPU time of the worker and its ended children.
+    /// CPU time of the worker and its children; of living ones where they are programs.
     pub cpu_time: Nanos,
 }
 
@@ -84,12 +84,13 @@ pub struct Worker {
     next_report: i64,
     next_check: i64,
     stopped: bool,
+    runs_programs: bool,
 }
 
 impl Worker {
     fn new(plan: WorkerPlan) -> Self {
         let now = clock::monotonic();
-        Self { plan, work: Work::default(), next_report: now + FIRST_REPORT.get(), next_check: now, stopped: false }
+        Self { plan, work: Work::default(), next_report: now + FIRST_REPORT.get(), next_check: now, stopped: false, runs_programs: false }
     }
 
     /// Whether to go on. Call it between operations: it costs a clock read, and reports when a second has passed.
@@ -137,8 +138,15 @@ impl Worker {
 
     /// Sends the work so far.
     fn report(&mut self) {
-        self.work.cpu_time = cpu_time();
+        let living = if self.runs_programs { crate::guardian::children::living_cpu_time() } else { Nanos::ZERO };
+        // Living processes are counted in ticks, ended ones exactly: the sum must not fall when one of them ends.
+        self.work.cpu_time = self.work.cpu_time.max(cpu_time().saturating_add(living));
         self.say(&WorkerReport::Work(self.work));
+    }
+
+    /// From now on the CPU time of living descendants counts, too: a program may run for the whole phase, and is not waited for before its end.
+    pub(super) fn counts_living_programs(&mut self) {
+        self.runs_programs = true;
     }
 
     /// Sends a text for the run's warnings.

@@ -153,7 +153,7 @@ fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
 /// The length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector (getauxval(3)), which needs no system call of its own.
 ///
 /// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which every architecture of today but alpha uses.
-pub(super) fn tick_length(root: &Root) -> Nanos {
+pub(crate) fn tick_length(root: &Root) -> Nanos {
     const AT_CLKTCK: usize = 17;
     let mut vector = Vec::new();
     let read = root.open("proc/self/auxv").and_then(|file| file.take(4096).read_to_end(&mut vector));

@@ -219,8 +219,10 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
     let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
     let cells: Vec<(&Cell, Counts)> = series.iter().map(|read| (&read.whole, read.accumulator.counts)).collect();
-    let samples: u64 = cells.iter().map(|(_, counts)| counts.expected).sum();
-    let indices: Vec<_> = cells.iter().map(|(cell, counts)| (counts.expected, cell.extremal_index())).collect();
+    // What was lost was not seen, and says nothing about misses.
+    let seen = |counts: &Counts| counts.expected.saturating_sub(counts.lost);
+    let samples: u64 = cells.iter().map(|(_, counts)| seen(counts)).sum();
+    let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
     let evidence = Evidence {
         misses: cells.iter().map(|(cell, _)| cell.misses).sum(),
         samples,

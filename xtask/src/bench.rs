@@ -6,6 +6,7 @@ mod contender;
 mod document;
 mod figure;
 mod instructions;
+mod load_rates;
 mod long_summary;
 pub(crate) mod made_run;
 mod pairs;
@@ -31,6 +32,8 @@ const FIGURES: &[Figure] = &[
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
     long_summary::FIGURE,
+    load_rates::HACKBENCH,
+    load_rates::TTCP,
 ];
 
 /// `cargo xtask bench`.

@@ -188,13 +188,14 @@ fn phases(out: &mut String, summary: &Summary) {
     if summary.loads.len() > PHASES_SHOWN {
         let _ = writeln!(out, "  and {} more: see --json", summary.loads.len() - PHASES_SHOWN);
     }
-    if !summary.is_ranked && summary.loads.len() > 2 {
+    if summary.loads.len() > 2 {
         let latest = summary.phases.iter().map(|phase| phase.deviation_ns.0).max().unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "  each once, in this order: no ranking (repeat them shuffled for one); begun up to {:.1} s after plan",
-            latest.as_secs_f64()
-        );
+        let order = if summary.is_ranked {
+            "worst first: repeated in a drawn order"
+        } else {
+            "each once, in this order: no ranking (repeat them shuffled for one)"
+        };
+        let _ = writeln!(out, "  {order}; begun up to {:.1} s after plan", latest.as_secs_f64());
     }
 }
 

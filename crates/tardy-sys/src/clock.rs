@@ -73,6 +73,11 @@ fn to_nanos(time: &libc::timespec) -> i64 {
     time.tv_sec as i64 * NANOS_PER_SEC + time.tv_nsec as i64
 }
 
+/// `nanos` in the form that the kernel wants.
+pub(crate) fn timespec(nanos: i64) -> libc::timespec {
+    libc::timespec { tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _, tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _ }
+}
+
 /// A point in time, as a number and in the form that the kernel wants: moved on without a division, read without a multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant {
@@ -84,8 +89,7 @@ impl Instant {
     /// `nanos` since the clock's start.
     #[must_use]
     pub fn from_nanos(nanos: i64) -> Self {
-        let time = libc::timespec { tv_sec: nanos.div_euclid(NANOS_PER_SEC) as _, tv_nsec: nanos.rem_euclid(NANOS_PER_SEC) as _ };
-        Self { nanos, time }
+        Self { nanos, time: timespec(nanos) }
     }
 
     /// ns since the clock's start.

@@ -20,6 +20,15 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
+    /// SCHED_DEADLINE: so much CPU time, within so long, in every period, before everything else.
+    Deadline {
+        /// CPU time of each period in ns, at least 1024.
+        runtime: u64,
+        /// From the start of a period to when its runtime must have been had, in ns.
+        deadline: u64,
+        /// In ns.
+        period: u64,
+    },
 }
 
 /// struct sched_attr as of Linux 3.14 (include/uapi/linux/sched/types.h, SCHED_ATTR_SIZE_VER0).
@@ -48,13 +57,19 @@ pub fn thread_id() -> i32 {
 /// Sets the policy of thread `tid` (0: the calling one). Children do not inherit a real-time policy.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO; ESRCH where there is no such thread; EINVAL for a bad priority.
+/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread may not run on every processor of its root domain;
+/// ESRCH where there is no such thread; EINVAL for a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the
+/// processors have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attr = SchedAttr { size: SCHED_ATTR_BYTES, ..SchedAttr::default() };
     match policy {
         Policy::Other { nice } => attr.nice = nice,
         Policy::Fifo { priority } => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
         Policy::RoundRobin { priority } => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
+        Policy::Deadline { runtime, deadline, period } => {
+            attr.policy = libc::SCHED_DEADLINE as u32;
+            (attr.runtime, attr.deadline, attr.period) = (runtime, deadline, period);
+        }
     }
     if !matches!(policy, Policy::Other { .. }) {
         attr.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
@@ -105,6 +120,22 @@ mod tests {
             assert_eq!(policy(0).unwrap(), (libc::SCHED_OTHER as u32, 0));
             set_timer_slack(1).unwrap();
             assert_eq!(timer_slack().unwrap(), 1);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_deadline_that_cannot_be_is_an_error() {
+        let policy = Policy::Deadline { runtime: 2_000_000, deadline: 1_000_000, period: 1_000_000 };
+        assert_eq!(set_policy(0, policy).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_thread_of_the_deadline_class_is_in_it_or_the_right_is_missing() {
+        std::thread::spawn(|| match set_policy(0, Policy::Deadline { runtime: 100_000, deadline: 1_000_000, period: 10_000_000 }) {
+            Ok(()) => assert_eq!(policy(0).unwrap(), (libc::SCHED_DEADLINE as u32, 0)),
+            Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBUSY)), "{error}"),
         })
         .join()
         .unwrap();

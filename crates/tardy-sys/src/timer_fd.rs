@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 
+use crate::clock::timespec;
+
 /// A timer on CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub struct TimerFd(File);
@@ -25,8 +27,7 @@ impl TimerFd {
     /// # Errors
     /// EINVAL for a negative time.
     pub fn arm_at(&self, due: i64) -> io::Result<()> {
-        let value = libc::timespec { tv_sec: (due / 1_000_000_000) as _, tv_nsec: (due % 1_000_000_000) as _ };
-        let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        let setting = libc::itimerspec { it_interval: timespec(0), it_value: timespec(due) };
         // SAFETY: `setting` is valid for the call, and a null old setting is allowed.
         crate::check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut()) })
             .map(drop)

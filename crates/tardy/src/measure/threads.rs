@@ -130,6 +130,7 @@ fn describe(policy: sched::Policy) -> String {
         sched::Policy::Other { .. } => "SCHED_OTHER".to_owned(),
         sched::Policy::Fifo { priority } => format!("SCHED_FIFO {priority}"),
         sched::Policy::RoundRobin { priority } => format!("SCHED_RR {priority}"),
+        sched::Policy::Deadline { runtime, period, .. } => format!("SCHED_DEADLINE {} in {}", Nanos(runtime as i64), Nanos(period as i64)),
     }
 }
 

@@ -1,0 +1,103 @@
+//! Requests by shared rings: io_uring_setup(2), io_uring_enter(2), through the crate io-uring.
+
+use std::io;
+
+use io_uring::types::{TimeoutFlags, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+
+/// A ring with one request under way at most.
+pub struct Ring(IoUring);
+
+impl Ring {
+    /// Makes the rings.
+    ///
+    /// # Errors
+    /// ENOSYS before Linux 5.1 and in kernels built without it; EPERM where kernel.io_uring_disabled or a filter forbids it.
+    pub fn new() -> io::Result<Self> {
+        IoUring::new(2).map(Self)
+    }
+
+    /// Waits until `due`, in ns of CLOCK_MONOTONIC, by one timeout request.
+    ///
+    /// # Errors
+    /// EINVAL for a negative time; those of io_uring_enter(2) but EINTR.
+    #[inline]
+    pub fn sleep_until(&mut self, due: i64) -> io::Result<()> {
+        self.timeout(due, TimeoutFlags::ABS)
+    }
+
+    /// Waits for `duration` ns by one timeout request.
+    ///
+    /// # Errors
+    /// As [`Ring::sleep_until`].
+    #[inline]
+    pub fn sleep_for(&mut self, duration: i64) -> io::Result<()> {
+        self.timeout(duration, TimeoutFlags::empty())
+    }
+
+    /// One request that does nothing.
+    ///
+    /// # Errors
+    /// Those of io_uring_enter(2) but EINTR.
+    #[inline]
+    pub fn nop(&mut self) -> io::Result<()> {
+        self.submit(&opcode::Nop::new().build())
+    }
+
+    fn timeout(&mut self, nanos: i64, flags: TimeoutFlags) -> io::Result<()> {
+        if nanos < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let time = Timespec::new().sec((nanos / 1_000_000_000) as u64).nsec((nanos % 1_000_000_000) as u32);
+        match self.submit(&opcode::Timeout::new(&time).flags(flags).build()) {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, request: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the request (io_uring/timeout.c, __io_timeout_prep), which is
+        // before this function returns; other requests of this file point to nothing.
+        unsafe { self.0.submission().push(request) }.map_err(|_| io::Error::other("a request is under way already"))?;
+        loop {
+            match self.0.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            if let Some(completion) = self.0.completion().next() {
+                return if completion.result() < 0 { Err(io::Error::from_raw_os_error(-completion.result())) } else { Ok(()) };
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ring").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn timeouts_end_no_earlier_than_asked_for_and_requests_complete() {
+        let mut ring = match Ring::new() {
+            Ok(ring) => ring,
+            Err(error) => return assert!(matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)), "{error}"),
+        };
+        for step in 1..4 {
+            let due = clock::monotonic() + step * 500_000;
+            ring.sleep_until(due).unwrap();
+            assert!(clock::monotonic() >= due);
+            ring.nop().unwrap();
+        }
+        let before = clock::monotonic();
+        ring.sleep_for(1_000_000).unwrap();
+        assert!(clock::monotonic() - before >= 1_000_000);
+        assert_eq!(ring.sleep_until(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,98 @@
+//! POSIX message queues: mq_open(3), mq_send(3), mq_receive(3).
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of each message.
+const MESSAGE_BYTES: usize = 8;
+
+/// A queue without a name, of messages of one word each, on which both ends block.
+#[derive(Debug)]
+pub struct MessageQueue(OwnedFd);
+
+impl MessageQueue {
+    /// A queue that holds `capacity` messages (at most 10 without CAP_SYS_RESOURCE, by /proc/sys/fs/mqueue/msg_max).
+    ///
+    /// # Errors
+    /// ENOSYS in kernels without message queues; EINVAL for a capacity beyond the limit; EMFILE beyond RLIMIT_MSGQUEUE; ENOSPC beyond
+    /// /proc/sys/fs/mqueue/queues_max.
+    pub fn new(capacity: usize) -> io::Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("/tardy-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let name = CString::new(name).expect("digits and letters have no zero byte");
+        // SAFETY: mq_attr is plain data, for which zeros are valid.
+        let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
+        attributes.mq_maxmsg = capacity as _;
+        attributes.mq_msgsize = MESSAGE_BYTES as _;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        // SAFETY: the name ends with a zero byte and the attributes are valid for the call; with O_CREAT both further arguments are read.
+        let fd = crate::check(unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, std::ptr::from_ref(&attributes)) })?;
+        // SAFETY: on Linux a queue is a file descriptor; it was just opened, and nothing else owns it.
+        let queue = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        // SAFETY: the name ends with a zero byte. Without its name the queue ends with its last descriptor, however the tool ends.
+        crate::check(unsafe { libc::mq_unlink(name.as_ptr()) })?;
+        Ok(queue)
+    }
+
+    /// Puts `word` at the end of the queue; waits where it is full.
+    ///
+    /// # Errors
+    /// Those of mq_send(3) but EINTR.
+    #[inline]
+    pub fn send(&self, word: u64) -> io::Result<()> {
+        let message = word.to_ne_bytes();
+        loop {
+            // SAFETY: the kernel reads so many bytes at the message, which has them.
+            match crate::check(unsafe { libc::mq_send(self.0.as_raw_fd(), message.as_ptr().cast(), MESSAGE_BYTES, 0) }) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    /// Takes the first word of the queue; waits for one.
+    ///
+    /// # Errors
+    /// Those of mq_receive(3) but EINTR.
+    #[inline]
+    pub fn receive(&self) -> io::Result<u64> {
+        let mut message = [0_u8; MESSAGE_BYTES];
+        loop {
+            // SAFETY: the kernel writes at most so many bytes to the message, which has room for them; a null priority is allowed.
+            let read = unsafe { libc::mq_receive(self.0.as_raw_fd(), message.as_mut_ptr().cast(), MESSAGE_BYTES, std::ptr::null_mut()) };
+            match crate::check(read as libc::c_int) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other.map(|_| u64::from_ne_bytes(message)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_out_in_the_order_in_which_they_went_in() {
+        match MessageQueue::new(2) {
+            Ok(queue) => {
+                queue.send(7).unwrap();
+                queue.send(8).unwrap();
+                assert_eq!((queue.receive().unwrap(), queue.receive().unwrap()), (7, 8));
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS), "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_queue_for_nothing_is_refused_and_leaves_no_name() {
+        let error = MessageQueue::new(0).unwrap_err().raw_os_error();
+        assert!(matches!(error, Some(libc::EINVAL | libc::ENOSYS)), "{error:?}");
+        let queues: Vec<_> = (0..3).filter_map(|_| MessageQueue::new(1).ok()).collect();
+        drop(queues);
+        let left = std::fs::read_dir("/dev/mqueue").into_iter().flatten().flatten();
+        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&format!("tardy-{}-", std::process::id()))));
+    }
+}

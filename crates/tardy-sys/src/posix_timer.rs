@@ -1,0 +1,89 @@
+//! Timers of a thread that fire by signal: timer_create(2), timer_settime(2), timer_getoverrun(2).
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use crate::clock::timespec;
+use crate::thread_signal::BlockedSignal;
+
+/// A timer on CLOCK_MONOTONIC that sends a signal to the thread that made it; the thread waits for the signal, and no handler runs.
+#[derive(Debug)]
+pub struct PosixTimer {
+    timer: libc::timer_t,
+    signal: BlockedSignal,
+}
+
+impl PosixTimer {
+    /// A timer that is not armed. The signal is blocked in the calling thread, which is the one to wait.
+    ///
+    /// # Errors
+    /// EAGAIN at the limit of queued signals, which each timer takes one of.
+    pub fn new() -> io::Result<Self> {
+        let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
+        // SAFETY: sigevent is plain data, for which zeros are valid.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal.number();
+        event.sigev_notify_thread_id = crate::sched::thread_id();
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: the event is valid for the call, and the timer's place for writing.
+        crate::check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) })?;
+        // SAFETY: the call succeeded, so that it filled `timer`.
+        Ok(Self { timer: unsafe { timer.assume_init() }, signal })
+    }
+
+    /// Arms it to fire at `first`, in ns of CLOCK_MONOTONIC, and every `period` ns after it; a period of 0 is once, a `first` of 0 disarms it.
+    ///
+    /// # Errors
+    /// EINVAL for a negative time.
+    pub fn arm_at(&self, first: i64, period: i64) -> io::Result<()> {
+        let setting = libc::itimerspec { it_interval: timespec(period), it_value: timespec(first) };
+        // SAFETY: the timer was created and not deleted; the setting is valid for the call, and a null old setting is allowed.
+        crate::check(unsafe { libc::timer_settime(self.timer, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut()) }).map(drop)
+    }
+
+    /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the thread that made it.
+    ///
+    /// # Errors
+    /// None that the kernel can give here.
+    #[inline]
+    pub fn wait(&self) -> io::Result<u32> {
+        self.signal.wait()?;
+        // SAFETY: the timer was created and not deleted.
+        crate::check(unsafe { libc::timer_getoverrun(self.timer) }).map(|overrun| overrun as u32)
+    }
+}
+
+impl Drop for PosixTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer was created, and is deleted here alone.
+        unsafe { libc::timer_delete(self.timer) };
+        // A signal that it sent before would be taken for one of the next timer's.
+        let _ = self.signal.wait_for(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn expiries_that_nobody_waited_for_are_counted_with_the_next() {
+        std::thread::spawn(|| {
+            let timer = PosixTimer::new().unwrap();
+            let start = clock::monotonic();
+            timer.arm_at(start + 1_000_000, 1_000_000).unwrap();
+            clock::sleep_until(&clock::Instant::from_nanos(start + 5_500_000)).unwrap();
+            assert!(timer.wait().unwrap() >= 4);
+            timer.arm_at(clock::monotonic() + 1, 0).unwrap();
+            timer.wait().unwrap();
+            drop(timer);
+            let other = PosixTimer::new().unwrap();
+            assert!(!other.signal.wait_for(2_000_000).unwrap(), "nothing is left of the first timer");
+            assert_eq!(other.arm_at(-1, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,115 @@
+//! Signals from thread to thread: pthread_sigmask(3), tgkill(2), rt_sigtimedwait(2).
+//!
+//! The signal is blocked and waited for, so that no handler runs: what is timed is the kernel's wake-up alone.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// The first real-time signal that the C library leaves to programs; real-time signals queue, so that none is merged with the one before it.
+#[must_use]
+pub fn first_real_time() -> i32 {
+    libc::SIGRTMIN()
+}
+
+/// A signal that is blocked in the calling thread, and in those that it starts from now on; it stays so, because a pending one would end the process.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockedSignal {
+    set: libc::sigset_t,
+    number: i32,
+}
+
+impl BlockedSignal {
+    /// Blocks signal `number`.
+    ///
+    /// # Errors
+    /// EINVAL for a number that is no signal.
+    pub fn block(number: i32) -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set it is given, and cannot fail for a valid pointer.
+        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+        // SAFETY: the set was initialised above.
+        crate::check(unsafe { libc::sigaddset(set.as_mut_ptr(), number) })?;
+        // SAFETY: sigemptyset initialised it.
+        let set = unsafe { set.assume_init() };
+        // SAFETY: the set is valid; a null old set is allowed.
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) } {
+            0 => Ok(Self { set, number }),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.number
+    }
+
+    /// Takes the next signal that was sent to the calling thread or to the process; waits for it.
+    ///
+    /// # Errors
+    /// None that rt_sigtimedwait(2) can give here; EINTR goes on waiting.
+    #[inline]
+    pub fn wait(&self) -> io::Result<()> {
+        loop {
+            match self.wait_until_timeout(std::ptr::null()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// As [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false where none came.
+    ///
+    /// # Errors
+    /// EINTR, EINVAL for a negative time.
+    pub fn wait_for(&self, timeout: i64) -> io::Result<bool> {
+        let time = crate::clock::timespec(timeout);
+        match self.wait_until_timeout(&time) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    #[inline]
+    fn wait_until_timeout(&self, timeout: *const libc::timespec) -> io::Result<()> {
+        // SAFETY: the set is valid, and its information and the time may be null or, by the callers, valid for the call.
+        crate::check(unsafe { libc::sigtimedwait(&self.set, std::ptr::null_mut(), timeout) }).map(drop)
+    }
+}
+
+/// Sends signal `number` to thread `tid` of this process.
+///
+/// # Errors
+/// ESRCH where there is no such thread; EAGAIN at the limit of queued signals; EINVAL for a number that is no signal.
+#[inline]
+pub fn send(tid: i32, number: i32) -> io::Result<()> {
+    // SAFETY: getpid has no preconditions and cannot fail.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: tgkill takes three integers.
+    crate::check(unsafe { libc::syscall(libc::SYS_tgkill, process, tid, number) } as libc::c_int).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_sent_to_a_thread_queue_and_are_taken_one_by_one() {
+        std::thread::spawn(|| {
+            let signal = BlockedSignal::block(first_real_time()).unwrap();
+            assert!(!signal.wait_for(0).unwrap());
+            (0..3).for_each(|_| send(crate::sched::thread_id(), signal.number()).unwrap());
+            (0..3).for_each(|_| signal.wait().unwrap());
+            assert!(!signal.wait_for(1000).unwrap());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_number_that_is_no_signal_and_a_thread_that_has_ended_are_errors() {
+        assert_eq!(BlockedSignal::block(4096).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        let ended = std::thread::spawn(crate::sched::thread_id).join().unwrap();
+        assert_eq!(send(ended, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+}

@@ -12,6 +12,7 @@ pub mod sample;
 pub mod series;
 pub mod statistics;
 pub mod summary;
+pub mod total_delay;
 pub mod units;
 pub mod varint;
 pub mod verdict;

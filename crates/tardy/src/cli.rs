@@ -1,6 +1,7 @@
 //! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
 //! this machine is decided in [`crate::plan`].
 
+pub mod advise;
 pub mod compare;
 pub mod cost;
 pub mod lab;
@@ -39,6 +40,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Compare runs: what got better or worse, and what changed between the machines
     Compare(Box<compare::CompareArgs>),
+    /// Draw conclusions on real time from published numbers
+    Advise(Box<advise::AdviseArgs>),
     /// Run loads alone, without measuring
     Load(crate::command::load::LoadArguments),
     /// List, print and check scenarios

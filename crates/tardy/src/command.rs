@@ -1,5 +1,6 @@
 //! The subcommands: glue between arguments and the modules that do the work.
 
+pub mod advise;
 pub mod compare;
 pub mod cost;
 pub mod exit;

@@ -1,6 +1,7 @@
 //! The library behind the `tardy` binary; modules stand in the order in which data flows.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod cli;
 pub mod command;
 pub mod compare;

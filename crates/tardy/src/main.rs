@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
+        Command::Advise(args) => command::advise::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
         Command::Scenarios(args) => command::scenarios::run(&args).into(),

@@ -1,5 +1,6 @@
 //! How results are shown.
 
+pub mod advise;
 pub mod compare;
 pub mod comparison_text;
 pub mod cost_text;

@@ -2,7 +2,7 @@
 //!
 //! What decides, in this order: the ratio of deadline misses ([`rate_ratio`]); with at least four runs a side, the shift between runs
 //! ([`shift`], [`permutation`]), as runs of one configuration differ by more than samples of one run; otherwise differences of quantiles
-//! ([`block_bootstrap`]). [`ranks`] and [`welch`] are for the body. An [`equivalence`] verdict is made from an interval and the user's
+//! ([`block_bootstrap`]). [`ranks`], [`welch`] and [`ratio_of_means`] are for the body. An [`equivalence`] verdict is made from an interval and the user's
 //! margin, never from a bare probability.
 
 pub mod block_bootstrap;
@@ -14,5 +14,6 @@ pub mod permutation;
 mod random;
 pub mod ranks;
 pub mod rate_ratio;
+pub mod ratio_of_means;
 pub mod shift;
 pub mod welch;

@@ -74,6 +74,13 @@ impl Moments {
         self.variance().map(f64::sqrt)
     }
 
+    /// The square root of the mean squared distance from the mean, divided by `n`: of values that are all there are, as the tables of mckenney2009
+    /// have it; `None` without a value.
+    #[must_use]
+    pub fn population_standard_deviation(&self) -> Option<f64> {
+        (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
+    }
+
     /// The smallest value.
     #[must_use]
     pub const fn minimum(&self) -> Option<f64> {

@@ -1,0 +1,178 @@
+//! The conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
+
+use serde::Serialize;
+use tardy_core::statistics::compare::ratio_of_means::slowdown;
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::moments::Moments;
+use tardy_core::total_delay::Estimate;
+
+use super::curves::{Curves, curves};
+use crate::cost::reference::{Build, advantage_percent, mckenney2009_builds};
+
+const JITTER: &str = include_str!("mckenney2009_jitter.csv");
+
+/// What follows from the paper's numbers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Conclusions {
+    /// Where the numbers come from.
+    pub source: &'static str,
+    /// Tables 5 (2008) and 6 (2009), a row a cell.
+    pub builds: Vec<BuildRow>,
+    /// Table 7.
+    pub advantages: Vec<Advantage>,
+    /// Cells that come out otherwise in their last digit: the paper computed them before it rounded the trials.
+    pub rounded: Vec<RoundedCell>,
+    /// Figures 1 to 3.
+    pub figures: Vec<Curves>,
+}
+
+/// A time of a kernel build, in seconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct BuildRow {
+    /// As published.
+    #[serde(flatten)]
+    pub published: Build,
+    /// Arithmetic mean of the trials.
+    pub average_computed: f64,
+    /// Population standard deviation of the trials.
+    pub standard_deviation_computed: f64,
+}
+
+/// How much less real fast takes, in percent of itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advantage {
+    /// Of the experiment.
+    pub year: u32,
+    /// `real`, `user` or `sys`.
+    pub time: String,
+    /// From the printed averages, in percent.
+    pub percent: f64,
+    /// Interval of the ratio of the means, in percent; absent where trials do not vary.
+    pub interval_percent: Option<(f64, f64)>,
+}
+
+/// A printed cell that does not follow from the printed trials.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RoundedCell {
+    /// Year, kernel, time and column.
+    pub cell: String,
+    /// From the printed trials.
+    pub computed: f64,
+    /// In the paper.
+    pub printed: f64,
+}
+
+/// Computes everything.
+#[must_use]
+pub fn conclusions() -> Conclusions {
+    let builds: Vec<BuildRow> = mckenney2009_builds().into_iter().map(build_row).collect();
+    let rounded = builds.iter().flat_map(rounded_cells).collect();
+    let of = |year: u32, kernel: &str, time: &str| {
+        let found = builds.iter().find(|row| (row.published.year, &*row.published.kernel, &*row.published.time) == (year, kernel, time));
+        &found.expect("the file has a row for each year, kernel and time").published
+    };
+    let mut advantages = Vec::new();
+    for time in ["real", "user", "sys"] {
+        for year in [2008, 2009] {
+            let (fast, slow) = (of(year, "real-fast", time), of(year, "real-time", time));
+            let interval = slowdown(&fast.trials, &slow.trials, Confidence::NINETY_FIVE).and_then(|found| found.interval);
+            advantages.push(Advantage {
+                year,
+                time: time.to_owned(),
+                percent: advantage_percent(fast.average, slow.average),
+                interval_percent: interval.map(|interval| (interval.lower * 100.0, interval.upper * 100.0)),
+            });
+        }
+    }
+    let figures = figures(&advantages);
+    Conclusions { source: "mckenney2009, sections 2.1 and 3, tables 5 to 7", builds, advantages, rounded, figures }
+}
+
+fn build_row(published: Build) -> BuildRow {
+    let trials: Moments = published.trials.iter().copied().collect();
+    BuildRow {
+        average_computed: trials.mean().expect("each row has trials"),
+        standard_deviation_computed: trials.population_standard_deviation().expect("each row has trials"),
+        published,
+    }
+}
+
+fn rounded_cells(row: &BuildRow) -> Vec<RoundedCell> {
+    let Build { year, kernel, time, average, standard_deviation, .. } = &row.published;
+    let cells = [("average", row.average_computed, *average), ("standard deviation", row.standard_deviation_computed, *standard_deviation)];
+    let differs = |(_, computed, printed): &(&str, f64, f64)| format!("{computed:.1}") != format!("{printed:.1}");
+    let cell =
+        |(what, computed, printed): (&str, f64, f64)| RoundedCell { cell: format!("{year} {kernel} {time} {what}"), computed, printed };
+    cells.into_iter().filter(differs).map(cell).collect()
+}
+
+/// Section 3 takes the largest latencies: 3 ms for real fast, 20 us for real time; and the builds of 2008 for slowdowns.
+fn figures(advantages: &[Advantage]) -> Vec<Curves> {
+    let latency_us = |kernel: &str| {
+        let row = JITTER
+            .lines()
+            .map(|line| line.split(',').collect::<Vec<_>>())
+            .find(|row| row.first() == Some(&kernel) && row.get(1) == Some(&"idle"));
+        let max_us: Option<f64> = row.and_then(|row| row.last()?.parse().ok());
+        Estimate::exact(max_us.expect("the file has the largest latency of each kernel when idle") * 1e3)
+    };
+    let (fast, real_time) = (latency_us("real-fast"), latency_us("real-time"));
+    let share = |time: &str| {
+        let found = advantages.iter().find(|advantage| advantage.year == 2008 && advantage.time == time);
+        let found = found.expect("table 7 has this time");
+        let (lower, upper) = found.interval_percent.expect("the trials vary");
+        let interval = tardy_core::statistics::confidence::Interval { lower: lower / 100.0, upper: upper / 100.0 };
+        Estimate { value: found.percent / 100.0, interval: Some(interval) }
+    };
+    vec![
+        curves("figure 1: no slowdown".into(), fast, real_time, Estimate::exact(0.0)),
+        curves("figure 2: slowdown of a whole build (real time, 2008)".into(), fast, real_time, share("real")),
+        curves("figure 3: slowdown of work in the kernel (system time, 2008)".into(), fast, real_time, share("sys")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_core::total_delay::Crossover;
+
+    use super::*;
+
+    #[test]
+    fn table_7_is_met_to_the_digit_printed() {
+        let found: Vec<String> =
+            conclusions().advantages.iter().map(|row| format!("{} {} {:.1}", row.time, row.year, row.percent)).collect();
+        assert_eq!(found, ["real 2008 16.8", "real 2009 9.1", "user 2008 -1.6", "user 2009 7.4", "sys 2008 107.5", "sys 2009 33.2"]);
+    }
+
+    #[test]
+    fn tables_5_and_6_follow_from_their_trials_but_for_four_cells_that_were_rounded_later() {
+        let found = conclusions();
+        for row in &found.builds {
+            assert!((row.average_computed - row.published.average).abs() < 0.1 + 1e-9, "{row:?}");
+            assert!((row.standard_deviation_computed - row.published.standard_deviation).abs() < 0.1 + 1e-9, "{row:?}");
+        }
+        let cells: Vec<String> = found.rounded.iter().map(|cell| format!("{}: {:.2} {}", cell.cell, cell.computed, cell.printed)).collect();
+        let expected = [
+            "2008 real-fast real average: 1332.53 1332.6",
+            "2008 real-fast real standard deviation: 14.66 14.6",
+            "2008 real-fast user average: 3012.13 3012.2",
+            "2008 real-time user average: 2964.77 2964.7",
+        ];
+        assert_eq!(cells, expected);
+        assert_eq!(found.builds.len() * 2 - cells.len(), 20);
+    }
+
+    #[test]
+    fn the_papers_conclusions_follow_from_its_numbers() {
+        let figures = conclusions().figures;
+        assert_eq!(figures[0].crossing, Crossover::RealTimeAlways);
+        let work_ms = |index: usize| {
+            let Crossover::At { work_ns, interval_ns } = figures[index].crossing else { panic!("{:?}", figures[index].crossing) };
+            assert!(interval_ns.unwrap().contains(work_ns) && interval_ns.unwrap().is_finite(), "{interval_ns:?}");
+            work_ns / 1e6
+        };
+        assert_eq!(format!("{:.2} %", figures[1].slowdown.value * 100.0), "16.78 %");
+        assert_eq!(format!("{:.1}", work_ms(1)), "17.8", "more than about ten milliseconds");
+        assert_eq!(format!("{:.1}", work_ms(2)), "2.8", "a few milliseconds");
+    }
+}

@@ -1,0 +1,4 @@
+//! Advice as text.
+
+pub mod mckenney2009;
+mod words;

@@ -1,0 +1,52 @@
+//! How the numbers of a model are written.
+
+use tardy_core::statistics::confidence::Interval;
+use tardy_core::total_delay::Crossover;
+
+/// A time in ns with three digits, in the unit that suits it.
+pub(super) fn time(ns: f64) -> String {
+    if ns.is_infinite() {
+        return "any length".to_owned();
+    }
+    let (value, unit) = match ns.abs() {
+        below if below < 1e3 => (ns, "ns"),
+        below if below < 1e6 => (ns / 1e3, "us"),
+        below if below < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let decimals = match value.abs() {
+        below if below < 9.995 => 2,
+        below if below < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Where two kernels take equally long, as a sentence.
+pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
+    let percent = (slowdown * 1e4).round() / 1e2;
+    let interval = |interval: Option<Interval>| {
+        interval.map_or_else(String::new, |ends| format!(" (95 %: {} to {})", time(ends.lower), time(ends.upper)))
+    };
+    match crossing {
+        Crossover::At { work_ns, interval_ns } => {
+            format!("{percent} % slower: real fast is done sooner where work is longer than {}{}", time(work_ns), interval(interval_ns))
+        }
+        Crossover::RealTimeAlways => format!("{percent} % slower: real time is done sooner, whatever the length of the work"),
+        Crossover::RealFastAlways => format!("{percent} % slower: real fast is done sooner, whatever the length of the work"),
+        Crossover::Reversed { work_ns } => {
+            format!("{percent} % slower: real fast is done sooner where work is shorter than {}", time(work_ns))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_three_digits() {
+        let found = [20.0, 1_010.0, 17_754_000.0, 2.772e6, 103e6, f64::INFINITY].map(time);
+        assert_eq!(found, ["20.0 ns", "1.01 us", "17.8 ms", "2.77 ms", "103 ms", "any length"]);
+    }
+}

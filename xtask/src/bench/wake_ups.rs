@@ -67,8 +67,19 @@ fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands
     let switches = trace.and_then(SchedTrace::finish);
     let spent = threads::since(&before, &threads::of_tree(child.id()));
     contender.finish(&mut child, place.path())?;
-    let measuring = threads::measuring(&spent).ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?.id;
-    Ok(count(&switches?, measuring, cpu))
+    let measuring = threads::measuring(&spent).ok_or_else(|| Failure::new(format!("{} has no thread that measures", contender.name())))?;
+    whole(count(&switches?, measuring.id, cpu), measuring.waits)
+}
+
+/// Refuses a trace that saw much less than the thread's own count of waits: that it saw no other thread would say nothing.
+fn whole(switches: Switches, waits: u64) -> Result<Switches> {
+    if switches.to_measuring < waits / 5 * 4 {
+        return Err(Failure::new(format!(
+            "the trace saw {} switches to the measuring thread, which waited {waits} times meanwhile",
+            switches.to_measuring
+        )));
+    }
+    Ok(switches)
 }
 
 /// `switches` by (processor, thread switched to).
@@ -91,5 +102,12 @@ mod tests {
         let switches = BTreeMap::from([((1, 50), 1000), ((1, 51), 3), ((0, 51), 40), ((0, 52), 2)]);
         let counted = count(&switches, 50, 1);
         assert_eq!((counted.to_measuring, counted.others_on_measured, counted.others_elsewhere), (1000, 3, 42));
+        assert!(whole(counted, 1100).is_ok());
+    }
+
+    #[test]
+    fn a_trace_with_holes_is_no_evidence() {
+        let counted = count(&BTreeMap::from([((1, 50), 396)]), 50, 1);
+        assert!(whole(counted, 20_000).is_err());
     }
 }

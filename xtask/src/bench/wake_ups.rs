@@ -18,7 +18,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// Switches to a tool's threads while it measured one processor.
+/// How often a tool's threads had a processor while it measured one.
 struct Switches {
     to_measuring: u64,
     others_on_measured: u64,
@@ -28,8 +28,7 @@ struct Switches {
 fn measure(bench: &Bench) -> Result<Measured> {
     let cpu = bench.measured_cpu()?;
     let seconds = if bench.is_quick { 3 } else { 20 };
-    let mut table =
-        vec![row(["tool", "switches to the measuring thread", "to its others on that CPU", "a second", "to its others elsewhere"])];
+    let mut table = vec![row(["tool", "the measuring thread's turns", "its others' on that CPU", "a second", "its others' elsewhere"])];
     let mut commands = Vec::new();
     let mut own = 0;
     for contender in CONTENDERS {
@@ -75,14 +74,14 @@ fn observe(contender: Contender, bench: &Bench, cpu: u32, seconds: u64, commands
 fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     if switches.to_measuring < waits / 5 * 4 {
         return Err(Failure::new(format!(
-            "the trace saw {} switches to the measuring thread, which waited {waits} times meanwhile",
+            "the trace saw {} turns of the measuring thread, which waited {waits} times meanwhile",
             switches.to_measuring
         )));
     }
     Ok(switches)
 }
 
-/// `switches` by (processor, thread switched to).
+/// `switches` by (processor, thread).
 fn count(switches: &BTreeMap<(u32, u32), u64>, measuring: u32, cpu: u32) -> Switches {
     let sum =
         |wanted: &dyn Fn(u32, u32) -> bool| switches.iter().filter(|&(&(on, thread), _)| wanted(on, thread)).map(|(_, count)| count).sum();

@@ -83,16 +83,88 @@ pub struct Descriptor {
     pub clock: ClockKind,
     /// When samples are due.
     pub schedule: Schedule,
+    /// What the values say.
+    #[serde(default, skip_serializing_if = "Meaning::is_plain_lateness")]
+    pub meaning: Meaning,
+    /// Whether the values say nothing about a deadline: the verdict is then given without them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_outside_verdict: bool,
+    /// Which copy of the probe's thread took them, where several run side by side without a processor of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
+}
+
+/// What the values of a series say. Series of a reader that does not know this are latenesses to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Meaning {
+    /// How much later than due something happened. A value below zero is early, or an error of the probe's clock where it lies within that.
+    Lateness {
+        /// Values down to minus this are within the error of the clock that the probe reads.
+        #[serde(rename = "clock_error_ns")]
+        clock_error: Nanos,
+    },
+    /// Time between two events, less the ideal time: the difference of two latenesses, so that a constant one is invisible and each late event
+    /// makes an early one.
+    IntervalError {
+        /// Whether the events come from a device with a clock of its own, whose period differs from its nominal one.
+        #[serde(default)]
+        has_own_clock: bool,
+    },
+    /// Length of a gap that began at the due time. Nothing was due.
+    Gap {
+        /// Shorter ones are not gaps of this series.
+        #[serde(rename = "least_ns")]
+        least: Nanos,
+    },
+}
+
+impl Default for Meaning {
+    fn default() -> Self {
+        Self::Lateness { clock_error: Nanos::ZERO }
+    }
+}
+
+impl Meaning {
+    /// Whether this is what a series says that does not say what it says.
+    #[must_use]
+    pub fn is_plain_lateness(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Values below this are wake-ups before their time.
+    #[must_use]
+    pub fn early_below(&self) -> Nanos {
+        match *self {
+            Self::Lateness { clock_error } => Nanos(-clock_error.get()),
+            Self::IntervalError { .. } | Self::Gap { .. } => Nanos(i64::MIN),
+        }
+    }
 }
 
 impl Descriptor {
-    /// The file's name in the run folder: `PROBE.cpuN.series`.
+    /// A series of latencies in ns, as most are.
+    #[must_use]
+    pub fn latency(probe: &str, cpu: Option<CpuId>, clock: ClockKind, schedule: Schedule) -> Self {
+        Self {
+            probe: probe.to_owned(),
+            cpu,
+            quantity: "latency".to_owned(),
+            unit: "ns".to_owned(),
+            clock,
+            schedule,
+            meaning: Meaning::default(),
+            is_outside_verdict: false,
+            copy: None,
+        }
+    }
+
+    /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies run side by side.
     #[must_use]
     pub fn file_name(&self) -> String {
-        match self.cpu {
-            Some(cpu) => format!("{}.cpu{cpu}.series", self.probe),
-            None => format!("{}.series", self.probe),
-        }
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!(".cpu{cpu}"));
+        let copy = self.copy.map_or_else(String::new, |copy| format!(".copy{copy}"));
+        format!("{}{cpu}{copy}.series", self.probe)
     }
 }
 
@@ -107,5 +179,25 @@ mod tests {
         assert_eq!(grid.expected_at(Nanos(5399)), Some(1));
         assert_eq!(grid.expected_at(Nanos(8000)), Some(4));
         assert_eq!(Schedule::Event { request: Nanos(1000) }.expected_at(Nanos(8000)), None);
+    }
+
+    #[test]
+    fn a_descriptor_without_a_meaning_is_of_latenesses_that_are_judged() {
+        let plain =
+            r#"{"probe":"cyclic","cpu":1,"quantity":"latency","unit":"ns","clock":"hardware","schedule":{"kind":"event","request_ns":9}}"#;
+        let descriptor: Descriptor = serde_json::from_str(plain).unwrap();
+        assert_eq!((descriptor.meaning, descriptor.is_outside_verdict, descriptor.copy), (Meaning::default(), false, None));
+        assert_eq!(serde_json::to_string(&descriptor).unwrap(), plain, "what is plain is written as ever");
+        assert_eq!(descriptor.file_name(), "cyclic.cpu1.series");
+        let parts = Descriptor {
+            cpu: None,
+            copy: Some(3),
+            meaning: Meaning::IntervalError { has_own_clock: true },
+            is_outside_verdict: true,
+            ..descriptor
+        };
+        let text = serde_json::to_string(&parts).unwrap();
+        assert_eq!(serde_json::from_str::<Descriptor>(&text).unwrap(), parts);
+        assert_eq!(parts.file_name(), "cyclic.copy3.series");
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod accumulator;
 pub mod cell;
+pub mod fitted_grid;
 pub mod miss_runs;
 pub mod numbers;
 pub mod top;

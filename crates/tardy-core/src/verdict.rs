@@ -159,7 +159,7 @@ fn sentence(
     let (misses, samples) = (evidence.misses, evidence.samples);
     let independent = if evidence.extremal_index.is_none() && samples > 0 { ", assuming independent samples" } else { "" };
     let observed = match (misses, misses_allowed) {
-        _ if samples == 0 => "no sample was taken".to_owned(),
+        _ if samples == 0 => "no sample was taken that says something about a deadline".to_owned(),
         (0, _) => {
             let hours = evidence.measured.as_secs_f64() / 3600.0;
             let an_hour = if hours > 0.0 { upper * samples as f64 / hours } else { f64::INFINITY };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::clock::timespec;
 
@@ -47,6 +47,61 @@ impl TimerFd {
     }
 }
 
+/// A periodic timer on CLOCK_MONOTONIC, whose reads block.
+#[derive(Debug)]
+pub struct PeriodicTimerFd(OwnedFd);
+
+impl PeriodicTimerFd {
+    /// A timer that is not armed.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: timerfd_create takes two integers.
+        let fd = crate::check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+        // SAFETY: the descriptor was just opened, and nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Lets it expire at `first`, in ns of CLOCK_MONOTONIC, and every `period` ns from then on.
+    ///
+    /// # Errors
+    /// EINVAL for a negative time.
+    pub fn start(&self, first: i64, period: i64) -> io::Result<()> {
+        let time = |nanos: i64| libc::timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ };
+        let setting = libc::itimerspec { it_interval: time(period), it_value: time(first) };
+        // SAFETY: `setting` is valid for the call, and a null old setting is allowed.
+        crate::check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &setting, std::ptr::null_mut()) })
+            .map(drop)
+    }
+
+    /// Waits for the next expiry; tells how many there were since the last call, at least 1.
+    ///
+    /// # Errors
+    /// Those of read(2) but EINTR.
+    #[inline]
+    pub fn wait(&self) -> io::Result<u64> {
+        let mut count = 0_u64;
+        loop {
+            // SAFETY: the kernel writes eight bytes to `count`, which has so many.
+            let read = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
+            if read == 8 {
+                return Ok(count);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl AsFd for PeriodicTimerFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl AsFd for TimerFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -56,6 +111,20 @@ impl AsFd for TimerFd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_periodic_timer_tells_every_expiry() {
+        let timer = PeriodicTimerFd::new().unwrap();
+        let first = crate::clock::monotonic() + 1_000_000;
+        timer.start(first, 1_000_000).unwrap();
+        let mut expiries = 0;
+        while expiries < 20 {
+            expiries += timer.wait().unwrap();
+            let passed = (crate::clock::monotonic() - first) / 1_000_000 + 1;
+            assert!(expiries <= passed as u64, "{expiries} of {passed}");
+        }
+        assert_eq!(timer.start(-1, 1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
 
     #[test]
     fn a_timer_fires_once_for_each_time_it_is_armed() {

@@ -11,6 +11,7 @@ pub mod lab;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod parameter;
 pub mod plan;
 pub mod probe;
 pub mod record;

@@ -29,7 +29,6 @@ pub mod memory;
 pub mod mmap_lock;
 pub mod netlink;
 pub mod nfs_compile;
-pub mod parameter;
 pub mod ping_flood;
 pub mod plan;
 pub mod procfs;
@@ -42,6 +41,7 @@ pub mod timers;
 pub mod ttcp;
 pub mod worker;
 
+pub use crate::parameter;
 pub use info::{LoadInfo, Placement};
 pub use plan::{Absent, LoadPlan, resolve_all};
 pub use request::LoadRequest;

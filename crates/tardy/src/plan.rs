@@ -4,6 +4,7 @@ pub mod error;
 mod phases;
 pub mod resolve;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use tardy_core::warning::Warning;
 use crate::cli::run::PolicyName;
 use crate::load::LoadPlan;
 use crate::machine::irq_affinity::IrqMove;
+use crate::parameter::Value;
 use crate::probe::ThreadPlan;
 use crate::record::keep::Keep;
 
@@ -85,9 +87,54 @@ pub struct ProbePlan {
     pub policy: PolicyName,
     /// Real-time priority; absent for ordinary tasks.
     pub priority: Option<u32>,
+    /// Its own parameters, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Value>,
 }
 
-/// One measuring thread.
+impl ProbePlan {
+    /// The size or number of a parameter; 0 where it has none, which the table of parameters rules out for those with a default.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u64 {
+        match self.parameters.get(name) {
+            Some(Value::Bytes(number) | Value::Count(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The time of a parameter; zero where it has none.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Nanos {
+        match self.parameters.get(name) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The word or text of a parameter; empty where it has none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.parameters.get(name) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+}
+
+impl std::fmt::Display for ProbePlan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.name)?;
+        for (name, value) in &self.parameters {
+            write!(formatter, ":{name}={value}")?;
+        }
+        if crate::probe::find(&self.name).is_none_or(crate::probe::ProbeInfo::has_period) {
+            write!(formatter, " every {}", self.period.exact())?;
+        }
+        Ok(())
+    }
+}
+
+/// One place of a probe: a measuring thread, or the threads that measure together there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
     /// Its probe.

@@ -1,39 +1,31 @@
 //! Probes: the ways to cause a wake-up and time it. One file each; a new probe is one new file and one line in [`PROBES`].
+//!
+//! A probe describes itself ([`ProbeInfo`]), says whether the machine has what it needs, and opens once for each of its places ([`Placement`]):
+//! it gives [`Member`]s, each of which becomes a thread, and hands them the producers of its series. One thread and one series is the usual
+//! case ([`member::one_thread`]); a pair of threads, or several series of one thread, are as good.
 
 pub mod control;
 pub mod cyclic;
+pub mod info;
+pub mod itimer;
+pub mod member;
 pub mod nanosleep;
+pub mod request;
 pub mod schedule;
+pub mod timerfd;
+pub mod usleep;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 
-use crate::probe::control::Control;
-use crate::record::ring::Producer;
+pub use info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+pub use member::{Member, Opened, Opening, Ready};
+pub use request::ProbeAsked;
 
-/// What a probe says of itself.
-#[derive(Debug)]
-pub struct ProbeInfo {
-    /// As on the command line and in file names.
-    pub name: &'static str,
-    /// What is timed, in one sentence.
-    pub times: &'static str,
-    /// Name of the quantity in tables: `latency`, or `interval error` where no due time is known.
-    pub quantity: &'static str,
-    /// In which context the timer behind it expires: on stock kernels, and on PREEMPT_RT.
-    pub context: &'static str,
-    /// Where it comes from.
-    pub source: &'static str,
-    /// Whether due times form a grid, so that some can be missed.
-    pub has_schedule: bool,
-    /// Runs the measuring loop until the control says stop, and closes the ring. Called once in each thread; the loop inside is concrete.
-    pub measure: fn(&ThreadPlan, Producer, &Control) -> std::io::Result<()>,
-}
-
-/// Every probe that there is.
-pub const PROBES: &[&ProbeInfo] = &[&cyclic::INFO, &nanosleep::INFO];
+/// Every probe that there is, in the order in which they are listed.
+pub const PROBES: &[&ProbeInfo] = &[&cyclic::INFO, &nanosleep::INFO, &usleep::INFO, &timerfd::INFO, &itimer::INFO];
 
 /// The probe of that name.
 #[must_use]
@@ -41,19 +33,67 @@ pub fn find(name: &str) -> Option<&'static ProbeInfo> {
     PROBES.iter().copied().find(|probe| probe.name == name)
 }
 
-/// All that one measuring thread needs to know, in times of the run's clock.
+/// One place of a probe: all that its threads need to know. Times are offsets from the run's start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
-    /// Processor that the thread is bound to.
+    /// Processor that is measured; absent for copies that move among the measured ones.
     pub cpu: Option<CpuId>,
-    /// When samples are due.
+    /// Which copy this is, for probes that run side by side without a processor of their own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub copy: Option<u32>,
+    /// When samples of the first series are due.
     pub schedule: Schedule,
     /// Seed of the due times' dither.
     pub seed: u64,
-    /// Cycles after which a probe without a schedule ends; until it is stopped if absent.
+    /// Cycles after which the probe ends; until it is stopped if absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cycles: Option<u64>,
     /// Latency from which on all probes stop; none if absent.
     #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
     pub stop_above: Option<Nanos>,
+}
+
+impl ThreadPlan {
+    /// The same with its grid on the clock of a run that starts at `start`.
+    #[must_use]
+    pub fn at(&self, start: Nanos) -> Self {
+        let schedule = match self.schedule {
+            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: start + offset, dither },
+            event @ Schedule::Event { .. } => event,
+        };
+        Self { schedule, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_every_probe_says_what_it_times() {
+        for (index, info) in PROBES.iter().enumerate() {
+            assert!(PROBES[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
+            assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
+            for text in [info.times, info.context, info.source] {
+                assert!(!text.is_empty(), "{}", info.name);
+            }
+            assert!(info.context.contains("stock: ") && info.context.contains("RT: "), "{}: {}", info.name, info.context);
+        }
+    }
+
+    #[test]
+    fn series_of_a_probe_have_names_of_their_own_and_parameters_pass_their_limits() {
+        for info in PROBES {
+            assert!(!info.series.is_empty() && info.series[0].part.is_empty(), "{}: the first series has the probe's name", info.name);
+            for (index, series) in info.series.iter().enumerate() {
+                assert!(info.series[..index].iter().all(|other| other.part != series.part), "{}: {} twice", info.name, series.part);
+            }
+            for parameter in info.parameters {
+                assert!(request::COMMON.iter().all(|common| common.name != parameter.name), "{}: {}", info.name, parameter.name);
+                if let Some(default) = parameter.default {
+                    assert!(parameter.parse(default).is_ok(), "{}: {}={default}", info.name, parameter.name);
+                }
+            }
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub fn scenario(args: &RunArgs) -> Result<Scenario, ScenarioError> {
     };
     override_probes(&mut scenario, args);
     if let Some(cycles) = args.cycles {
-        let period = scenario.probes.iter().map(|probe| probe.period).max().unwrap_or_default();
+        let period = scenario.probes.iter().filter_map(|probe| Some(probe.plan().ok()?.1.period)).max().unwrap_or_default();
         scenario.phases = vec![idle(Nanos(period.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX))))];
     }
     if let (Some(length), true) = (args.length, args.loads.is_empty()) {
@@ -60,19 +60,20 @@ fn idle(length: Nanos) -> PhaseRequest {
 fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
     if !args.probes.is_empty() {
         let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new("cyclic"));
-        scenario.probes = args.probes.iter().map(|name| ProbeRequest { name: name.clone(), ..like.clone() }).collect();
+        scenario.probes = args.probes.iter().map(|text| like.renamed(text)).collect();
     }
     for probe in &mut scenario.probes {
-        probe.period = args.period.unwrap_or(probe.period);
-        probe.policy = args.policy.unwrap_or(probe.policy);
-        probe.priority = args.priority.unwrap_or(probe.priority);
-        probe.dither = args.dither.unwrap_or(probe.dither);
+        probe.period = args.period.or(probe.period);
+        probe.policy = args.policy.or(probe.policy);
+        probe.priority = args.priority.or(probe.priority);
+        probe.dither = args.dither.or(probe.dither);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::run::PolicyName;
     use crate::cli::{Cli, Command};
     use clap::Parser;
 
@@ -113,7 +114,16 @@ mod tests {
     fn flags_go_before_the_scenarios_values() {
         let scenario = asked("--scenario abeni2002 --priority 50 --probe nanosleep");
         let [probe] = scenario.probes.as_slice() else { panic!("{:?}", scenario.probes) };
-        assert_eq!((probe.name.as_str(), probe.priority, probe.period), ("nanosleep", 50, Nanos::from_micros(100)));
+        assert_eq!((probe.name.as_str(), probe.priority, probe.period), ("nanosleep", Some(50), Some(Nanos::from_micros(100))));
+    }
+
+    #[test]
+    fn a_probes_own_values_go_before_flags_and_scenario() {
+        let scenario = asked("--scenario abeni2002 --priority 50 --period 2ms --probe usleep:period=300us:policy=rr --probe cyclic");
+        let plans: Vec<_> = scenario.probes.iter().map(|probe| probe.plan().unwrap().1).collect();
+        let of = |index: usize| (plans[index].name.as_str(), plans[index].period, plans[index].policy, plans[index].priority);
+        assert_eq!(of(0), ("usleep", Nanos::from_micros(300), PolicyName::Rr, Some(50)));
+        assert_eq!(of(1), ("cyclic", Nanos::from_millis(2), PolicyName::Fifo, Some(50)));
     }
 
     #[test]

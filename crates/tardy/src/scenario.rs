@@ -8,7 +8,7 @@
 //! warm_up = "500ms"           # probes run, and what they see counts to no phase
 //!
 //! [[probe]]
-//! name = "cyclic"
+//! name = "cyclic"             # or with values of its own, as for --probe: "usleep:period=200us"
 //! period = "100us"
 //! policy = "fifo"             # or "rr", "other"
 //! priority = 95
@@ -30,6 +30,9 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
 use crate::cli::run::PolicyName;
+use crate::plan::ProbePlan;
+use crate::probe::request::{PRIORITY, ProbeRequestError};
+use crate::probe::{ProbeAsked, ProbeInfo};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -77,21 +80,21 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// Its name.
+    /// As for `--probe`: its name, with values of its own where there are some, which go before the keys here and before flags.
     #[serde(deserialize_with = "values::probe")]
     pub name: String,
-    /// Time between two wake-ups, or time asked for.
-    #[serde(default = "one_millisecond", with = "values::positive_duration")]
-    pub period: Nanos,
-    /// Scheduling policy.
-    #[serde(default = "fifo")]
-    pub policy: PolicyName,
-    /// Real-time priority.
-    #[serde(default = "priority", deserialize_with = "values::priority")]
-    pub priority: u32,
-    /// Widest random move of a due time.
-    #[serde(default, with = "values::duration")]
-    pub dither: Nanos,
+    /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
+    #[serde(default, with = "values::positive_duration_if_given", skip_serializing_if = "Option::is_none")]
+    pub period: Option<Nanos>,
+    /// Scheduling policy; the probe's usual one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyName>,
+    /// Real-time priority; 95 if absent.
+    #[serde(default, deserialize_with = "values::priority", skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Widest random move of a due time; none if absent.
+    #[serde(default, with = "values::duration_if_given", skip_serializing_if = "Option::is_none")]
+    pub dither: Option<Nanos>,
 }
 
 /// A phase as asked for.
@@ -109,27 +112,41 @@ pub struct PhaseRequest {
 }
 
 impl ProbeRequest {
-    /// The probe of this name, with the usual values.
+    /// What `text` asks for, as for `--probe`, with the usual values.
     #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), period: one_millisecond(), policy: PolicyName::Fifo, priority: priority(), dither: Nanos::ZERO }
+    pub fn new(text: &str) -> Self {
+        Self { name: text.to_owned(), period: None, policy: None, priority: None, dither: None }
+    }
+
+    /// What `text` asks for with the values of this one. A probe that is no real-time task by itself does not become one with them.
+    #[must_use]
+    pub fn renamed(&self, text: &str) -> Self {
+        let is_ordinary = ProbeAsked::parse(text).is_ok_and(|asked| asked.info.policy == PolicyName::Other);
+        Self { name: text.to_owned(), policy: self.policy.filter(|_| !is_ordinary), ..self.clone() }
+    }
+
+    /// The probe as it will run, and its description.
+    ///
+    /// # Errors
+    /// [`ProbeRequestError`] where the name is no request for a probe.
+    pub fn plan(&self) -> Result<(&'static ProbeInfo, ProbePlan), ProbeRequestError> {
+        let asked = ProbeAsked::parse(&self.name)?;
+        let policy = asked.policy().or(self.policy).unwrap_or(asked.info.policy);
+        let priority = asked.priority().or(self.priority).unwrap_or(PRIORITY);
+        let plan = ProbePlan {
+            name: asked.info.name.to_owned(),
+            period: asked.duration("period").or(self.period).unwrap_or(asked.info.period),
+            dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
+            policy,
+            priority: (policy != PolicyName::Other).then_some(priority),
+            parameters: asked.parameters(),
+        };
+        Ok((asked.info, plan))
     }
 }
 
 fn one() -> u32 {
     1
-}
-
-fn one_millisecond() -> Nanos {
-    Nanos::from_millis(1)
-}
-
-fn fifo() -> PolicyName {
-    PolicyName::Fifo
-}
-
-fn priority() -> u32 {
-    95
 }
 
 /// Why a scenario cannot be read.

@@ -1,5 +1,6 @@
 //! The summary of a run, computed from its folder and nothing else.
 
 mod by_phase;
+mod fitted_lateness;
 pub mod model;
 pub mod read;

@@ -68,14 +68,8 @@ pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Re
 }
 
 fn descriptor(cpu: CpuId, start: Nanos) -> Descriptor {
-    Descriptor {
-        probe: "cyclic".to_owned(),
-        cpu: Some(cpu),
-        quantity: "latency".to_owned(),
-        unit: "ns".to_owned(),
-        clock: ClockKind::Hardware,
-        schedule: Schedule::Grid { period: PERIOD, start: start + Nanos(123_457 * (i64::from(cpu.0) + 1)), dither: Nanos::ZERO },
-    }
+    let schedule = Schedule::Grid { period: PERIOD, start: start + Nanos(123_457 * (i64::from(cpu.0) + 1)), dither: Nanos::ZERO };
+    Descriptor::latency("cyclic", Some(cpu), ClockKind::Hardware, schedule)
 }
 
 fn of_a_day(record: RunRecord, series: Vec<SeriesRecord>, load_begins: Nanos, end: Nanos) -> RunRecord {

@@ -4,14 +4,7 @@ use crate::series::ClockKind;
 use proptest::prelude::*;
 
 fn descriptor(schedule: Schedule) -> Descriptor {
-    Descriptor {
-        probe: "cyclic".into(),
-        cpu: Some(CpuId(0)),
-        quantity: "latency".into(),
-        unit: "ns".into(),
-        clock: ClockKind::Hardware,
-        schedule,
-    }
+    Descriptor::latency("cyclic", Some(CpuId(0)), ClockKind::Hardware, schedule)
 }
 
 fn encode(schedule: Schedule, records: &[Record]) -> Vec<u8> {

@@ -33,6 +33,8 @@ pub struct Questions {
     pub stall: Option<Nanos>,
     /// When the phases were.
     pub phases: Vec<PhaseSpan>,
+    /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an error; see [`crate::series::Meaning`].
+    pub early_below: Nanos,
 }
 
 /// Wake-ups before their time.
@@ -208,7 +210,7 @@ impl SeriesAccumulator {
         let latency = sample.latency.get();
         cell.note_worst(Some(sample));
         cell.top.add(latency, place);
-        if latency < 0 {
+        if latency < self.questions.early_below.get() {
             self.early.count += 1;
             self.early.earliest = self.early.earliest.min(latency);
         }
@@ -293,7 +295,8 @@ fn watch_above(questions: &Questions, cell: &Cell) -> i64 {
 
 /// Latencies below this are looked at one by one.
 fn watch_below(questions: &Questions) -> i64 {
-    questions.window.and_then(|window| window.earliest).map_or(0, |earliest| earliest.get().max(0))
+    let early = questions.early_below.get();
+    questions.window.and_then(|window| window.earliest).map_or(early, |earliest| earliest.get().max(early))
 }
 
 fn shortest_stall(stall: Nanos) -> i64 {

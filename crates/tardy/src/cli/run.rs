@@ -27,8 +27,8 @@ pub struct RunArgs {
     /// Measure this many cycles of each probe thread, without load
     #[arg(long, value_name = "N", conflicts_with_all = ["length", "loads"], value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
-    /// Probe to measure with; repeat it for several at once (`tardy list probes`) [default: cyclic]
-    #[arg(long = "probe", value_name = "NAME")]
+    /// Probe to measure with, as in usleep:period=200us:priority=80; repeat it for several at once, on one clock (`tardy list probes`) [default: cyclic]
+    #[arg(long = "probe", value_name = "NAME[:VALUES]")]
     pub probes: Vec<String>,
     /// Time between two wake-ups [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use super::exit::Exit;
 use super::output;
+use crate::cli::run::PolicyName;
 use crate::cli::{ListArgs, Listed};
 use crate::cost::metrics::METRICS;
-use crate::probe::PROBES;
+use crate::probe::request::COMMON;
+use crate::probe::{PROBES, Placement, ProbeInfo};
 
 /// Runs the command.
 #[must_use]
@@ -24,13 +26,32 @@ pub fn run(args: &ListArgs) -> Exit {
 fn probes() -> String {
     let mut out = String::new();
     for probe in PROBES {
-        let schedule = if probe.has_schedule { "on a grid of due times" } else { "without a schedule: nothing can be missed" };
-        let _ = writeln!(out, "{} ({}, in ns, {schedule})", probe.name, probe.quantity);
+        let schedule = if probe.has_schedule() { "on a grid of due times" } else { "without a schedule: nothing can be missed" };
+        let _ = writeln!(out, "{} ({}, in ns, {schedule})", probe.name, probe.series[0].quantity);
         let _ = writeln!(out, "    times    {}", probe.times);
         let _ = writeln!(out, "    expires  {}", probe.context);
+        let _ = writeln!(out, "    runs     {}", runs(probe));
         let _ = writeln!(out, "    source   {}", probe.source);
+        for series in &probe.series[1..] {
+            let _ = writeln!(out, "    also     {} ({}, in ns)", series.name(probe.name), series.quantity);
+        }
+        for parameter in probe.parameters {
+            let default = parameter.default.map_or_else(String::new, |default| format!("; {default} by default"));
+            let _ = writeln!(out, "    {}={}  {}{default}", parameter.name, parameter.kind, parameter.means);
+        }
     }
+    let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
+    let _ = writeln!(out, "every probe takes {} as in --probe usleep:period=200us:priority=80", common.join(", "));
     out
+}
+
+fn runs(probe: &ProbeInfo) -> String {
+    let place = match probe.placement {
+        Placement::EachCpu => "on each measured CPU",
+        Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
+    };
+    let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };
+    format!("{place}, {policy}")
 }
 
 fn costs() -> String {
@@ -65,8 +86,10 @@ fn probes_json() -> String {
         .iter()
         .map(|probe| {
             serde_json::json!({
-                "name": probe.name, "times": probe.times, "quantity": probe.quantity, "unit": "ns", "context": probe.context,
-                "source": probe.source, "has_schedule": probe.has_schedule,
+                "name": probe.name, "times": probe.times, "quantity": probe.series[0].quantity, "unit": "ns", "context": probe.context,
+                "source": probe.source, "has_schedule": probe.has_schedule(),
+                "series": probe.series.iter().map(|series| series.name(probe.name)).collect::<Vec<_>>(),
+                "parameters": probe.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
             })
         })
         .collect();

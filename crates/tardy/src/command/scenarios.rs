@@ -40,6 +40,7 @@ fn list() -> String {
 }
 
 fn describe(scenario: &Scenario) -> String {
-    let probes: Vec<String> = scenario.probes.iter().map(|probe| format!("{} every {}", probe.name, probe.period.exact())).collect();
+    // A scenario's probes were read when it was.
+    let probes: Vec<String> = scenario.probes.iter().filter_map(|probe| Some(probe.plan().ok()?.1.to_string())).collect();
     format!("{}; {} phases, {} in all", probes.join(", "), scenario.phases.len() * scenario.repeats as usize, scenario.length().exact())
 }

@@ -38,13 +38,11 @@ impl TrialSeries {
             CostUnit::Time => QUANTITY,
             CostUnit::Instructions { .. } => QUANTITY_INSTRUCTIONS,
         };
+        let schedule = Schedule::Event { request: length.max(Nanos(1)) };
         let descriptor = Descriptor {
-            probe: metric.to_owned(),
-            cpu,
             quantity: quantity.to_owned(),
             unit: unit.descriptor_unit().to_owned(),
-            clock,
-            schedule: Schedule::Event { request: length.max(Nanos(1)) },
+            ..Descriptor::latency(metric, cpu, clock, schedule)
         };
         let writer = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor)?;
         let encoder = ChunkEncoder::new(&descriptor);

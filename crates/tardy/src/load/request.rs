@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::info::LoadInfo;
-use super::parameter::{Kind, Value, ValueError};
 use super::{LOADS, composite, find};
+use crate::parameter::{self, Refused, Value, ValueError};
 
 /// One load, by name, with the values that were given; the others have their defaults.
 #[derive(Debug, Clone)]
@@ -112,46 +112,12 @@ fn known_names() -> Vec<&'static str> {
 
 fn parse_values(info: &'static LoadInfo, rest: &str) -> Result<BTreeMap<&'static str, Value>, RequestError> {
     let load = info.name;
-    let mut given = BTreeMap::new();
-    let mut positional = info.parameters.iter();
-    let mut rest = Some(rest);
-    while let Some(text) = rest {
-        let (part, tail) = text.split_once(':').map_or((text, None), |(part, tail)| (part, Some(tail)));
-        let named = part.split_once('=').filter(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty());
-        let (parameter, value) = match named {
-            // A command may contain `a=b`: where the load takes a text, only its own parameters are names.
-            Some((name, value)) if takes_text(info).is_none() || info.parameters.iter().any(|p| p.name == name) => {
-                let parameter = info.parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| {
-                    let known = info.parameters.iter().map(|parameter| parameter.name).collect();
-                    RequestError::UnknownParameter { load, name: name.to_owned(), known }
-                })?;
-                (parameter, value)
-            }
-            _ => {
-                let parameter = positional.next().ok_or_else(|| RequestError::TooMany {
-                    load,
-                    value: part.to_owned(),
-                    count: info.parameters.len(),
-                })?;
-                (parameter, part)
-            }
-        };
-        // A text takes everything up to the end.
-        let (value, tail) = match parameter.kind {
-            Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
-            _ => (value, tail),
-        };
-        let value = parameter.parse(value).map_err(|source| RequestError::Value { load, source })?;
-        if given.insert(parameter.name, value).is_some() {
-            return Err(RequestError::Twice { load, name: parameter.name });
-        }
-        rest = tail;
-    }
-    Ok(given)
-}
-
-fn takes_text(info: &LoadInfo) -> Option<&super::parameter::Parameter> {
-    info.parameters.iter().find(|parameter| parameter.kind == Kind::Text)
+    parameter::parse_values(&info.parameters.iter().collect::<Vec<_>>(), rest).map_err(|refused| match refused {
+        Refused::Unknown { name, known } => RequestError::UnknownParameter { load, name, known },
+        Refused::TooMany { value, count } => RequestError::TooMany { load, value, count },
+        Refused::Twice(name) => RequestError::Twice { load, name },
+        Refused::Value(source) => RequestError::Value { load, source },
+    })
 }
 
 #[cfg(test)]

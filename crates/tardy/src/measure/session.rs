@@ -33,6 +33,14 @@ pub enum SessionError {
     /// The journal of changed settings.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A probe that cannot be opened or started.
+    #[error("--probe {probe}: {error}: `tardy list probes` says what it needs")]
+    Probe {
+        /// The probe.
+        probe: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A system call without which nothing can be measured.
     #[error("{what}: {error}")]
     System {

@@ -1,19 +1,18 @@
 //! The measuring threads: prepare, arm, loop, disarm, publish.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuId;
-use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_sys::{affinity, memlock, sched};
 
 use super::overhead::{Before, ThreadOverhead};
 use crate::probe::control::Control;
-use crate::probe::{ProbeInfo, ThreadPlan};
-use crate::record::ring::Producer;
+use crate::probe::{Member, Ready};
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -21,7 +20,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// What a thread says at its end.
 #[derive(Debug)]
 pub(super) struct ThreadReport {
-    pub(super) overhead: ThreadOverhead,
+    pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
 }
 
@@ -30,6 +29,7 @@ pub(super) struct ThreadReport {
 pub(super) struct MeasuringThread {
     pub(super) tid: i32,
     pub(super) cpu: Option<CpuId>,
+    pub(super) is_watched: bool,
     pub(super) warnings: Vec<Warning>,
     handle: JoinHandle<ThreadReport>,
 }
@@ -59,31 +59,41 @@ impl StartLine {
     }
 }
 
-/// What a thread is started with.
-#[derive(Debug)]
-pub(super) struct Launch {
-    pub(super) probe: &'static ProbeInfo,
-    pub(super) plan: ThreadPlan,
-    pub(super) policy: sched::Policy,
-    pub(super) producer: Producer,
-}
-
-/// Starts a thread and waits until it is ready.
-pub(super) fn launch(launch: Launch, line: &Arc<StartLine>, control: &Arc<Control>) -> std::io::Result<MeasuringThread> {
+/// Starts a thread of `probe` and waits until it is ready; `cpu` is the one that its place measures.
+pub(super) fn launch(
+    probe: &str,
+    cpu: Option<CpuId>,
+    member: Member,
+    line: &Arc<StartLine>,
+    control: &Arc<Control>,
+) -> std::io::Result<MeasuringThread> {
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (line, control) = (Arc::clone(line), Arc::clone(control));
-    let cpu = launch.plan.cpu;
-    let name = format!("{}/{}", launch.probe.name, cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
+    let label = if member.role.is_empty() { probe.to_owned() } else { format!("{probe}.{}", member.role) };
+    let name = format!("{label}/{}", cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
+    let is_watched = member.is_watched;
     let handle = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
-        let warnings = prepare(cpu, launch.policy);
+        let warnings = prepare(&member);
         memlock::touch_stack();
-        let _ = ready.send((sched::thread_id(), warnings));
-        drop(ready);
-        let start = line.wait();
-        measure(launch.probe, &at(&launch.plan, start), launch.producer, &control)
+        let before = Cell::new(None);
+        let wait = || {
+            let _ = ready.send((sched::thread_id(), warnings));
+            drop(ready);
+            let start = line.wait();
+            before.set(Some(Before::now()));
+            start
+        };
+        let result = (member.run)(Ready::new(&control, wait));
+        // A thread that failed before the start has no overhead, and its error is what counts.
+        let overhead = before.get().map(|before| before.since(&label, cpu));
+        ThreadReport { overhead, error: result.err() }
     })?;
-    let (tid, warnings) = is_ready.recv().map_err(|_| std::io::Error::other("a measuring thread ended before it began"))?;
-    Ok(MeasuringThread { tid, cpu, warnings, handle })
+    match is_ready.recv() {
+        Ok((tid, warnings)) => Ok(MeasuringThread { tid, cpu, is_watched, warnings, handle }),
+        Err(_) => {
+            Err(handle.join().ok().and_then(|report| report.error).unwrap_or_else(|| std::io::Error::other("it ended before it began")))
+        }
+    }
 }
 
 impl MeasuringThread {
@@ -98,29 +108,21 @@ impl MeasuringThread {
     }
 }
 
-/// The plan with its grid moved from offsets to the clock.
-pub(super) fn at(plan: &ThreadPlan, start: Nanos) -> ThreadPlan {
-    let schedule = match plan.schedule {
-        Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: start + offset, dither },
-        event @ Schedule::Event { .. } => event,
-    };
-    ThreadPlan { schedule, ..plan.clone() }
-}
-
-fn prepare(cpu: Option<CpuId>, policy: sched::Policy) -> Vec<Warning> {
+fn prepare(member: &Member) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if let Some(cpu) = cpu
-        && let Err(error) = affinity::set(0, &[cpu.0])
+    let cpus: Vec<u32> = member.cpus.iter().map(|cpu| cpu.0).collect();
+    if let Some(cpu) = member.cpus.iter().next()
+        && let Err(error) = affinity::set(0, &cpus)
     {
         warnings.push(Warning::NotBound { cpu, error: error.to_string() });
     }
-    if let sched::Policy::Other { .. } = policy {
+    if let sched::Policy::Other { nice: 0 } = member.policy {
         return warnings;
     }
-    match sched::set_policy(0, policy) {
+    match sched::set_policy(0, member.policy) {
         // Real-time threads have no slack on any kernel of ours; older ones looked at the value.
         Ok(()) => drop(sched::set_timer_slack(1)),
-        Err(error) => warnings.push(Warning::NoRealTimePolicy { policy: describe(policy), error: error.to_string() }),
+        Err(error) => warnings.push(Warning::NoRealTimePolicy { policy: describe(member.policy), error: error.to_string() }),
     }
     warnings
 }
@@ -132,10 +134,4 @@ fn describe(policy: sched::Policy) -> String {
         sched::Policy::RoundRobin { priority } => format!("SCHED_RR {priority}"),
         sched::Policy::Deadline { runtime, period, .. } => format!("SCHED_DEADLINE {} in {}", Nanos(runtime as i64), Nanos(period as i64)),
     }
-}
-
-fn measure(probe: &ProbeInfo, plan: &ThreadPlan, producer: Producer, control: &Control) -> ThreadReport {
-    let before = Before::now();
-    let result = (probe.measure)(plan, producer, control);
-    ThreadReport { overhead: before.since(probe.name, plan.cpu), error: result.err() }
 }

@@ -52,8 +52,11 @@ impl Watchdog {
         }
         let is_ending = Arc::new(AtomicBool::new(false));
         let bitten = Arc::new(Mutex::new(Vec::new()));
-        let mut watched: Vec<Watched> =
-            threads.iter().map(|thread| Watched { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 }).collect();
+        let mut watched: Vec<Watched> = threads
+            .iter()
+            .filter(|thread| thread.is_watched)
+            .map(|thread| Watched { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 })
+            .collect();
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let (ending, bites, control) = (Arc::clone(&is_ending), Arc::clone(&bitten), Arc::clone(control));
         let handle = std::thread::Builder::new().name("tardy-watchdog".into()).stack_size(STACK_BYTES).spawn(move || {

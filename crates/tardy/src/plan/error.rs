@@ -7,14 +7,21 @@ use tardy_core::units::Nanos;
 
 use crate::load::request::RequestError;
 use crate::measure::calibrate::COSTS_A_PERIOD_MIN;
+use crate::probe::request::ProbeRequestError;
 
 /// Why a request cannot be planned.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "fields are named as in the message")]
 pub enum PlanError {
-    /// No such probe.
-    #[error("--probe {name}: there is no such probe: `tardy list probes` names them")]
-    UnknownProbe { name: String },
+    /// No such probe, or one of its parameters is wrong.
+    #[error("--probe {asked}: {error}")]
+    BadProbe { asked: String, error: Box<ProbeRequestError> },
+    /// What is asked of a probe makes no sense.
+    #[error("--probe {probe}: {reason}")]
+    ProbeRefused { probe: String, reason: String },
+    /// A probe that was asked for cannot run here.
+    #[error("--probe {probe}: {missing} is missing: {remedy}")]
+    ProbeAbsent { probe: String, missing: String, remedy: String },
     /// The same probe twice.
     #[error("--probe {name} is given twice: leave one out")]
     ProbeTwice { name: String },
@@ -78,6 +85,6 @@ impl PlanError {
     /// Whether the machine lacks something that was asked for; else the request itself is wrong.
     #[must_use]
     pub fn is_of_the_machine(&self) -> bool {
-        matches!(self, Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_))
+        matches!(self, Self::ProbeAbsent { .. } | Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_))
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_core::cpu::{CpuId, CpuList};
-use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_sys::{affinity, clock, disk, sched};
@@ -13,10 +12,11 @@ use tardy_sys::{affinity, clock, disk, sched};
 use super::error::PlanError;
 use super::{Change, Plan, ProbePlan, ThreadEntry, phases};
 use crate::cli::run::{CpuDmaLatency, LoadCpus, PolicyName, RunArgs};
+use crate::load::{Absent, Surroundings};
 use crate::machine::irq_affinity::{self, IrqPlan};
 use crate::machine::root::Root;
 use crate::measure::calibrate;
-use crate::probe::{self, ProbeInfo, ThreadPlan};
+use crate::probe::{Placement, ProbeInfo, Refusal, ThreadPlan};
 use crate::record::keep::Keep;
 use crate::scenario::{Order, Scenario};
 
@@ -40,7 +40,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
     let threads = threads_of(request, &probes, &measured, seed);
-    let bytes_estimated = bytes_needed(request, &threads, scenario.length());
+    let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
     let online = root.online_cpus().unwrap_or_else(|| allowed.clone());
     let load_cpus = load_cpus(request, &measured, &online)?;
@@ -51,9 +51,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     if left.is_empty() {
         warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
     }
-    if probes.len() > 1 {
-        warnings.push(Warning::ProbesShareProcessors { probes: probes.iter().map(|(probe, _)| probe.name.to_owned()).collect() });
-    }
+    warnings.extend(sharing(&probes));
     Ok(Plan {
         scenario: scenario.name.clone(),
         is_shuffled: scenario.order == Order::Shuffled,
@@ -87,20 +85,32 @@ type Probe = (&'static ProbeInfo, ProbePlan);
 
 fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     let mut probes: Vec<Probe> = Vec::new();
+    let surroundings = Surroundings::of_this_machine();
     for asked in &scenario.probes {
-        let name = asked.name.clone();
-        let probe = probe::find(&name).ok_or_else(|| PlanError::UnknownProbe { name: name.clone() })?;
-        if probes.iter().any(|(other, _)| other.name == probe.name) {
-            return Err(PlanError::ProbeTwice { name });
+        let (info, plan) = asked.plan().map_err(|error| PlanError::BadProbe { asked: asked.name.clone(), error: Box::new(error) })?;
+        if probes.iter().any(|(other, _)| other.name == info.name) {
+            return Err(PlanError::ProbeTwice { name: plan.name });
         }
-        let priority = (asked.policy != PolicyName::Other).then_some(asked.priority);
-        probes.push((probe, ProbePlan { name, period: asked.period, dither: asked.dither, policy: asked.policy, priority }));
+        (info.resolve)(&plan, &surroundings).map_err(|refusal| match refusal {
+            Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.name.clone(), missing, remedy },
+            Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.name.clone(), reason },
+        })?;
+        probes.push((info, plan));
     }
     Ok(probes)
 }
 
+/// Probes of the same policy and priority wait for each other where they are due together.
+fn sharing(probes: &[Probe]) -> Option<Warning> {
+    let of_one = probes.iter().map(|(_, plan)| {
+        let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority);
+        probes.iter().filter(is_like).map(|(info, _)| info.name.to_owned()).collect::<Vec<_>>()
+    });
+    of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareProcessors { probes })
+}
+
 fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
-    for (_, probe) in probes {
+    for (_, probe) in probes.iter().filter(|(info, _)| info.has_period()) {
         let (period, dither) = (probe.period, probe.dither);
         if period > length {
             return Err(PlanError::PeriodTooLong { period, length });
@@ -139,31 +149,42 @@ fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanEr
     }
 }
 
-/// Each probe on each processor, with start times that neither lock to each other nor to the tick.
+/// The places of each probe, with start times that neither lock to each other nor to the tick.
 fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let count = (probes.len() * measured.len()) as i64;
-    let places = probes.iter().flat_map(|probe| measured.iter().map(move |cpu| (probe, cpu)));
+    let cpus_of = |info: &ProbeInfo| match info.placement {
+        Placement::EachCpu => measured.iter().collect::<Vec<_>>(),
+        Placement::FirstCpu => measured.iter().take(1).collect(),
+    };
+    let places: Vec<(&Probe, CpuId)> = probes.iter().flat_map(|probe| cpus_of(probe.0).into_iter().map(move |cpu| (probe, cpu))).collect();
+    let count = places.len() as i64;
     places
+        .into_iter()
         .enumerate()
         .map(|(index, ((info, probe), cpu))| {
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
-            let schedule = if info.has_schedule {
-                Schedule::Grid { period: probe.period, start, dither: probe.dither }
-            } else {
-                Schedule::Event { request: probe.period }
+            let schedule = info.series[0].kind.schedule(probe.period, start, probe.dither);
+            let plan = ThreadPlan {
+                cpu: Some(cpu),
+                copy: None,
+                schedule,
+                seed: random.random(),
+                cycles: request.cycles,
+                stop_above: request.stop_above,
             };
-            let plan =
-                ThreadPlan { cpu: Some(cpu), schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
             ThreadEntry { probe: info.name.to_owned(), plan }
         })
         .collect()
 }
 
-fn bytes_needed(request: &RunArgs, threads: &[ThreadEntry], length: Nanos) -> u64 {
-    let samples: f64 = threads.iter().map(|thread| length.get() as f64 / thread.plan.schedule.period().get() as f64).sum();
+fn bytes_needed(request: &RunArgs, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
+    let samples_of = |thread: &ThreadEntry| {
+        let of_probe = probes.iter().find(|(info, _)| info.name == thread.probe);
+        of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
+    };
+    let samples: f64 = threads.iter().map(samples_of).sum();
     let stored = if request.keep == Keep::All { samples * BYTES_A_SAMPLE } else { samples * BYTES_A_SAMPLE / 100.0 };
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
@@ -200,7 +221,9 @@ pub fn policy(name: PolicyName, priority: Option<u32>) -> sched::Policy {
 }
 
 fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
-    let Some((_, shortest)) = probes.iter().min_by_key(|(_, probe)| probe.period) else { return Ok(None) };
+    let Some((_, shortest)) = probes.iter().filter(|(info, _)| info.has_period()).min_by_key(|(_, probe)| probe.period) else {
+        return Ok(None);
+    };
     let (period, Some(cpu)) = (shortest.period, measured.iter().next()) else { return Ok(None) };
     if period >= calibrate::PERIOD_UNCALIBRATED_MIN {
         return Ok(None);

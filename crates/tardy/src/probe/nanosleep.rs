@@ -3,28 +3,37 @@
 use std::io;
 
 use tardy_core::sample::Sample;
-use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 
 use super::control::Control;
-use super::{ProbeInfo, ThreadPlan};
+use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::member::one_thread;
+use super::schedule::request_of;
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "nanosleep",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative): time slept minus time asked for; includes the cost of one clock read",
-    quantity: "latency",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "mckenney2009, section 2.1",
-    has_schedule: false,
-    measure,
+    parameters: &[],
+    series: &[SeriesInfo::EVENT_LATENCY],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve: always,
+    open,
 };
 
-fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
-    let Schedule::Event { request } = plan.schedule else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "nanosleep has no grid"));
-    };
+fn open(opening: Opening<'_>) -> io::Result<Opened> {
+    one_thread(opening, measure)
+}
+
+pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+    let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let mut before = clock::monotonic();

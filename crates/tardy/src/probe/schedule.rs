@@ -1,9 +1,31 @@
 //! The grid of due times as the measuring loop walks it.
 
+use std::io;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_sys::clock::Instant;
+
+use super::ThreadPlan;
+
+/// The grid that `plan` wants to be walked, and the grid point before which it ends.
+pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {
+    let Schedule::Grid { start, period, dither } = plan.schedule else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the plan has no grid for a probe that needs one"));
+    };
+    let end = plan.cycles.map_or(Nanos::MAX, |cycles| start.saturating_add(Nanos(period.get().saturating_mul(cycles as i64))));
+    Ok((GridWalk::new(start, period, dither, plan.seed), end))
+}
+
+/// The time that `plan` wants to be asked for in each cycle.
+pub(crate) fn request_of(plan: &ThreadPlan) -> io::Result<Nanos> {
+    match plan.schedule {
+        Schedule::Event { request } => Ok(request),
+        Schedule::Grid { .. } => Err(io::Error::new(io::ErrorKind::InvalidInput, "the plan has a grid for a probe that has none")),
+    }
+}
 
 /// Walks a grid; after a late wake-up it goes on at the next future due time, so that lateness never accumulates.
 #[derive(Debug)]
@@ -51,6 +73,14 @@ impl GridWalk {
             self.draw_due();
         }
         if self.due.to_nanos() > now { 0 } else { self.skip_past(now) }
+    }
+
+    /// Moves on over `expiries` that a timer on the same grid had; a grid without dither.
+    #[inline]
+    pub(crate) fn advance_by(&mut self, expiries: u64) {
+        let step = self.period.saturating_mul(i64::try_from(expiries).unwrap_or(i64::MAX));
+        self.base += step;
+        self.due.advance(step);
     }
 
     /// Out of line, so that the generator's state takes no registers from the loop.

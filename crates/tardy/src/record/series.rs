@@ -262,14 +262,7 @@ mod tests {
     fn recorder(folder: &std::path::Path, capacity: usize, keep: Keep) -> (Producer, SeriesRecorder) {
         let (producer, consumer) = ring(capacity);
         let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
-        let descriptor = Descriptor {
-            probe: "cyclic".into(),
-            cpu: None,
-            quantity: "latency".into(),
-            unit: "ns".into(),
-            clock: ClockKind::Hardware,
-            schedule,
-        };
+        let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule);
         (producer, SeriesRecorder::create(folder, descriptor, consumer, keep).unwrap())
     }
 

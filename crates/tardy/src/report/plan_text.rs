@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tardy_core::cpu::CpuList;
+
 use crate::cli::run::PolicyName;
 use crate::plan::{Plan, ProbePlan};
 
@@ -11,7 +13,7 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "scenario   {}", plan.scenario);
     for probe in &plan.probes {
-        let _ = writeln!(out, "measure    {} every {} on cpus {}, {}", probe.name, probe.period.exact(), plan.measured_cpus, policy(probe));
+        let _ = writeln!(out, "measure    {probe} on cpus {}, {}", cpus(plan, probe), policy(probe));
     }
     let _ = writeln!(out, "own work   on cpus {}", plan.tool_cpus);
     for phase in &plan.phases {
@@ -38,6 +40,11 @@ pub fn text(plan: &Plan) -> String {
         let _ = writeln!(out, "warning    {warning}");
     }
     out
+}
+
+/// Where a probe has its places.
+fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
+    plan.threads.iter().filter(|thread| thread.probe == probe.name).filter_map(|thread| thread.plan.cpu).collect()
 }
 
 /// Policy and priority in one word or two.

@@ -22,7 +22,8 @@ pub fn text(summary: &Summary, is_colored: bool) -> String {
     head(&mut out, summary, is_colored);
     for probe in &summary.probes {
         let series: Vec<&SeriesSummary> = summary.series.iter().filter(|series| series.probe == probe.probe).collect();
-        latencies(&mut out, probe, &series);
+        latencies(&mut out, summary, probe, &series);
+        series.iter().take(SERIES_SHOWN).for_each(|series| fitted(&mut out, series));
     }
     phases(&mut out, summary);
     blind_spot(&mut out, summary);
@@ -31,7 +32,7 @@ pub fn text(summary: &Summary, is_colored: bool) -> String {
 }
 
 fn head(out: &mut String, summary: &Summary, is_colored: bool) {
-    let probes: Vec<String> = summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect();
+    let probes: Vec<String> = summary.probes.iter().map(named).collect();
     let _ = writeln!(
         out,
         "{}: {} on cpus {}, {} measured{}",
@@ -64,14 +65,19 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
     }
 }
 
+/// A probe with its period, where it has one.
+fn named(probe: &ProbeSummary) -> String {
+    if probe.has_no_period { probe.probe.clone() } else { format!("{} every {}", probe.probe, probe.period_ns.exact()) }
+}
+
 /// The columns: smaller percentiles are left out where they say nothing about lateness.
-fn latencies(out: &mut String, probe: &ProbeSummary, series: &[&SeriesSummary]) {
+fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: &[&SeriesSummary]) {
     let Some(all) = &probe.numbers else {
         let _ = writeln!(out, "{}: no sample", probe.probe);
         return;
     };
     let has_misses = all.misses.is_some();
-    let mut head = vec![format!("{} us", probe.quantity), "samples".into(), "missed".into(), "min".into(), "median".into(), "mean".into()];
+    let mut head = vec![title(probe, summary), "samples".into(), "missed".into(), "min".into(), "median".into(), "mean".into()];
     head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
     head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
     if has_misses {
@@ -104,6 +110,29 @@ fn latencies(out: &mut String, probe: &ProbeSummary, series: &[&SeriesSummary]) 
     }
     out.push_str(&table.text());
     notes(out, all);
+}
+
+/// What the values are; of which probe, where there are several.
+fn title(probe: &ProbeSummary, summary: &Summary) -> String {
+    if summary.probes.len() > 1 { format!("{} {} us", probe.probe, probe.quantity) } else { format!("{} us", probe.quantity) }
+}
+
+/// What interval errors are as latenesses.
+fn fitted(out: &mut String, series: &SeriesSummary) {
+    let Some(fitted) = &series.fitted else { return };
+    let Some(lateness) = &fitted.lateness else { return };
+    let quantiles: Vec<String> =
+        lateness.percentiles.iter().map(|percentile| format!("{} {}", percent(percentile.probability), value(percentile))).collect();
+    let _ = writeln!(
+        out,
+        "  {} lateness against the fitted grid of expiries, us: {}, max {}; what all are late by does not show",
+        series.probe,
+        quantiles.join(", "),
+        micros(lateness.max_ns)
+    );
+    let without =
+        if fitted.without_event > 0 { format!(", {} of them without an activation", fitted.without_event) } else { String::new() };
+    let _ = writeln!(out, "  grid: {} expiries{without}, every {:.3} us", fitted.expiries, fitted.period_ns / 1e3);
 }
 
 fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<u64>) -> Vec<String> {
@@ -200,7 +229,7 @@ fn phases(out: &mut String, summary: &Summary) {
 }
 
 fn blind_spot(out: &mut String, summary: &Summary) {
-    if let Some(period) = summary.probes.iter().map(|probe| probe.period_ns).min() {
+    if let Some(period) = summary.probes.iter().filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns).min() {
         let period = period.exact();
         let _ = writeln!(
             out,

@@ -34,7 +34,7 @@ fn the_default_takes_at_most_a_minute() {
 fn values_have_their_usual_defaults() {
     let scenario = parse(SMALL).unwrap();
     assert_eq!((scenario.order, scenario.repeats, scenario.warm_up), (Order::Fixed, 1, Nanos::ZERO));
-    assert_eq!(scenario.probes[0], ProbeRequest { period: Nanos::from_micros(200), ..ProbeRequest::new("cyclic") });
+    assert_eq!(scenario.probes[0], ProbeRequest { period: Some(Nanos::from_micros(200)), ..ProbeRequest::new("cyclic") });
     assert_eq!(scenario.length(), Nanos::from_secs(6));
 }
 
@@ -45,6 +45,7 @@ fn an_error_names_line_and_key() {
         ("period = \"200us\"", "period = \"0\"", "line 5", "period"),
         ("period = \"200us\"", "priority = 99", "line 5", "priority"),
         ("name = \"cyclic\"", "name = \"cyclik\"", "line 4", "cyclik"),
+        ("name = \"cyclic\"", "name = \"usleep:colour=red\"", "line 4", "colour"),
         ("length = \"4s\"", "length = 4", "line 8", "length"),
         ("length = \"4s\"", "lenght = \"4s\"", "line 8", "lenght"),
         ("io:size=1MiB", "io:size=1parsec", "line 12", "loads"),

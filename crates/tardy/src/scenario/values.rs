@@ -4,6 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::load::LoadRequest;
+use crate::probe::ProbeAsked;
 
 /// Highest number of repeats.
 const REPEATS_MAX: u32 = 10_000;
@@ -44,6 +45,34 @@ pub(super) mod positive_duration {
     }
 }
 
+pub(super) mod duration_if_given {
+    //! Durations that may be left out.
+    use serde::{Deserializer, Serializer};
+    use tardy_core::units::Nanos;
+
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+        super::duration::deserialize(deserializer).map(Some)
+    }
+
+    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+        super::duration::serialize(&duration.unwrap_or_default(), serializer)
+    }
+}
+
+pub(super) mod positive_duration_if_given {
+    //! Durations above zero that may be left out.
+    use serde::{Deserializer, Serializer};
+    use tardy_core::units::Nanos;
+
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+        super::positive_duration::deserialize(deserializer).map(Some)
+    }
+
+    pub(in crate::scenario) fn serialize<S: Serializer>(duration: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+        super::duration::serialize(&duration.unwrap_or_default(), serializer)
+    }
+}
+
 pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let repeats = u32::deserialize(deserializer)?;
     if (1..=REPEATS_MAX).contains(&repeats) {
@@ -53,22 +82,19 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
     }
 }
 
-pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let priority = u32::deserialize(deserializer)?;
     if (1..=98).contains(&priority) {
-        Ok(priority)
+        Ok(Some(priority))
     } else {
         Err(D::Error::custom(format!("priority {priority}: write 1 to 98; 99 is the watchdog's")))
     }
 }
 
 pub(super) fn probe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    if crate::probe::find(&name).is_some() {
-        Ok(name)
-    } else {
-        Err(D::Error::custom(format!("there is no probe `{name}`: `tardy list probes` names them")))
-    }
+    let text = String::deserialize(deserializer)?;
+    ProbeAsked::parse(&text).map_err(D::Error::custom)?;
+    Ok(text)
 }
 
 pub(super) fn loads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

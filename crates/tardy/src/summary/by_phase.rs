@@ -12,7 +12,7 @@ use crate::run::record::{PhaseRecord, RunRecord};
 const STRESSED_PERCENT: i64 = 10;
 
 /// Each phase by itself, in order of time.
-pub(super) fn phases(record: &RunRecord, series: &[Read], has_window: bool) -> Vec<PhaseSummary> {
+pub(super) fn phases(record: &RunRecord, series: &[Read]) -> Vec<PhaseSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
@@ -23,14 +23,14 @@ pub(super) fn phases(record: &RunRecord, series: &[Read], has_window: bool) -> V
             begin_ns: phase.begin_ns - start,
             end_ns: end - start,
             deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - phase.planned_ns.1),
-            probes: numbers_of(series, &[index], &CpuList::default(), start, has_window),
+            probes: numbers_of(series, &[index], &CpuList::default(), start),
         }
     };
     record.phases.iter().enumerate().map(summary).collect()
 }
 
 /// Phases of the same name as one, worst first.
-pub(super) fn loads(record: &RunRecord, series: &[Read], has_window: bool) -> Vec<LoadSummary> {
+pub(super) fn loads(record: &RunRecord, series: &[Read]) -> Vec<LoadSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn loads(record: &RunRecord, series: &[Read], has_window: bool) -> Ve
         let length_ns = of_name.iter().map(length).fold(Nanos::ZERO, |sum, length| sum + length);
         let loads = record.phases[of_name[0]].loads.clone();
         let not_stressed = if loads.is_empty() { CpuList::default() } else { not_stressed(record, &of_name, length_ns) };
-        let probes = numbers_of(series, &of_name, &not_stressed, start, has_window);
+        let probes = numbers_of(series, &of_name, &not_stressed, start);
         LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, probes }
     };
     let mut summaries: Vec<LoadSummary> = names.into_iter().map(summary).collect();
@@ -85,15 +85,15 @@ fn numbers_of(
     phases: &[usize],
     left_out: &CpuList,
     start: Nanos,
-    has_window: bool,
 ) -> Vec<(String, Option<tardy_core::summary::numbers::Numbers>)> {
     let mut probes: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
     probes.dedup();
     let of_probe = |probe: &str| {
         let counted = series.iter().filter(|read| read.descriptor.probe == probe);
         let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
+        let is_judged = series.iter().any(|read| read.descriptor.probe == probe && read.is_judged());
         let cells: Vec<Cell> = counted.map(|read| read.accumulator.phases(phases)).collect();
-        (probe.to_owned(), together(&cells.iter().collect::<Vec<_>>(), start, has_window))
+        (probe.to_owned(), together(&cells.iter().collect::<Vec<_>>(), start, is_judged))
     };
     probes.into_iter().map(of_probe).collect()
 }

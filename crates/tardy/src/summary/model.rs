@@ -72,6 +72,9 @@ pub struct ProbeSummary {
     pub quantity: String,
     /// Time between two wake-ups, or time asked for.
     pub period_ns: Nanos,
+    /// Whether there is no such time, because gaps were looked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_period: bool,
     /// The numbers; absent where there is no sample.
     pub numbers: Option<Numbers>,
     /// Counts of all series.
@@ -99,8 +102,27 @@ pub struct SeriesSummary {
     pub misses_longest_run: Option<Run>,
     /// Wake-ups before their time.
     pub early: u64,
+    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are early, others may be the clock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_error_ns: Option<Nanos>,
+    /// Latenesses against the fitted grid of expiries, for interval errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<FittedSummary>,
     /// Whether the numbers are those of a histogram, because not every sample was kept.
     pub from_histogram: bool,
+}
+
+/// An interval probe's events against the grid of expiries that lies closest below them all. What all events are late by does not show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FittedSummary {
+    /// The timer's period as its events show it.
+    pub period_ns: f64,
+    /// Expiries from the first event to the last.
+    pub expiries: u64,
+    /// How many of them no event stands for.
+    pub without_event: u64,
+    /// The latenesses.
+    pub lateness: Option<Numbers>,
 }
 
 /// All phases of one name.

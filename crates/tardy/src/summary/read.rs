@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
-use tardy_core::series::Descriptor;
+use tardy_core::series::{Descriptor, Meaning};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
@@ -12,6 +12,7 @@ use tardy_core::verdict::{Evidence, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
 
 use super::by_phase;
+use super::fitted_lateness::{self, FittedLateness};
 use super::model::{InterruptCount, ProbeSummary, SeriesSummary, Summary};
 use crate::record::series::FLUSH_INTERVAL;
 use crate::run::folder::{self, FolderError};
@@ -41,6 +42,8 @@ pub(super) struct Read {
     pub(super) accumulator: SeriesAccumulator,
     /// All samples: from the histogram where not every one was kept.
     whole: Cell,
+    /// Latenesses against the fitted grid, where values are interval errors.
+    fitted: Option<FittedLateness>,
     end: PartEnd,
     file: PathBuf,
 }
@@ -62,8 +65,7 @@ pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64
     let warnings = warnings(&record, &series, &questions);
     let verdict = window.map(|window| verdict(window, misses_allowed, &series, &warnings, measured(&series)));
     let start = record.started.monotonic_ns;
-    let has_window = window.is_some();
-    let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start, has_window)).collect();
+    let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
     summaries
         .sort_by_key(|series| (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu));
     Ok(Summary {
@@ -74,10 +76,10 @@ pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64
         verdict,
         measured_ns: measured(&series),
         started_realtime_ns: record.started.realtime_ns,
-        probes: probe_summaries(&series, start, has_window),
+        probes: probe_summaries(&series, start),
         series: summaries,
-        phases: by_phase::phases(&record, &series, has_window),
-        loads: by_phase::loads(&record, &series, has_window),
+        phases: by_phase::phases(&record, &series),
+        loads: by_phase::loads(&record, &series),
         is_ranked: by_phase::is_ranked(&record),
         load_work: record.load_work,
         measured_cpus: record.measured_cpus,
@@ -91,14 +93,15 @@ fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
     // A run that was cut off has no end for its last phase: it lasted to the last sample.
     let span = |phase: &crate::run::record::PhaseRecord| PhaseSpan { begin: phase.begin_ns, end: phase.end_ns.unwrap_or(Nanos::MAX) };
     let gaps = record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu));
-    Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect() }
+    Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect(), early_below: Nanos::ZERO }
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.
 fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions) -> Result<Read, SummaryError> {
     let file = SeriesFile::open(path)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let schedule = file.descriptor().schedule;
+    let descriptor = file.descriptor().clone();
+    let (schedule, questions) = (descriptor.schedule, questions_of(&descriptor, questions));
     let read_part = |part| -> Result<(SeriesAccumulator, PartEnd), SeriesError> {
         let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
         let end = file.read_part(part, |chunk| accumulator.add(chunk))?;
@@ -110,7 +113,7 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions
         let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
         running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
     });
-    let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
+    let mut accumulator = SeriesAccumulator::new(schedule, questions);
     let mut end = PartEnd::default();
     for result in results {
         let (part, part_end) = result?;
@@ -123,7 +126,24 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let whole = whole(&accumulator, histogram.as_ref());
-    Ok(Read { descriptor: file.descriptor().clone(), accumulator, whole, end, file: path.to_owned() })
+    // Where samples are missing, their expiries would pass for late ones.
+    let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
+    let fitted = match descriptor.meaning {
+        Meaning::IntervalError { has_own_clock } if is_every_sample => fitted_lateness::read(&file, has_own_clock)?,
+        _ => None,
+    };
+    Ok(Read { descriptor, accumulator, whole, fitted, end, file: path.to_owned() })
+}
+
+/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
+fn questions_of(descriptor: &Descriptor, questions: &Questions) -> Questions {
+    let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
+    Questions {
+        window: questions.window.filter(|_| !descriptor.is_outside_verdict),
+        stall: questions.stall.filter(|_| is_lateness),
+        phases: questions.phases.clone(),
+        early_below: descriptor.meaning.early_below(),
+    }
 }
 
 fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> Cell {
@@ -151,7 +171,12 @@ impl Read {
         samples == 0 || self.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
     }
 
-    fn summary(&self, start: Nanos, has_window: bool) -> SeriesSummary {
+    /// Whether it can miss a deadline.
+    pub(super) fn is_judged(&self) -> bool {
+        self.accumulator.window().is_some()
+    }
+
+    fn summary(&self, start: Nanos) -> SeriesSummary {
         let whole = &self.whole;
         let from_histogram = whole.latency.count() > self.accumulator.samples;
         let is_every_sample = !from_histogram && self.accumulator.counts.unstored == 0;
@@ -159,13 +184,18 @@ impl Read {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: numbers(whole, whole.extremal_index(), start.get(), has_window),
+            numbers: numbers(whole, whole.extremal_index(), start.get(), self.is_judged()),
             counts: self.accumulator.counts,
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
             jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
             misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
             early: self.accumulator.early.count,
+            clock_error_ns: match self.descriptor.meaning {
+                Meaning::Lateness { clock_error } if clock_error > Nanos::ZERO => Some(clock_error),
+                _ => None,
+            },
+            fitted: self.fitted.as_ref().map(|fitted| fitted.summary(start)),
             from_histogram,
         }
     }
@@ -218,7 +248,8 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
 
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
     let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
-    let cells: Vec<(&Cell, Counts)> = series.iter().map(|read| (&read.whole, read.accumulator.counts)).collect();
+    let cells: Vec<(&Cell, Counts)> =
+        series.iter().filter(|read| read.is_judged()).map(|read| (&read.whole, read.accumulator.counts)).collect();
     // What was lost was not seen, and says nothing about misses.
     let seen = |counts: &Counts| counts.expected.saturating_sub(counts.lost);
     let samples: u64 = cells.iter().map(|(_, counts)| seen(counts)).sum();
@@ -234,7 +265,7 @@ fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warning
     judge(window, misses_allowed, evidence)
 }
 
-fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<ProbeSummary> {
+fn probe_summaries(series: &[Read], start: Nanos) -> Vec<ProbeSummary> {
     let mut names: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
     names.dedup();
     names
@@ -245,8 +276,9 @@ fn probe_summaries(series: &[Read], start: Nanos, has_window: bool) -> Vec<Probe
             ProbeSummary {
                 probe: name.to_owned(),
                 quantity: of_probe[0].descriptor.quantity.clone(),
+                has_no_period: matches!(of_probe[0].descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: of_probe[0].descriptor.schedule.period(),
-                numbers: together(&cells, start, has_window),
+                numbers: together(&cells, start, of_probe[0].is_judged()),
                 counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
             }
         })

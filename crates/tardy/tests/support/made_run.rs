@@ -73,8 +73,8 @@ impl MadeRun {
     fn write_series(&self, folder: &Path, index: usize) -> SeriesRecord {
         let cpu = Some(CpuId(index as u32));
         let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
-        let (probe, quantity) = (self.probe.0.to_owned(), self.probe.1.to_owned());
-        let descriptor = Descriptor { probe, cpu, quantity, unit: "ns".into(), clock: self.clock, schedule };
+        let (probe, quantity) = self.probe;
+        let descriptor = Descriptor { quantity: quantity.to_owned(), ..Descriptor::latency(probe, cpu, self.clock, schedule) };
         let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
         let mut encoder = ChunkEncoder::new(&descriptor);
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());

@@ -22,14 +22,7 @@ fn samples(latencies: &[i64]) -> Vec<Sample> {
 }
 
 fn chunks(samples: &[Sample], size: usize) -> Vec<Chunk> {
-    let descriptor = Descriptor {
-        probe: "cyclic".into(),
-        cpu: None,
-        quantity: "latency".into(),
-        unit: "ns".into(),
-        clock: ClockKind::Hardware,
-        schedule: GRID,
-    };
+    let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, GRID);
     let mut encoder = ChunkEncoder::new(&descriptor);
     let mut counts = Counts::default();
     samples
@@ -127,7 +120,7 @@ proptest! {
         let chunks = chunks(&samples, size);
         let phases: Vec<PhaseSpan> =
             edges.iter().map(|&(begin, length)| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + length) * PERIOD) }).collect();
-        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone() };
+        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone(), early_below: Nanos::ZERO };
         let mut accumulator = accumulate(&chunks[..cut.min(chunks.len())], &questions);
         accumulator.merge(&accumulate(&chunks[cut.min(chunks.len())..], &questions));
 

@@ -4,11 +4,11 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tardy_core::series::{ClockKind, Descriptor};
+use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_sys::signal::SignalFd;
-use tardy_sys::{affinity, clock, memlock, sched};
+use tardy_sys::{affinity, clock, memlock};
 
 use super::{SessionError, system};
 use crate::guardian::Guardian;
@@ -16,12 +16,11 @@ use crate::machine::root::Root;
 use crate::measure::interference::Snapshot;
 use crate::measure::overhead::clock_read_cost;
 use crate::measure::recorder::Recorder;
-use crate::measure::threads::{self, Launch, MeasuringThread, StartLine};
+use crate::measure::threads::{self, MeasuringThread, StartLine};
 use crate::measure::watchdog::Watchdog;
-use crate::plan::resolve::policy;
-use crate::plan::{Change, Plan, ThreadEntry};
-use crate::probe;
+use crate::plan::{Change, Plan, ProbePlan, ThreadEntry};
 use crate::probe::control::Control;
+use crate::probe::{self, Opened, Opening, SeriesInfo, ThreadPlan};
 use crate::record::ring::{Consumer, ring};
 use crate::record::series::SeriesRecorder;
 use crate::run::folder::RunFolder;
@@ -74,20 +73,23 @@ pub(super) fn arm(
     let settings = change_settings(&plan, &mut record.warnings, root)?;
     note_timer_resolution(&mut record.warnings);
     let clock_read = clock_read_cost();
-    if let Err(error) = lock_memory(plan.threads.len()) {
-        record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
-    }
     let tool_cpus: Vec<u32> = plan.tool_cpus.iter().map(|cpu| cpu.0).collect();
     let _ = affinity::set(0, &tool_cpus);
     let control = Arc::new(control(&plan, root));
-    let line = StartLine::new(plan.threads.len());
-    let (threads, consumers) = launch_threads(&plan, &line, &control)?;
+    let OpenPlaces { places, series } = open_probes(&plan)?;
+    note_probes(&places, &mut record.warnings);
+    let members = places.iter().map(|(_, opened)| opened.members.len()).sum();
+    if let Err(error) = lock_memory(members) {
+        record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
+    }
+    let line = StartLine::new(members);
+    let threads = launch_threads(places, &line, &control)?;
     note_thread_warnings(&threads, &mut record.warnings);
 
     let start = Nanos(clock::monotonic()) + LEAD;
     let samples = samples_folder(&plan, &folder)?;
     record.samples_folder = (samples != folder.samples()).then(|| samples.clone());
-    let series = open_series(&record, &samples, consumers, start)?;
+    let series = open_series(&record, &samples, series, start)?;
     record.series = series.iter().map(series_record).collect();
     record.started.realtime_ns += start - record.started.monotonic_ns;
     record.started.monotonic_ns = start;
@@ -98,7 +100,9 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    let counts_cycles = plan.cycles.is_some() && plan.threads.iter().any(|entry| !entry.plan.schedule.is_grid());
+    // Cycles of a probe without a grid take as long as they take.
+    let has_sleeps = |probe: &ProbePlan| probe::find(&probe.name).is_some_and(|info| info.has_period() && !info.has_schedule());
+    let counts_cycles = plan.cycles.is_some() && plan.probes.iter().any(has_sleeps);
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
         // Grids begin within the first period, so that each has exactly length / period due times before this.
         control.stop_at(start + plan.length());
@@ -179,23 +183,68 @@ fn control(plan: &Plan, root: &Root) -> Control {
     Control::new(open("trace_marker"), plan.tracing_off.then(|| open("tracing_on")).flatten())
 }
 
+/// The places of all probes, open, with the consumers of their series.
+struct OpenPlaces {
+    places: Vec<(ThreadEntry, Opened)>,
+    series: Vec<OpenSeries>,
+}
+
+/// A series of which the start is not yet known.
+struct OpenSeries {
+    consumer: Consumer,
+    thread: ThreadPlan,
+    name: String,
+    info: SeriesInfo,
+    period: Nanos,
+    clock_error: Nanos,
+}
+
+/// Opens everything before there is any thread: what one probe must prepare for the whole process, all threads get.
+fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
+    let mut open = OpenPlaces { places: Vec::new(), series: Vec::new() };
+    for entry in &plan.threads {
+        let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
+        let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
+        let samples = (RING_HOLDS.get() / probe.period.get().max(1)).clamp(*RING_SAMPLES.start(), *RING_SAMPLES.end());
+        let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|_| ring(samples as usize)).unzip();
+        let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
+        let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
+        open.series.extend(info.series.iter().zip(consumers).map(|(series, consumer)| OpenSeries {
+            consumer,
+            thread: entry.plan.clone(),
+            name: series.name(info.name),
+            info: *series,
+            period: probe.period,
+            clock_error: opened.clock_error,
+        }));
+        open.places.push((entry.clone(), opened));
+    }
+    Ok(open)
+}
+
 fn launch_threads(
-    plan: &Plan,
+    places: Vec<(ThreadEntry, Opened)>,
     line: &Arc<StartLine>,
     control: &Arc<Control>,
-) -> Result<(Vec<MeasuringThread>, Vec<Consumer>), SessionError> {
-    let (mut measuring, mut consumers) = (Vec::new(), Vec::new());
-    for entry in &plan.threads {
-        let samples = RING_HOLDS.get() / entry.plan.schedule.period().get().max(1);
-        let (producer, consumer) = ring(samples.clamp(*RING_SAMPLES.start(), *RING_SAMPLES.end()) as usize);
-        let probe = probe::find(&entry.probe)
-            .ok_or_else(|| system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone())))?;
-        let policy = plan.probe(&entry.probe).map_or(sched::Policy::Other { nice: 0 }, |probe| policy(probe.policy, probe.priority));
-        let launch = Launch { probe, plan: entry.plan.clone(), policy, producer };
-        measuring.push(threads::launch(launch, line, control).map_err(system("cannot start a measuring thread"))?);
-        consumers.push(consumer);
+) -> Result<Vec<MeasuringThread>, SessionError> {
+    let mut measuring = Vec::new();
+    for (entry, opened) in places {
+        for member in opened.members {
+            let failed = |error| SessionError::Probe { probe: entry.probe.clone(), error };
+            measuring.push(threads::launch(&entry.probe, entry.plan.cpu, member, line, control).map_err(failed)?);
+        }
     }
-    Ok((measuring, consumers))
+    Ok(measuring)
+}
+
+/// What probes say of their numbers, once each.
+fn note_probes(places: &[(ThreadEntry, Opened)], warnings: &mut Vec<Warning>) {
+    for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
+        let warning = Warning::Note { text: text.clone() };
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
 }
 
 /// One warning for all threads that could not have the policy: they have the same rights.
@@ -216,23 +265,26 @@ fn samples_folder(plan: &Plan, folder: &RunFolder) -> Result<PathBuf, SessionErr
     Ok(path)
 }
 
-fn open_series(record: &RunRecord, samples: &Path, consumers: Vec<Consumer>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
-    let open = |(entry, consumer): (&ThreadEntry, Consumer)| {
-        SeriesRecorder::create(samples, descriptor(entry, start, record.clock), consumer, record.plan.keep)
-            .map_err(system("cannot write the samples"))
+fn open_series(record: &RunRecord, samples: &Path, open: Vec<OpenSeries>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
+    let create = |open: OpenSeries| {
+        let descriptor = descriptor(&open, start, record.clock);
+        SeriesRecorder::create(samples, descriptor, open.consumer, record.plan.keep).map_err(system("cannot write the samples"))
     };
-    record.plan.threads.iter().zip(consumers).map(open).collect()
+    open.into_iter().map(create).collect()
 }
 
-fn descriptor(entry: &ThreadEntry, start: Nanos, clock: ClockKind) -> Descriptor {
-    let plan = threads::at(&entry.plan, start);
+fn descriptor(open: &OpenSeries, start: Nanos, clock: ClockKind) -> Descriptor {
+    let plan = open.thread.at(start);
+    let schedule = match plan.schedule {
+        Schedule::Grid { start, dither, .. } => open.info.kind.schedule(open.period, start, dither),
+        Schedule::Event { .. } => open.info.kind.schedule(open.period, start, Nanos::ZERO),
+    };
     Descriptor {
-        probe: entry.probe.clone(),
-        cpu: plan.cpu,
-        quantity: probe::find(&entry.probe).map_or("latency", |probe| probe.quantity).to_owned(),
-        unit: "ns".to_owned(),
-        clock,
-        schedule: plan.schedule,
+        quantity: open.info.quantity.to_owned(),
+        meaning: open.info.kind.meaning(open.clock_error),
+        is_outside_verdict: open.info.is_outside_verdict,
+        copy: plan.copy,
+        ..Descriptor::latency(&open.name, plan.cpu, clock, schedule)
     }
 }
 

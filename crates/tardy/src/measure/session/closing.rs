@@ -63,12 +63,13 @@ fn join(threads: Vec<MeasuringThread>, warnings: &mut Vec<Warning>) -> Result<Ve
         let cpu = thread.cpu;
         let report = thread.join().map_err(system("a measuring thread failed"))?;
         if let Some(error) = report.error {
-            return Err(system("a probe could not sleep")(error));
+            return Err(system("a probe could not go on")(error));
         }
-        if report.overhead.faults > 0 {
-            warnings.push(Warning::FaultsInLoop { cpu, faults: report.overhead.faults });
+        let Some(overhead) = report.overhead else { continue };
+        if overhead.faults > 0 {
+            warnings.push(Warning::FaultsInLoop { cpu, faults: overhead.faults });
         }
-        overheads.push(report.overhead);
+        overheads.push(overhead);
     }
     Ok(overheads)
 }

@@ -8,14 +8,8 @@ use tardy_core::series::{ClockKind, Schedule};
 use tardy_core::units::Nanos;
 
 fn descriptor() -> Descriptor {
-    Descriptor {
-        probe: "cyclic".into(),
-        cpu: None,
-        quantity: "latency".into(),
-        unit: "ns".into(),
-        clock: ClockKind::Hardware,
-        schedule: Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) },
-    }
+    let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+    Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
 }
 
 /// A file of chunks with the given numbers of samples, whose latencies count up; returns where each chunk ends.

@@ -1,5 +1,6 @@
-//! Parameters of loads: their units, defaults and limits, and the values that requests give them.
+//! Parameters of loads and probes: their units, defaults and limits, and the values that requests give them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// One parameter of a load.
+/// One parameter of a load or a probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// Its name in a request.
@@ -222,6 +223,69 @@ impl Parameter {
         }
         Err(ValueError::OutOfRange { parameter: self.name, text: text.to_owned(), min: print(min), max: print(max) })
     }
+}
+
+/// Why the part of a request behind its name is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no parameter of this name.
+    Unknown {
+        /// As given.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// More values than parameters.
+    TooMany {
+        /// The first that has no parameter.
+        value: String,
+        /// How many parameters there are.
+        count: usize,
+    },
+    /// The same parameter twice.
+    Twice(&'static str),
+    /// A value is wrong.
+    Value(ValueError),
+}
+
+/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in the order of `parameters`.
+///
+/// # Errors
+/// [`Refused`].
+pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTreeMap<&'static str, Value>, Refused> {
+    let takes_text = parameters.iter().any(|parameter| parameter.kind == Kind::Text);
+    let mut given = BTreeMap::new();
+    let mut positional = parameters.iter();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let (part, tail) = text.split_once(':').map_or((text, None), |(part, tail)| (part, Some(tail)));
+        let named = part.split_once('=').filter(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty());
+        let (parameter, value) = match named {
+            // A command may contain `a=b`: where a text is taken, only the parameters that there are are names.
+            Some((name, value)) if !takes_text || parameters.iter().any(|parameter| parameter.name == name) => {
+                let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| Refused::Unknown {
+                    name: name.to_owned(),
+                    known: parameters.iter().map(|parameter| parameter.name).collect(),
+                })?;
+                (parameter, value)
+            }
+            _ => {
+                let too_many = || Refused::TooMany { value: part.to_owned(), count: parameters.len() };
+                (positional.next().ok_or_else(too_many)?, part)
+            }
+        };
+        // A text takes everything up to the end.
+        let (value, tail) = match parameter.kind {
+            Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
+            _ => (value, tail),
+        };
+        let value = parameter.parse(value).map_err(Refused::Value)?;
+        if given.insert(parameter.name, value).is_some() {
+            return Err(Refused::Twice(parameter.name));
+        }
+        rest = tail;
+    }
+    Ok(given)
 }
 
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];

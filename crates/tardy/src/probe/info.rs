@@ -1,0 +1,160 @@
+//! What a probe says about itself.
+
+use tardy_core::series::{Meaning, Schedule};
+use tardy_core::units::Nanos;
+
+use super::member::{Opened, Opening};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::parameter::Parameter;
+use crate::plan::ProbePlan;
+
+/// A probe's description of itself.
+#[derive(Debug)]
+pub struct ProbeInfo {
+    /// As on the command line and in file names: lower case, digits, dashes.
+    pub name: &'static str,
+    /// What is timed, in one sentence.
+    pub times: &'static str,
+    /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock kernels (`stock: ...`) and on PREEMPT_RT (`RT: ...`).
+    pub context: &'static str,
+    /// Where it comes from: a paper or a program, or `today`.
+    pub source: &'static str,
+    /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has; values without names are in this order, and
+    /// before those.
+    pub parameters: &'static [Parameter],
+    /// Its series, of which each place has all; the first has the probe's name.
+    pub series: &'static [SeriesInfo],
+    /// Where it runs.
+    pub placement: Placement,
+    /// Scheduling policy where none is asked for.
+    pub policy: PolicyName,
+    /// Period where none is asked for.
+    pub period: Nanos,
+    /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
+    pub resolve: fn(&ProbePlan, &Surroundings) -> Result<(), Refusal>,
+    /// Gets hold of what one place needs, before any thread of the run exists; called on the main thread, once for each place.
+    pub open: fn(Opening<'_>) -> std::io::Result<Opened>,
+}
+
+/// One series of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesInfo {
+    /// Behind the probe's name and a dot in the name of the series; empty for the first.
+    pub part: &'static str,
+    /// Name of the quantity in tables, such as `latency`.
+    pub quantity: &'static str,
+    /// When samples are due, and what their values say.
+    pub kind: SeriesKind,
+    /// Whether its values say nothing about a deadline.
+    pub is_outside_verdict: bool,
+}
+
+/// When samples of a series are due, and what their values say. All are in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// Lateness against due times on a grid; some can be missed.
+    Grid,
+    /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be missed.
+    Event,
+    /// Time between two events less the period, nothing being known of when they were due; see [`Meaning::IntervalError`].
+    Interval {
+        /// Whether the events come from a device with a clock of its own.
+        has_own_clock: bool,
+    },
+    /// Lengths of gaps, of at least so much, each with its begin: see [`Meaning::Gap`].
+    Gap {
+        /// Shorter ones are not gaps.
+        least: Nanos,
+    },
+}
+
+/// Where a probe runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// A place on each measured processor.
+    EachCpu,
+    /// One place, on the first measured processor: there is one such device, or one such timer in a process.
+    FirstCpu,
+}
+
+/// Why a probe cannot run as asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The machine lacks something.
+    Absent(Absent),
+    /// The request makes no sense; what would, in a fragment that ends in the remedy.
+    Request(String),
+}
+
+impl SeriesInfo {
+    /// Latencies on a grid.
+    pub const GRID_LATENCY: Self = Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false };
+    /// Latencies without a schedule.
+    pub const EVENT_LATENCY: Self = Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false };
+    /// Interval errors; they are no latenesses, and no verdict rests on them.
+    pub const INTERVAL_ERROR: Self =
+        Self { part: "", quantity: "interval error", kind: SeriesKind::Interval { has_own_clock: false }, is_outside_verdict: true };
+
+    /// The name of the series of `probe`.
+    #[must_use]
+    pub fn name(&self, probe: &str) -> String {
+        if self.part.is_empty() { probe.to_owned() } else { format!("{probe}.{}", self.part) }
+    }
+}
+
+impl SeriesKind {
+    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and `dither`.
+    #[must_use]
+    pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
+        match self {
+            Self::Grid => Schedule::Grid { period, start, dither },
+            Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
+            // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
+            Self::Gap { .. } => Schedule::Event { request: Nanos(1) },
+        }
+    }
+
+    /// What the values say, where the probe reads a clock with this error.
+    #[must_use]
+    pub fn meaning(self, clock_error: Nanos) -> Meaning {
+        match self {
+            Self::Grid | Self::Event => Meaning::Lateness { clock_error },
+            Self::Interval { has_own_clock } => Meaning::IntervalError { has_own_clock },
+            Self::Gap { least } => Meaning::Gap { least },
+        }
+    }
+}
+
+impl ProbeInfo {
+    /// Whether due times form a grid, so that some can be missed.
+    #[must_use]
+    pub fn has_schedule(&self) -> bool {
+        self.series.iter().any(|series| series.kind == SeriesKind::Grid)
+    }
+
+    /// Whether it waits for periods at all, rather than look for gaps all the time.
+    #[must_use]
+    pub fn has_period(&self) -> bool {
+        !matches!(self.series[0].kind, SeriesKind::Gap { .. })
+    }
+}
+
+/// For probes that run everywhere, whatever is asked for.
+///
+/// # Errors
+/// None.
+pub fn always(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    Ok(())
+}
+
+/// For probes whose timer is set once: dither would need it to be set anew for each due time.
+///
+/// # Errors
+/// [`Refusal::Request`] where dither is asked for.
+pub fn no_dither(probe: &ProbePlan) -> Result<(), Refusal> {
+    if probe.dither > Nanos::ZERO {
+        return Err(Refusal::Request("a timer that is set once cannot move its due times: leave --dither out, or use cyclic".into()));
+    }
+    Ok(())
+}

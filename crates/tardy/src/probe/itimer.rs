@@ -1,0 +1,82 @@
+//! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
+//!
+//! A process has one such timer, so that there is one place, on the first measured processor. Signals that come while one is pending are merged
+//! by the kernel without a trace; the summary finds them as expiries of the fitted grid that no activation stands for.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::interval_timer::IntervalTimer;
+
+use super::control::Control;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::member::{Member, Run};
+use super::schedule::request_of;
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::load::Surroundings;
+use crate::plan::ProbePlan;
+use crate::record::ring::Producer;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "itimer",
+    times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two activations less the period",
+    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    source: "abeni2002, test A",
+    parameters: &[],
+    series: &[SeriesInfo::INTERVAL_ERROR],
+    placement: Placement::FirstCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    if probe.period.get() % 1000 != 0 {
+        let period = probe.period.exact();
+        return Err(Refusal::Request(format!("a period of {period} is no whole number of microseconds, as setitimer(2) wants: round it")));
+    }
+    super::info::no_dither(probe)
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    // Blocked before there are threads: one that did not block the signal would be killed by it.
+    let timer = IntervalTimer::block()?;
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        timer.start(request_of(&thread)?.get() / 1000)?;
+        let result = measure(&timer, &thread, producer, start.control);
+        timer.stop().and(result)
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+}
+
+fn measure(timer: &IntervalTimer, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+    let period = request_of(plan)?;
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    // The first activation only says where the first interval begins.
+    timer.wait()?;
+    let mut due = Nanos(clock::monotonic()) + period;
+    for _ in 0..plan.cycles.unwrap_or(u64::MAX) {
+        if control.is_past_end(due) {
+            break;
+        }
+        producer.begin_cycle();
+        timer.wait()?;
+        let now = Nanos(clock::monotonic());
+        let sample = Sample { due, latency: now - due, missed: 0 };
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+        due = now + period;
+    }
+    producer.close(due);
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! A probe that was opened: its threads as they will be started, and how they wait for the start.
+
+use std::io;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_sys::sched::Policy;
+
+use super::ThreadPlan;
+use super::control::Control;
+use crate::plan::ProbePlan;
+use crate::plan::resolve::policy;
+use crate::record::ring::Producer;
+
+/// What one place of a probe is opened with.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    /// The probe as planned, with its parameters.
+    pub probe: &'a ProbePlan,
+    /// The place.
+    pub thread: &'a ThreadPlan,
+    /// All measured processors, for probes that need a second one.
+    pub measured_cpus: &'a CpuList,
+    /// One for each series of the probe, in the order of its description. Whoever gets one must close it.
+    pub producers: Vec<Producer>,
+}
+
+/// One place of a probe, ready to be started.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// Its threads; they are started in this order.
+    pub members: Vec<Member>,
+    /// Error of the clock that it reads, beyond which an early wake-up is one.
+    pub clock_error: Nanos,
+    /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
+    pub notes: Vec<String>,
+}
+
+/// One thread of a probe.
+pub struct Member {
+    /// What it is beside the probe's main thread, such as `waker`; empty for that.
+    pub role: &'static str,
+    /// Processors that it is bound to; empty where it is not bound.
+    pub cpus: CpuList,
+    /// How it is scheduled.
+    pub policy: Policy,
+    /// Whether the watchdog ends it when it never sleeps. One that occupies its processor by design must give it up for a share of the time
+    /// instead, and sleep then: the limit on real-time CPU time stands behind it.
+    pub is_watched: bool,
+    /// Prepares what must be prepared on the thread itself, waits for the start with [`Ready::wait`], measures until the control says stop, and
+    /// closes its producers. Called once; the loop inside is concrete.
+    pub run: Run,
+}
+
+/// What a thread does.
+pub type Run = Box<dyn FnOnce(Ready<'_>) -> io::Result<()> + Send>;
+
+/// A thread that is prepared and may wait for the start.
+pub struct Ready<'a> {
+    control: &'a Control,
+    wait: Box<dyn FnOnce() -> Nanos + 'a>,
+}
+
+/// The start, as a thread sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// When the run starts, on its clock.
+    pub at: Nanos,
+    /// Says when to stop.
+    pub control: &'a Control,
+}
+
+impl<'a> Ready<'a> {
+    /// `wait` says that the thread is ready, and returns the start when it has come.
+    pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {
+        Self { control, wait: Box::new(wait) }
+    }
+
+    /// Says that the thread is ready, and waits for the start: the last thing before the loop.
+    #[must_use]
+    pub fn wait(self) -> Start<'a> {
+        Start { at: (self.wait)(), control: self.control }
+    }
+}
+
+impl Member {
+    /// The main thread of a place: bound to its processor, scheduled as planned, watched.
+    #[must_use]
+    pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
+        Self { role: "", cpus: cpu.into_iter().collect(), policy: policy(probe.policy, probe.priority), is_watched: true, run }
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Member");
+        shown.field("role", &self.role).field("cpus", &self.cpus).field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+/// A measuring loop with one thread and one series.
+pub type Measure = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
+
+/// The usual place: one thread that runs `measure` for the first series.
+///
+/// # Errors
+/// Where there is no producer, which is a mistake of the caller.
+pub fn one_thread(mut opening: Opening<'_>, measure: Measure) -> io::Result<Opened> {
+    let producer = opening.producers.pop().ok_or_else(|| io::Error::other("a probe was opened without a series"))?;
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        measure(&thread.at(start.at), producer, start.control)
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+}

@@ -1,0 +1,183 @@
+//! What a user asks for: `cyclic`, `usleep:period=100us`, `cyclic:priority=80`.
+
+use std::collections::BTreeMap;
+
+use tardy_core::units::Nanos;
+
+use super::{ProbeInfo, find};
+use crate::cli::run::PolicyName;
+use crate::parameter::{self, Kind, Parameter, Refused, Value, ValueError};
+
+/// Real-time priority where none is asked for.
+pub const PRIORITY: u32 = 95;
+
+/// What every probe takes.
+pub const COMMON: &[Parameter] = &[
+    own("period", "time between two wake-ups, or time asked for", Kind::Duration { min: Nanos(1), max: Nanos::from_secs(86_400) }),
+    own("policy", "scheduling policy", Kind::Choice(&["fifo", "rr", "other"])),
+    own("priority", "real-time priority; 99 is the watchdog's", Kind::Count { min: 1, max: 98 }),
+    own("dither", "widest random move of a due time", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
+];
+
+const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
+    Parameter { name, means, kind, default: None, needed: false }
+}
+
+/// One probe, by name, with the values that were given.
+#[derive(Debug, Clone)]
+pub struct ProbeAsked {
+    /// The probe.
+    pub info: &'static ProbeInfo,
+    /// The values given, by parameter.
+    pub given: BTreeMap<&'static str, Value>,
+}
+
+/// Why a text is no request for a probe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeRequestError {
+    /// No such probe.
+    #[error("there is no probe `{0}`: `tardy list probes` names them")]
+    UnknownProbe(String),
+    /// The probe has no such parameter.
+    #[error("probe `{probe}` has no parameter `{name}`: it has {}", known.join(", "))]
+    UnknownParameter {
+        /// The probe.
+        probe: &'static str,
+        /// As given.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// More values than parameters.
+    #[error("probe `{probe}`: `{value}` is one value too many; it takes {count}")]
+    TooMany {
+        /// The probe.
+        probe: &'static str,
+        /// The first that has no parameter.
+        value: String,
+        /// How many parameters there are.
+        count: usize,
+    },
+    /// The same parameter twice.
+    #[error("probe `{probe}`: `{name}` is given twice; give it once")]
+    Twice {
+        /// The probe.
+        probe: &'static str,
+        /// The parameter.
+        name: &'static str,
+    },
+    /// A parameter that has no default has no value.
+    #[error("probe `{probe}` needs `{name}`: write {probe}:{name}=...")]
+    Needed {
+        /// The probe.
+        probe: &'static str,
+        /// The parameter.
+        name: &'static str,
+    },
+    /// A value is wrong.
+    #[error("probe `{probe}`: {source}")]
+    Value {
+        /// The probe.
+        probe: &'static str,
+        /// What is wrong.
+        source: ValueError,
+    },
+}
+
+impl ProbeAsked {
+    /// Reads one request.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn parse(text: &str) -> Result<Self, ProbeRequestError> {
+        let (name, rest) = text.trim().split_once(':').map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
+        let info = find(name).ok_or_else(|| ProbeRequestError::UnknownProbe(name.to_owned()))?;
+        let parameters: Vec<&'static Parameter> = info.parameters.iter().chain(COMMON).collect();
+        let probe = info.name;
+        let given =
+            rest.map_or_else(|| Ok(BTreeMap::new()), |rest| parameter::parse_values(&parameters, rest)).map_err(
+                |refused| match refused {
+                    Refused::Unknown { name, known } => ProbeRequestError::UnknownParameter { probe, name, known },
+                    Refused::TooMany { value, count } => ProbeRequestError::TooMany { probe, value, count },
+                    Refused::Twice(name) => ProbeRequestError::Twice { probe, name },
+                    Refused::Value(source) => ProbeRequestError::Value { probe, source },
+                },
+            )?;
+        match parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name)) {
+            Some(parameter) => Err(ProbeRequestError::Needed { probe, name: parameter.name }),
+            None => Ok(Self { info, given }),
+        }
+    }
+
+    /// The probe's own parameters, given or by default; those that have neither are left out.
+    #[must_use]
+    pub fn parameters(&self) -> BTreeMap<String, Value> {
+        let value = |parameter: &Parameter| {
+            // Defaults pass their own limits, which a test holds.
+            let default = || parameter.default.and_then(|text| parameter.parse(text).ok());
+            Some((parameter.name.to_owned(), self.given.get(parameter.name).cloned().or_else(default)?))
+        };
+        self.info.parameters.iter().filter_map(value).collect()
+    }
+
+    /// A time that was given in the request itself.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Option<Nanos> {
+        match self.given.get(name) {
+            Some(Value::Duration(duration)) => Some(*duration),
+            _ => None,
+        }
+    }
+
+    /// The policy that was given in the request itself.
+    #[must_use]
+    pub fn policy(&self) -> Option<PolicyName> {
+        match self.given.get("policy") {
+            Some(Value::Text(text)) if text == "fifo" => Some(PolicyName::Fifo),
+            Some(Value::Text(text)) if text == "rr" => Some(PolicyName::Rr),
+            Some(Value::Text(_)) => Some(PolicyName::Other),
+            _ => None,
+        }
+    }
+
+    /// The priority that was given in the request itself.
+    #[must_use]
+    pub fn priority(&self) -> Option<u32> {
+        match self.given.get("priority") {
+            Some(Value::Count(priority)) => u32::try_from(*priority).ok(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_a_name_with_values_by_name_or_in_order() {
+        let asked = ProbeAsked::parse("usleep:period=100us:priority=80").unwrap();
+        assert_eq!((asked.info.name, asked.duration("period"), asked.priority()), ("usleep", Some(Nanos::from_micros(100)), Some(80)));
+        assert_eq!(ProbeAsked::parse("usleep:100us").unwrap().duration("period"), Some(Nanos::from_micros(100)));
+        assert_eq!(ProbeAsked::parse("cyclic:policy=other").unwrap().policy(), Some(PolicyName::Other));
+        assert_eq!(ProbeAsked::parse("cyclic").unwrap().policy(), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        let error = |text: &str| ProbeAsked::parse(text).unwrap_err().to_string();
+        assert!(error("cyclik:1ms").contains("no probe `cyclik`: `tardy list probes`"));
+        assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
+        assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
+        assert!(error("cyclic:priority=99").contains("`priority` is 99: give a value from 1 to 98"));
+        assert!(error("cyclic:1ms:fifo:3:0ns:6").contains("one value too many"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(cyclic|usleep|itimer)?[:=a-z0-9µ ,]{0,30}") {
+            let _ = ProbeAsked::parse(&text);
+        }
+    }
+}

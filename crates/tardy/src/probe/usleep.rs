@@ -1,0 +1,82 @@
+//! `usleep`: relative sleeps with the processor's cycle counter read on both sides, as in test B of abeni2002.
+//!
+//! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond the error of that: T times 500 parts per
+//! million, by which the kernel may slew its own clock (adjtimex(2)), and the uncertainty of the calibration.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::cycle_counter::{self, Calibration};
+
+use super::control::Control;
+use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::member::{Member, Run, one_thread};
+use super::schedule::request_of;
+use super::{Opened, Opening, ThreadPlan, nanosleep};
+use crate::cli::run::PolicyName;
+use crate::record::ring::Producer;
+
+/// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.
+const SLEW_PARTS_PER_MILLION: i64 = 500;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "usleep",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: time slept minus time asked for",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    source: "abeni2002, test B",
+    parameters: &[],
+    series: &[SeriesInfo::EVENT_LATENCY],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve: always,
+    open,
+};
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    if let Err(reason) = cycle_counter::invariant() {
+        let note = format!("usleep reads CLOCK_MONOTONIC on both sides of its sleep, not a cycle counter: {reason}");
+        return Ok(Opened { notes: vec![note], ..one_thread(opening, nanosleep::measure)? });
+    }
+    let calibration = Calibration::of_this_machine();
+    let request = request_of(opening.thread)?;
+    let clock_error =
+        Nanos(request.get() / 1_000_000 * SLEW_PARTS_PER_MILLION + request.get() % 1_000_000 * SLEW_PARTS_PER_MILLION / 1_000_000)
+            + Nanos(calibration.error_of(request.get()));
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        measure(&thread, calibration, producer, start.control)
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, notes: Vec::new() })
+}
+
+fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, control: &Control) -> io::Result<()> {
+    let request = request_of(plan)?;
+    let duration = clock::Instant::from_nanos(request.get());
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    let mut due = Nanos(clock::monotonic()) + request;
+    for _ in 0..plan.cycles.unwrap_or(u64::MAX) {
+        if control.is_past_end(due) {
+            break;
+        }
+        producer.begin_cycle();
+        let before = cycle_counter::read();
+        clock::sleep_for(&duration)?;
+        let after = cycle_counter::read();
+        let slept = Nanos(calibration.nanos(after.wrapping_sub(before)));
+        let sample = Sample { due, latency: slept - request, missed: 0 };
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+        // The place of the next sample is on the run's clock, which no calibration need follow for hours.
+        due = Nanos(clock::monotonic()) + request;
+    }
+    producer.close(due);
+    Ok(())
+}

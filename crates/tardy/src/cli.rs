@@ -4,6 +4,7 @@
 pub mod advise;
 pub mod compare;
 pub mod cost;
+pub mod export;
 pub mod lab;
 pub mod run;
 
@@ -42,6 +43,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Draw conclusions on real time from published numbers
     Advise(Box<advise::AdviseArgs>),
+    /// Write a run in the format of another tool
+    Export(Box<export::ExportArgs>),
     /// Run loads alone, without measuring
     Load(crate::command::load::LoadArguments),
     /// List, print and check scenarios

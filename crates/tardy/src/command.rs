@@ -4,6 +4,7 @@ pub mod advise;
 pub mod compare;
 pub mod cost;
 pub mod exit;
+pub mod export;
 pub mod lab;
 pub mod list;
 pub mod load;

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod command;
 pub mod compare;
 pub mod cost;
+pub mod export;
 pub mod guardian;
 pub mod lab;
 pub mod load;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),
+        Command::Export(args) => command::export::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
         Command::Scenarios(args) => command::scenarios::run(&args).into(),

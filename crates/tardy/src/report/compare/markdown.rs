@@ -34,7 +34,8 @@ pub fn text(comparison: &Comparison) -> String {
 }
 
 /// A table with numbers to the right.
-pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(head: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" | "));
     let rule = std::iter::once("---").chain(std::iter::repeat_n("---:", head.len().saturating_sub(1))).collect::<Vec<_>>().join("|");
     let mut out = line(head) + &format!("|{rule}|\n");

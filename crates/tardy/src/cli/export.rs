@@ -1,0 +1,55 @@
+//! What `tardy export` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+
+use super::DeadlineArgs;
+use crate::export::EXPORTERS;
+
+/// `tardy export`.
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// Folder that `tardy run` or `tardy import` made
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// What to write
+    #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
+    pub format: String,
+    /// File to write, replaced at once when all of it is there [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Only this probe
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// csv: how often each value came, in place of samples
+    #[arg(long)]
+    pub histogram: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: DeadlineArgs,
+    /// kcidb: who reports [default: tardy]
+    #[arg(long, value_name = "NAME", value_parser = origin)]
+    pub origin: Option<String>,
+    /// kcidb: build of the kernel that was tested, as in origin:42
+    #[arg(long, value_name = "ORIGIN:ID", value_parser = build_id)]
+    pub build_id: Option<String>,
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(EXPORTERS.iter().map(|exporter| PossibleValue::new(exporter.name()).help(exporter.about())))
+}
+
+/// As the schema has it: `^[a-z0-9_]+$`.
+fn origin(text: &str) -> Result<String, String> {
+    let is_valid = !text.is_empty() && text.chars().all(|character| matches!(character, 'a'..='z' | '0'..='9' | '_'));
+    if is_valid { Ok(text.to_owned()) } else { Err("write small letters, digits and _ only".to_owned()) }
+}
+
+fn build_id(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((front, _)) if origin(front).is_ok() => Ok(text.to_owned()),
+        _ => Err("write ORIGIN:ID, as in maestro:42".to_owned()),
+    }
+}

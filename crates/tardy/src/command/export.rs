@@ -1,0 +1,67 @@
+//! `tardy export`: a run in another tool's format.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use super::exit::Exit;
+use crate::cli::export::ExportArgs;
+use crate::export::run::ExportedRun;
+use crate::export::{self, ExportError, Exporter, Options};
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ExportArgs) -> Exit {
+    match exported(args) {
+        Ok(()) => Exit::Done,
+        Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            if matches!(error, ExportError::Write(_)) { Exit::Machine } else { Exit::Usage }
+        }
+    }
+}
+
+fn exported(args: &ExportArgs) -> Result<(), ExportError> {
+    let exporter = export::find(&args.format).expect("the command line takes names of exporters only");
+    if exporter.is_binary() && args.output.is_none() && io::stdout().is_terminal() {
+        let why = "it is no text, and would spoil a terminal";
+        return Err(ExportError::Needs { format: exporter.name(), flag: "--output FILE", why });
+    }
+    let run = ExportedRun::open(&args.run, args.deadline.window(), args.deadline.misses, args.probe.as_deref())?;
+    let options = Options { is_histogram: args.histogram, origin: args.origin.clone(), build_id: args.build_id.clone() };
+    let unstored: u64 = run.summary.series.iter().map(|series| series.counts.unstored).sum();
+    match &args.output {
+        None => write(exporter, &run, &options, io::stdout().lock())?,
+        Some(path) => replace(path, |file| write(exporter, &run, &options, file))?,
+    }
+    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "parquet") && !args.histogram {
+        eprintln!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
+    }
+    Ok(())
+}
+
+fn write(exporter: &dyn Exporter, run: &ExportedRun, options: &Options, out: impl Write) -> Result<(), ExportError> {
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    exporter.write(run, options, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes beside `path` and renames: a collector never reads half a file.
+fn replace(path: &Path, write: impl FnOnce(&File) -> Result<(), ExportError>) -> Result<(), ExportError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part: PathBuf = path.with_file_name(name);
+    let written = (|| {
+        let file = File::create(&part)?;
+        write(&file)?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        Ok(())
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}

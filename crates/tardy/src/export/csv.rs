@@ -1,0 +1,72 @@
+//! Samples as comma-separated values (RFC 4180), a line each; or with `--histogram` how often each value came.
+
+use std::io::Write;
+
+use super::run::ExportedRun;
+use super::{ExportError, Exporter, Options};
+
+/// `--format csv`.
+pub(super) struct Csv;
+
+impl Exporter for Csv {
+    fn name(&self) -> &'static str {
+        "csv"
+    }
+
+    fn about(&self) -> &'static str {
+        "samples, a line each: probe, cpu, phase, due time from the start of the run, latency, due times missed; counts by value with --histogram"
+    }
+
+    fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+        if options.is_histogram { counts(run, out) } else { samples(run, out) }
+    }
+}
+
+fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
+    run.needs_samples()?;
+    let phases: Vec<_> = run.phases().into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
+    let start = run.record.started.monotonic_ns;
+    writeln!(out, "probe,cpu,phase,due_ns,latency_ns,missed")?;
+    for series in &run.series {
+        let head = format!("{},{}", quoted(&series.descriptor.probe), series.cpu_text());
+        series.samples(|sample| {
+            let phase = phases.iter().find(|&&(begin, end, _)| begin <= sample.due && sample.due < end).map_or("", |phase| &phase.2);
+            let due = sample.due.get().wrapping_sub(start.get());
+            writeln!(out, "{head},{phase},{due},{},{}", sample.latency.get(), sample.missed)
+        })?;
+    }
+    Ok(())
+}
+
+fn counts(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
+    writeln!(out, "probe,cpu,latency_ns,count")?;
+    for series in &run.series {
+        let head = format!("{},{}", quoted(&series.descriptor.probe), series.cpu_text());
+        let mut written = Ok(());
+        series.histogram()?.for_each(|value, count| {
+            if written.is_ok() {
+                written = writeln!(out, "{head},{value},{count}");
+            }
+        });
+        written?;
+    }
+    Ok(())
+}
+
+/// A field that may hold anything. What a spreadsheet would take for a formula gets a quote in front.
+fn quoted(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_break_out_of_their_field() {
+        assert_eq!(quoted("io"), "io");
+        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+        assert_eq!(quoted("=1+1"), "'=1+1");
+    }
+}

@@ -1,0 +1,52 @@
+//! Everything that is computed from a run in one document: the summary, the machine, and how often each value came.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use super::run::ExportedRun;
+use super::{ExportError, Exporter, Options};
+
+/// Version of the document, as key `format`. History: 1 (2026-11): first.
+const FORMAT: u32 = 1;
+
+/// `--format json`.
+pub(super) struct Json;
+
+impl Exporter for Json {
+    fn name(&self) -> &'static str {
+        "json"
+    }
+
+    fn about(&self) -> &'static str {
+        "summary, machine, and how often each value came in each series, as one JSON document"
+    }
+
+    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+        let mut histograms = Vec::new();
+        for series in &run.series {
+            let histogram = series.histogram()?;
+            let mut counts = Vec::new();
+            histogram.for_each(|value, count| counts.push((value, count)));
+            histograms.push(json!({
+                "probe": series.descriptor.probe,
+                "cpu": series.descriptor.cpu,
+                "quantity": series.descriptor.quantity,
+                "unit": series.descriptor.unit,
+                "coarse": histogram.coarse(),
+                "counts": counts,
+            }));
+        }
+        let document = json!({
+            "format": FORMAT,
+            "kind": run.record.kind,
+            "tool": run.record.tool,
+            "summary": run.summary,
+            "machine": run.record.machine,
+            "histograms": histograms,
+        });
+        serde_json::to_writer(&mut *out, &document).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        Ok(())
+    }
+}

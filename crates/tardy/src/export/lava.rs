@@ -1,0 +1,53 @@
+//! Signals on the console as LAVA reads them: a test set of the run, a test case for the deadline and one for each number.
+//!
+//! Source: LAVA's documentation of lava-test-case; without its helper the signals are printed. Numbers pass, as those of the peers' parsers
+//! do; what a deadline was given for gets a real result.
+
+use std::io::Write;
+
+use tardy_core::verdict::Outcome;
+use tardy_core::warning::Severity;
+
+use super::metric::{metrics, name};
+use super::run::ExportedRun;
+use super::{ExportError, Exporter, Options};
+
+/// `--format lava`.
+pub(super) struct Lava;
+
+impl Exporter for Lava {
+    fn name(&self) -> &'static str {
+        "lava"
+    }
+
+    fn about(&self) -> &'static str {
+        "signals on the console for LAVA: verdict, accounting, and each number with its unit"
+    }
+
+    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+        let set = name(&format!("tardy-{}", run.record.plan.scenario));
+        writeln!(out, "<LAVA_SIGNAL_TESTSET START {set}>")?;
+        if let Some(verdict) = &run.summary.verdict {
+            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline RESULT={}>", result(verdict.outcome))?;
+        }
+        let incomplete = run.summary.warnings.iter().any(|warning| warning.severity() == Severity::Incomplete);
+        writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=accounting RESULT={}>", if incomplete { "fail" } else { "pass" })?;
+        let latest = run.summary.verdict.as_ref().map(|verdict| verdict.window.latest.get() as f64 / 1e3);
+        for metric in metrics(run) {
+            let is_late = metric.is_max && latest.is_some_and(|latest| metric.value > latest);
+            let result = if is_late { "fail" } else { "pass" };
+            let (name, value, unit) = (metric.name, metric.value, metric.unit);
+            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={name} RESULT={result} MEASUREMENT={value} UNITS={unit}>")?;
+        }
+        writeln!(out, "<LAVA_SIGNAL_TESTSET STOP>")?;
+        Ok(())
+    }
+}
+
+fn result(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "pass",
+        Outcome::Failed => "fail",
+        Outcome::Inconclusive => "unknown",
+    }
+}

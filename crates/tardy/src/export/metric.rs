@@ -1,0 +1,61 @@
+//! The numbers of a run one by one, for formats that know single metrics: a name, a value, a unit.
+
+use super::run::ExportedRun;
+
+/// One number.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Metric {
+    /// Words joined by `-`, of letters, digits, `.` and `_` alone: no test system chokes on it.
+    pub(super) name: String,
+    /// In `unit`.
+    pub(super) value: f64,
+    /// `us` or `count`.
+    pub(super) unit: &'static str,
+    /// Whether a verdict about the maximum belongs to it.
+    pub(super) is_max: bool,
+}
+
+/// All numbers of each series: extremes, mean, bounded percentiles, counts.
+pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for series in &run.series {
+        let Some(summary) = run.summary_of(series) else { continue };
+        let cpu = series.descriptor.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
+        let prefix = name(&format!("{}{cpu}", series.descriptor.probe));
+        let mut push =
+            |what: &str, value: f64, unit, is_max| metrics.push(Metric { name: format!("{prefix}-{what}"), value, unit, is_max });
+        if let Some(numbers) = &summary.numbers {
+            push("min", numbers.min_ns as f64 / 1e3, "us", false);
+            push("mean", numbers.mean_ns / 1e3, "us", false);
+            push("max", numbers.max_ns as f64 / 1e3, "us", true);
+            // A percentile that the samples cannot bound is no metric to watch.
+            for percentile in numbers.percentiles.iter().filter(|percentile| percentile.is_bounded()) {
+                let label = format!("p{}", (percentile.probability * 1e9).round() / 1e7);
+                push(&label, percentile.value_ns as f64 / 1e3, "us", false);
+            }
+            push("samples", numbers.samples as f64, "count", false);
+            if let Some(misses) = numbers.misses {
+                push("late", misses as f64, "count", false);
+            }
+        }
+        push("missed", summary.counts.missed as f64, "count", false);
+        push("lost", summary.counts.lost as f64, "count", false);
+    }
+    metrics
+}
+
+/// `text` with everything replaced that LAVA forbids in names of tests (white space and `$& "'()<>/\|;` and the like).
+pub(super) fn name(text: &str) -> String {
+    let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    text.chars().map(|character| if allowed(character) { character } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_nothing_that_a_shell_or_lava_acts_on() {
+        assert_eq!(name("io: $(rm) <x>"), "io____rm___x_");
+    }
+}

@@ -1,0 +1,73 @@
+//! Samples of one probe as a NumPy array of records (format 1.0, numpy.lib.format): `numpy.load(file)["latency_ns"]`.
+
+use std::io::Write;
+
+use super::run::ExportedRun;
+use super::{ExportError, Exporter, Options};
+
+/// `--format npy`.
+pub(super) struct Npy;
+
+/// cpu is -1 for a probe that was not bound; due times count from the start of the run.
+const FIELDS: &str = "[('cpu', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('missed', '<u4')]";
+/// What precedes the data is padded to a multiple of this.
+const ALIGNMENT: usize = 64;
+
+impl Exporter for Npy {
+    fn name(&self) -> &'static str {
+        "npy"
+    }
+
+    fn about(&self) -> &'static str {
+        "samples of one probe as a NumPy array of records: cpu, due_ns, latency_ns, missed"
+    }
+
+    fn is_binary(&self) -> bool {
+        true
+    }
+
+    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+        run.one_probe("npy")?;
+        run.needs_samples()?;
+        let mut samples = 0;
+        for series in &run.series {
+            samples += series.stored()?;
+        }
+        out.write_all(&head(samples))?;
+        let start = run.record.started.monotonic_ns;
+        for series in &run.series {
+            let cpu = series.descriptor.cpu.and_then(|cpu| i32::try_from(cpu.0).ok()).unwrap_or(-1).to_le_bytes();
+            series.samples(|sample| {
+                out.write_all(&cpu)?;
+                out.write_all(&sample.due.get().wrapping_sub(start.get()).to_le_bytes())?;
+                out.write_all(&sample.latency.get().to_le_bytes())?;
+                out.write_all(&sample.missed.to_le_bytes())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn head(samples: u64) -> Vec<u8> {
+    let mut dictionary = format!("{{'descr': {FIELDS}, 'fortran_order': False, 'shape': ({samples},), }}");
+    let unpadded = 10 + dictionary.len() + 1;
+    dictionary.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(ALIGNMENT) - unpadded));
+    dictionary.push('\n');
+    let length = u16::try_from(dictionary.len()).expect("the fields and a number are a few hundred bytes");
+    [b"\x93NUMPY\x01\x00".as_slice(), &length.to_le_bytes(), dictionary.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_is_aligned_and_says_its_length() {
+        for samples in [0, 7, u64::MAX] {
+            let head = head(samples);
+            assert_eq!(head.len() % ALIGNMENT, 0);
+            assert_eq!(usize::from(u16::from_le_bytes([head[8], head[9]])) + 10, head.len());
+            assert!(head.ends_with(b"\n") && String::from_utf8_lossy(&head).contains(&format!("({samples},)")));
+        }
+    }
+}

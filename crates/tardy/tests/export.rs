@@ -1,0 +1,127 @@
+//! `tardy export`: every format of a run whose samples are known, as its readers will see it.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+mod support;
+
+use serde_json::json;
+use support::made_run::MadeRun;
+use support::workplace::{Outcome, Workplace};
+
+/// Two processors; the second one has a latency that skips two due times, and one that is early.
+fn made() -> MadeRun {
+    let machine = json!({
+        "host_name": "board\"7\"",
+        "kernel": {"release": "6.12.0", "version": "#1 SMP PREEMPT_RT", "architecture": "x86_64", "preemption": {"compiled": "real-time"}},
+    });
+    let latencies = vec![vec![10_000, 12_345, 12_999, 250_000], vec![15_500, 2_500_000, -300, 16_000, 16_000]];
+    MadeRun { machine, phases: vec![("idle", 0, 1_000_000), ("io,\"x\"", 1_000_000, 2_000_000)], ..MadeRun::new(latencies) }
+}
+
+fn export(run: &MadeRun, arguments: &str) -> Outcome {
+    let place = Workplace::new();
+    run.write(&place.path("run"));
+    place.tardy(&format!("export run {arguments}"))
+}
+
+fn exported(format: &str) -> String {
+    let outcome = export(&made(), &format!("--format {format}")).ends_with(0);
+    assert_eq!(outcome.stderr, "");
+    outcome.stdout
+}
+
+#[test]
+fn csv_has_every_sample() {
+    insta::assert_snapshot!(exported("csv"));
+}
+
+#[test]
+fn csv_of_the_histogram_has_every_value() {
+    insta::assert_snapshot!(exported("csv --histogram"));
+}
+
+#[test]
+fn json_has_the_summary_and_the_counts() {
+    insta::assert_snapshot!(exported("json"));
+}
+
+#[test]
+fn hgrm_is_what_plotters_read() {
+    insta::assert_snapshot!(exported("hgrm"));
+}
+
+#[test]
+fn openmetrics_has_fixed_edges_and_ends_in_eof() {
+    insta::assert_snapshot!(exported("openmetrics --deadline 1ms"));
+}
+
+#[test]
+fn rt_tests_json_has_the_keys_of_cyclictest_in_its_order() {
+    let text = export(&made(), "--format rt-tests-json --deadline 1ms").ends_with(0).stdout;
+    insta::assert_snapshot!(text);
+    // What the parsers of test systems take from it.
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let threads = document["num_threads"].as_u64().unwrap();
+    for thread in 0..threads {
+        let thread = &document["thread"][thread.to_string()];
+        assert!(["min", "avg", "max"].iter().all(|key| thread[key].is_number()), "{thread}");
+    }
+    assert_eq!(document["return_code"], 1, "the deadline was missed");
+}
+
+#[test]
+fn lava_gets_a_signal_a_number_and_a_real_result() {
+    insta::assert_snapshot!(exported("lava --deadline 1ms"));
+}
+
+#[test]
+fn kcidb_gets_an_object_a_number() {
+    insta::assert_snapshot!(exported("kcidb --build-id maestro:42 --deadline 1ms"));
+    let refused = export(&made(), "--format kcidb").ends_with(2);
+    assert!(refused.stderr.contains("needs --build-id"), "{}", refused.stderr);
+}
+
+#[test]
+fn junit_fails_where_the_deadline_was_missed() {
+    insta::assert_snapshot!(exported("junit --deadline 1ms"));
+}
+
+#[test]
+fn markdown_is_verdict_warnings_and_tables() {
+    insta::assert_snapshot!(exported("markdown --deadline 1ms"));
+}
+
+#[test]
+fn npy_holds_a_record_a_sample() {
+    let place = Workplace::new();
+    made().write(&place.path("run"));
+    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    let bytes = std::fs::read(place.path("run.npy")).unwrap();
+    let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    assert_eq!((data % 64, bytes.len() - data), (0, 9 * 24));
+    let record = |index: usize| &bytes[data + index * 24..data + (index + 1) * 24];
+    let latency = |index: usize| i64::from_le_bytes(record(index)[12..20].try_into().unwrap());
+    assert_eq!((0..9).map(latency).collect::<Vec<_>>(), [10_000, 12_345, 12_999, 250_000, 15_500, 2_500_000, -300, 16_000, 16_000]);
+    let due = |index: usize| i64::from_le_bytes(record(index)[4..12].try_into().unwrap());
+    assert_eq!((4..9).map(due).collect::<Vec<_>>(), [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]);
+    assert_eq!((record(4)[0], record(5)[20]), (1, 2));
+    // Nothing is left beside it, and a second export replaces the first.
+    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    assert_eq!(place.names(), ["run", "run.npy"]);
+}
+
+#[test]
+fn what_cannot_be_exported_is_said_with_the_remedy() {
+    let place = Workplace::new();
+    made().write(&place.path("run"));
+    for (arguments, expected) in [
+        ("export run --format xml", "possible values: csv"),
+        ("export nowhere --format csv", "is not a run folder"),
+        ("export run --format csv --probe nanosleep", "no probe `nanosleep`: it has cyclic"),
+        ("export run --format kcidb --build-id 42", "ORIGIN:ID"),
+    ] {
+        let outcome = place.tardy(arguments).ends_with(2);
+        assert!(outcome.stderr.contains(expected) && outcome.stdout.is_empty(), "{arguments}: {}", outcome.stderr);
+    }
+    let outcome = place.tardy("export run --format csv --output nowhere/run.csv").ends_with(3);
+    assert!(outcome.stderr.contains("cannot write the export"), "{}", outcome.stderr);
+}

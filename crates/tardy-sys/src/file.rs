@@ -1,8 +1,9 @@
-//! Calls on files as cheap as the kernel makes them: stat(2), open(2) and close(2) on a path that needs no conversion.
+//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2), unlink(2), on a path that needs no conversion.
 
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Asks for a file's attributes; returns its size in bytes.
 ///
@@ -30,6 +31,38 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
     crate::check(unsafe { libc::close(descriptor) }).map(drop)
 }
 
+/// Makes the file `name` in `folder`, writes `contents` to it and closes it.
+///
+/// # Errors
+/// Those of openat(2) and close(2); of write(2) those and `WriteZero` where not all of it was written.
+#[inline]
+pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Result<()> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    let mode: libc::c_uint = 0o600;
+    // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
+    let descriptor = crate::check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, mode) })?;
+    let written = if contents.is_empty() {
+        Ok(0)
+    } else {
+        // SAFETY: the kernel reads at most so many bytes as `contents` has.
+        let written = unsafe { libc::write(descriptor, contents.as_ptr().cast(), contents.len()) };
+        usize::try_from(written).map_err(|_| io::Error::last_os_error())
+    };
+    // SAFETY: the descriptor was opened just above, and nothing else has its number.
+    crate::check(unsafe { libc::close(descriptor) })?;
+    if written? == contents.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Removes the file `name` from `folder`.
+///
+/// # Errors
+/// Those of unlinkat(2).
+#[inline]
+pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
+    crate::check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +73,22 @@ mod tests {
         open_and_close(c"/proc/self/exe").unwrap();
         assert_eq!(stat(c"/nonexistent").unwrap_err().raw_os_error(), Some(libc::ENOENT));
         assert_eq!(open_and_close(c"/nonexistent").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_file_is_made_with_its_contents_and_removed() {
+        use std::os::fd::AsFd;
+        let path = std::env::temp_dir().join(format!("tardy-file-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        let folder = std::fs::File::open(&path).unwrap();
+        create(folder.as_fd(), c"full", b"contents").unwrap();
+        create(folder.as_fd(), c"empty", b"").unwrap();
+        assert_eq!(std::fs::read(path.join("full")).unwrap(), b"contents");
+        assert_eq!(std::fs::read(path.join("empty")).unwrap(), b"");
+        remove(folder.as_fd(), c"full").unwrap();
+        remove(folder.as_fd(), c"empty").unwrap();
+        assert_eq!(remove(folder.as_fd(), c"full").unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(create(folder.as_fd(), c"late", b"").unwrap_err().raw_os_error(), Some(libc::ENOENT));
     }
 }

@@ -6,6 +6,7 @@
 pub mod folder;
 pub mod metric;
 pub mod metrics;
+pub mod peer;
 pub mod record;
 pub mod reference;
 pub mod repetition;

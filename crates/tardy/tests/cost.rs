@@ -3,9 +3,11 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use support::series;
-use support::workplace::Workplace;
+use support::workplace::{PATIENCE, Workplace, finish, names};
 
 const SHORT: &str = "--rounds 2 --trials 3 --trial-length 100us --quiet";
 
@@ -49,6 +51,45 @@ fn each_trial_is_stored_and_the_figure_is_the_least_median_of_a_round() {
     assert_eq!(place.tardy("show --json c").ends_with(0).json(), costs);
     let text = place.tardy("show c --reference koolwal2009").ends_with(0).stdout;
     assert!(text.contains("2.6.26-rt1") && text.lines().any(|line| line.starts_with("null-call") && line.contains("0.550")), "{text}");
+}
+
+/// What a machine may lack; all others are measured on every Linux that the tests run on.
+const MAY_BE_ABSENT: [&str; 6] = ["rpc-udp-latency", "rpc-tcp-latency", "io-uring-nop", "rcu-grace-period", "shared-line", "fork-sh"];
+
+#[test]
+fn every_service_is_measured_or_left_out_by_name_and_nothing_stays_behind() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("temporary")).unwrap();
+    let mut command = place.command("cost --rounds 1 --trials 2 --trial-length 20us --quiet --json --out c".split(' '));
+    command.env("TMPDIR", place.path("temporary"));
+    let costs = finish(command).ends_with(0).json();
+    let listed = place.tardy("list costs --json").ends_with(0).json();
+    let left_out: Vec<&Value> = costs["left_out"].as_array().unwrap().iter().collect();
+    assert!(left_out.iter().all(|one| MAY_BE_ABSENT.contains(&one["name"].as_str().unwrap())), "{left_out:?}");
+    for service in listed.as_array().unwrap() {
+        let name = service["name"].as_str().unwrap();
+        let is_left_out = left_out.iter().any(|one| one["name"] == name);
+        assert!(is_left_out || numbers(&metric(&costs, name)["values"]).len() == 2, "{name}");
+    }
+    assert!(names(&place.path("temporary")).is_empty());
+    place.assert_no_process_is_left();
+}
+
+#[test]
+fn processes_of_a_metric_end_with_a_tool_that_is_killed() {
+    let place = Workplace::new();
+    let mut command = place.command("cost --metric switch-16p-0k --trials 100000 --quiet --out c".split(' '));
+    let mut tool = command.env("TMPDIR", place.folder()).spawn().unwrap();
+    let begin = Instant::now();
+    // The tool, and fifteen others of its ring.
+    while place.processes().len() < 16 {
+        assert!(tool.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    tool.kill().unwrap();
+    tool.wait().unwrap();
+    place.assert_no_process_is_left();
+    assert_eq!(place.tardy("show c").code(), 4);
 }
 
 #[test]

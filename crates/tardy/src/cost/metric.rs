@@ -135,6 +135,13 @@ impl Unavailable {
     }
 }
 
+/// The part of `took`, the time of `done` operations, that `asked` of them took: for work that comes in portions.
+#[must_use]
+pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
+    let part = i128::from(took.get()) * i128::from(asked) / i128::from(done.max(1));
+    Nanos(i64::try_from(part).unwrap_or(i64::MAX))
+}
+
 /// An operation that is only to be repeated.
 pub struct Repeated<F>(pub F);
 
@@ -151,4 +158,16 @@ impl<F: FnMut() -> io::Result<()>> Work for Repeated<F> {
 /// The work of an operation that is only to be repeated.
 pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
     Box::new(Repeated(operation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_what_was_done() {
+        assert_eq!(share(Nanos(1000), 7, 10), Nanos(700));
+        assert_eq!(share(Nanos(i64::MAX), 3, 3), Nanos(i64::MAX));
+        assert_eq!(share(Nanos(-9), 0, 0), Nanos(0));
+    }
 }

@@ -1,14 +1,32 @@
 //! The metrics: one file each, or one for several sizes of the same; a new one is one new file and its lines in [`METRICS`].
 
+mod big_file;
+mod context_switch;
 mod copy;
+mod epoll;
+mod file_create;
 mod fork;
+mod futex;
+mod grace_period;
+mod io_uring;
 mod memory;
+mod mmap;
 mod null_call;
 mod null_io;
 mod open_close;
+mod page_fault;
+mod protection_fault;
+mod reread;
+mod round_trip;
+mod rpc;
 mod select;
+mod shared_line;
 mod signal;
 mod stat;
+mod stream;
+mod tcp_connect;
+mod thread;
+mod timer;
 mod tiny_program;
 
 use super::metric::Metric;
@@ -26,10 +44,48 @@ pub const METRICS: &[&Metric] = &[
     &fork::FORK,
     &fork::EXECUTE,
     &fork::SHELL,
+    &context_switch::OF_2_WITH_0K,
+    &context_switch::OF_2_WITH_16K,
+    &context_switch::OF_2_WITH_64K,
+    &context_switch::OF_8_WITH_0K,
+    &context_switch::OF_8_WITH_16K,
+    &context_switch::OF_8_WITH_64K,
+    &context_switch::OF_16_WITH_0K,
+    &context_switch::OF_16_WITH_16K,
+    &context_switch::OF_16_WITH_64K,
+    &round_trip::PIPE,
+    &round_trip::UNIX,
+    &round_trip::UDP,
+    &round_trip::TCP,
+    &rpc::UDP,
+    &rpc::TCP,
+    &tcp_connect::METRIC,
+    &file_create::CREATE_0K,
+    &file_create::DELETE_0K,
+    &file_create::CREATE_10K,
+    &file_create::DELETE_10K,
+    &mmap::METRIC,
+    &protection_fault::METRIC,
+    &page_fault::FILE,
+    &page_fault::NEW,
+    &stream::PIPE,
+    &stream::UNIX,
+    &stream::TCP,
+    &reread::FILE,
+    &reread::MAPPED,
     &copy::LIBC,
     &copy::OWN,
     &memory::READ,
     &memory::WRITE,
+    &futex::ROUND_TRIP,
+    &futex::INHERITING_LOCK,
+    &epoll::METRIC,
+    &io_uring::METRIC,
+    &thread::METRIC,
+    &timer::CREATE,
+    &timer::CANCEL,
+    &grace_period::METRIC,
+    &shared_line::METRIC,
 ];
 
 /// The metrics that `names` mean, in the order of tables: each a metric's name or a group's; all where there is none.

@@ -201,6 +201,11 @@ pub(crate) fn family(mark: &str) -> Vec<i32> {
 }
 
 impl Workplace {
+    /// Every living process that was started here.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        family(&self.mark())
+    }
+
     /// Waits until nothing that was started here is left.
     #[track_caller]
     pub(crate) fn assert_no_process_is_left(&self) {

@@ -26,13 +26,18 @@ pub(super) const HANDLE: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_sig catch"),
-    prepare: |_| {
-        signal_handler::install().map_err(Unavailable::system("install a handler"))?;
-        Ok(Box::new(Handle))
-    },
+    prepare: |_| Ok(Box::new(Handle::new()?)),
 };
 
-struct Handle;
+/// Sending a signal that is handled, less sending none.
+pub(super) struct Handle;
+
+impl Handle {
+    pub(super) fn new() -> Result<Self, Unavailable> {
+        signal_handler::install().map_err(Unavailable::system("install a handler"))?;
+        Ok(Self)
+    }
+}
 
 impl Work for Handle {
     /// Sending with a handler and without one in turn, in short stretches, so that what disturbs the one disturbs the other.

@@ -1,0 +1,75 @@
+//! Timers that fire without telling anybody: timer_create(2) with SIGEV_NONE, timer_settime(2), timer_delete(2), and nothing else.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// A timer on CLOCK_MONOTONIC that tells nobody when it fires; deleted on drop.
+#[derive(Debug)]
+pub struct SilentTimer(libc::timer_t);
+
+impl SilentTimer {
+    /// A timer that is not armed.
+    ///
+    /// # Errors
+    /// EAGAIN at the limit of pending signals, which timers count against; ENOMEM.
+    #[inline]
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: sigevent is plain data, for which zeros are valid.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_NONE;
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: the event is valid, and the timer's number is written to a place that is valid for it.
+        crate::check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) })?;
+        // SAFETY: the call succeeded, so that it wrote the number.
+        Ok(Self(unsafe { timer.assume_init() }))
+    }
+
+    /// Arms it to fire once, `after` ns from now; 0 disarms it.
+    ///
+    /// # Errors
+    /// EINVAL for a negative time.
+    #[inline]
+    pub fn arm(&self, after: i64) -> io::Result<()> {
+        let value = libc::timespec { tv_sec: (after / 1_000_000_000) as _, tv_nsec: (after % 1_000_000_000) as _ };
+        let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        // SAFETY: the timer exists until drop, the setting is valid for the call, and a null old setting is allowed.
+        crate::check(unsafe { libc::timer_settime(self.0, 0, &setting, std::ptr::null_mut()) }).map(drop)
+    }
+
+    /// Time that is left until it fires, in ns; 0 where it is not armed.
+    ///
+    /// # Errors
+    /// Those of timer_gettime(2).
+    pub fn left(&self) -> io::Result<i64> {
+        let mut setting = MaybeUninit::<libc::itimerspec>::uninit();
+        // SAFETY: the timer exists until drop, and the setting is valid for writing.
+        crate::check(unsafe { libc::timer_gettime(self.0, setting.as_mut_ptr()) })?;
+        // SAFETY: the call succeeded, so that it filled the setting.
+        let left = unsafe { setting.assume_init() }.it_value;
+        #[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+        Ok(left.tv_sec as i64 * 1_000_000_000 + left.tv_nsec as i64)
+    }
+}
+
+impl Drop for SilentTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made by this value, and nothing else deletes it.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_counts_down_until_it_is_disarmed() {
+        let timer = SilentTimer::new().unwrap();
+        assert_eq!(timer.left().unwrap(), 0);
+        timer.arm(3_600_000_000_000).unwrap();
+        assert!((1..=3_600_000_000_000).contains(&timer.left().unwrap()));
+        timer.arm(0).unwrap();
+        assert_eq!(timer.left().unwrap(), 0);
+        assert_eq!(timer.arm(-5).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

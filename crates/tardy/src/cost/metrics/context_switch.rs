@@ -1,0 +1,133 @@
+//! Switching between processes: a token goes round a ring of pipes, and each process reads all of its own memory before it passes it on.
+//!
+//! What passing it on costs without a switch is taken off: the same writes, reads and sums, all by one process.
+
+use std::hint::black_box;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, share};
+use crate::cost::peer::Peer;
+
+/// Turns of the ring between two looks at what it costs without switches.
+const STRETCH: u64 = 50;
+
+const fn metric(
+    name: &'static str,
+    operation: &'static str,
+    lmbench: &'static str,
+    prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,
+) -> Metric {
+    Metric { name, group: Group::ContextSwitch, operation, bytes: None, state: CacheState::Warm, lmbench: Some(lmbench), prepare }
+}
+
+/// Two processes.
+pub(super) const OF_2_WITH_0K: Metric = metric("switch-2p-0k", "switch in a ring of 2 processes", "lat_ctx -s 0 2", ring::<2, 0>);
+/// Each with what fits into the first cache.
+pub(super) const OF_2_WITH_16K: Metric =
+    metric("switch-2p-16k", "switch in a ring of 2 processes that read 16 KiB each", "lat_ctx -s 16 2", ring::<2, 16>);
+/// Each with more than that.
+pub(super) const OF_2_WITH_64K: Metric =
+    metric("switch-2p-64k", "switch in a ring of 2 processes that read 64 KiB each", "lat_ctx -s 64 2", ring::<2, 64>);
+/// Eight processes.
+pub(super) const OF_8_WITH_0K: Metric = metric("switch-8p-0k", "switch in a ring of 8 processes", "lat_ctx -s 0 8", ring::<8, 0>);
+/// Eight with 16 KiB.
+pub(super) const OF_8_WITH_16K: Metric =
+    metric("switch-8p-16k", "switch in a ring of 8 processes that read 16 KiB each", "lat_ctx -s 16 8", ring::<8, 16>);
+/// Eight with 64 KiB.
+pub(super) const OF_8_WITH_64K: Metric =
+    metric("switch-8p-64k", "switch in a ring of 8 processes that read 64 KiB each", "lat_ctx -s 64 8", ring::<8, 64>);
+/// Sixteen processes.
+pub(super) const OF_16_WITH_0K: Metric = metric("switch-16p-0k", "switch in a ring of 16 processes", "lat_ctx -s 0 16", ring::<16, 0>);
+/// Sixteen with 16 KiB.
+pub(super) const OF_16_WITH_16K: Metric =
+    metric("switch-16p-16k", "switch in a ring of 16 processes that read 16 KiB each", "lat_ctx -s 16 16", ring::<16, 16>);
+/// Sixteen with 64 KiB.
+pub(super) const OF_16_WITH_64K: Metric =
+    metric("switch-16p-64k", "switch in a ring of 16 processes that read 64 KiB each", "lat_ctx -s 64 16", ring::<16, 64>);
+
+type Token = [u8; 4];
+
+struct Ring {
+    processes: u64,
+    out: PipeWriter,
+    back: PipeReader,
+    /// Pipes that this process writes and reads alone.
+    alone: Vec<(PipeReader, PipeWriter)>,
+    memory: Vec<u32>,
+    _peers: Vec<Peer>,
+}
+
+fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
+    let pipe = || io::pipe().map_err(Unavailable::system("make pipes"));
+    let (mut from, out) = pipe()?;
+    let mut peers = Vec::new();
+    for _ in 1..PROCESSES {
+        let (next, mut to) = pipe()?;
+        let mut own = std::mem::replace(&mut from, next);
+        peers.push(Peer::start(move || {
+            // Made here and written to: what was made before the fork would be shared, in the caches too.
+            let memory = memory(KIB);
+            let mut token = Token::default();
+            loop {
+                own.read_exact(&mut token)?;
+                read(&memory);
+                to.write_all(&token)?;
+            }
+        })?);
+    }
+    let alone = (0..PROCESSES).map(|_| pipe()).collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(Ring { processes: PROCESSES as u64, out, back: from, alone, memory: memory(KIB), _peers: peers }))
+}
+
+fn memory(kib: usize) -> Vec<u32> {
+    vec![1; kib * 1024 / 4]
+}
+
+fn read(memory: &[u32]) {
+    black_box(memory.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
+}
+
+impl Ring {
+    fn turns(&mut self, turns: u64) -> io::Result<()> {
+        let mut token = Token::default();
+        for _ in 0..turns {
+            self.out.write_all(&token)?;
+            self.back.read_exact(&mut token)?;
+            read(&self.memory);
+        }
+        Ok(())
+    }
+
+    fn turns_alone(&mut self, turns: u64) -> io::Result<()> {
+        let mut token = Token::default();
+        for _ in 0..turns {
+            for (from, to) in &mut self.alone {
+                to.write_all(&token)?;
+                from.read_exact(&mut token)?;
+                read(&self.memory);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work for Ring {
+    /// In whole turns; the time is that of so many switches as were asked for.
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        let turns = operations.div_ceil(self.processes);
+        let (mut took, mut left) = (0, turns);
+        while left > 0 {
+            let stretch = left.min(STRETCH);
+            let begin = clock::monotonic();
+            self.turns(stretch)?;
+            let middle = clock::monotonic();
+            self.turns_alone(stretch)?;
+            took += middle - begin - (clock::monotonic() - middle);
+            left -= stretch;
+        }
+        Ok(share(Nanos(took), operations, turns * self.processes))
+    }
+}

@@ -1,0 +1,107 @@
+//! Making small files and removing them, in a folder of their own on the file system of temporary files.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use tardy_core::units::Nanos;
+use tardy_sys::{clock, file};
+
+use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work};
+
+/// Files that are there at most: what a larger folder costs is another question.
+const FILES: usize = 1000;
+const TEN_KIB: usize = 10 << 10;
+
+/// Empty ones.
+pub(super) const CREATE_0K: Metric = Metric {
+    name: "file-create-0k",
+    group: Group::FileAndMemory,
+    operation: "empty file made and closed, of up to 1000 in a folder of TMPDIR",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_fs (0k, created)"),
+    prepare: |place| files(place, 0, Timed::Creation),
+};
+
+/// Removing empty ones.
+pub(super) const DELETE_0K: Metric = Metric {
+    name: "file-delete-0k",
+    group: Group::FileAndMemory,
+    operation: "empty file removed",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_fs (0k, deleted)"),
+    prepare: |place| files(place, 0, Timed::Removal),
+};
+
+/// Of 10 KiB.
+pub(super) const CREATE_10K: Metric = Metric {
+    name: "file-create-10k",
+    group: Group::FileAndMemory,
+    operation: "file of 10 KiB made, written and closed",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_fs (10k, created)"),
+    prepare: |place| files(place, TEN_KIB, Timed::Creation),
+};
+
+/// Removing those of 10 KiB.
+pub(super) const DELETE_10K: Metric = Metric {
+    name: "file-delete-10k",
+    group: Group::FileAndMemory,
+    operation: "file of 10 KiB removed, not yet on the disk",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_fs (10k, deleted)"),
+    prepare: |place| files(place, TEN_KIB, Timed::Removal),
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Timed {
+    Creation,
+    Removal,
+}
+
+struct Files {
+    folder: File,
+    names: Vec<CString>,
+    contents: Vec<u8>,
+    timed: Timed,
+}
+
+fn files(place: &Place, bytes: usize, timed: Timed) -> Result<Box<dyn Work>, Unavailable> {
+    let path = place.scratch.join("many");
+    let open = || -> io::Result<File> {
+        std::fs::create_dir_all(&path)?;
+        File::open(&path)
+    };
+    let folder = open().map_err(Unavailable::system("make a folder for files"))?;
+    let names = (0..FILES).map(|number| CString::new(number.to_string())).collect::<Result<Vec<_>, _>>();
+    let names = names.map_err(|error| Unavailable::system("name files")(error.into()))?;
+    Ok(Box::new(Files { folder, names, contents: vec![0x5a; bytes], timed }))
+}
+
+impl Work for Files {
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        let folder = self.folder.as_fd();
+        let (mut took, mut left) = (0, operations);
+        while left > 0 {
+            let names = &self.names[..left.min(FILES as u64) as usize];
+            let begin = clock::monotonic();
+            for name in names {
+                file::create(folder, name, &self.contents)?;
+            }
+            let middle = clock::monotonic();
+            // The last one first, as it was made last.
+            for name in names.iter().rev() {
+                file::remove(folder, name)?;
+            }
+            let end = clock::monotonic();
+            took += if self.timed == Timed::Creation { middle - begin } else { end - middle };
+            left -= names.len() as u64;
+        }
+        Ok(Nanos(took))
+    }
+}

@@ -1,0 +1,159 @@
+//! Threads that wait for each other: futexes, and locks with priority inheritance.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::futex;
+use tardy_sys::inheriting_lock::InheritingLock;
+
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+use crate::cost::peer::Partner;
+
+/// A token that goes from thread to thread.
+pub(super) const ROUND_TRIP: Metric = Metric {
+    name: "futex-latency",
+    group: Group::Today,
+    operation: "turn to another thread of the same processor and back, each waiting on a futex",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| Ok(Box::new(Turns::start()?)),
+};
+
+/// A lock that is always wanted by the other one.
+pub(super) const INHERITING_LOCK: Metric = Metric {
+    name: "mutex-pi-contended",
+    group: Group::Today,
+    operation: "mutex with priority inheritance taken from a thread that wants it back, and given back",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| {
+        let mut contended = Contended::start()?;
+        // Kernels without such locks refuse the first contended one.
+        contended.run(1).map_err(Unavailable::system("take a mutex with priority inheritance"))?;
+        Ok(Box::new(contended))
+    },
+};
+
+const NEAR: u32 = 0;
+const FAR: u32 = 1;
+const NOBODY: u32 = 2;
+
+struct Turns {
+    whose: Arc<AtomicU32>,
+    partner: Partner,
+}
+
+impl Turns {
+    fn start() -> Result<Self, Unavailable> {
+        let whose = Arc::new(AtomicU32::new(NEAR));
+        let (far, last) = (Arc::clone(&whose), Arc::clone(&whose));
+        let body = move |is_over: &AtomicBool| {
+            while await_turn(&far, FAR, is_over)? {
+                give_turn(&far, NEAR)?;
+            }
+            Ok(())
+        };
+        let wake = move || {
+            last.store(NOBODY, Ordering::Release);
+            let _ = futex::wake(&last, 1);
+        };
+        Ok(Self { whose, partner: Partner::start(body, wake)? })
+    }
+}
+
+impl Work for Turns {
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        let never = AtomicBool::new(false);
+        let begin = clock::monotonic();
+        for _ in 0..operations {
+            give_turn(&self.whose, FAR)?;
+            await_turn(&self.whose, NEAR, &never)?;
+        }
+        let took = clock::monotonic() - begin;
+        if self.partner.has_ended() { Err(io::Error::other("the other thread ended")) } else { Ok(Nanos(took)) }
+    }
+}
+
+fn give_turn(whose: &AtomicU32, next: u32) -> io::Result<()> {
+    whose.store(next, Ordering::Release);
+    futex::wake(whose, 1).map(drop)
+}
+
+/// False where all is over.
+fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<bool> {
+    loop {
+        let turn = whose.load(Ordering::Acquire);
+        if turn == mine || is_over.load(Ordering::Relaxed) {
+            return Ok(turn == mine);
+        }
+        futex::wait(whose, turn)?;
+    }
+}
+
+/// Both threads give the lock back only while the other one waits for it, so that it is handed over each time, through the kernel.
+struct Contended {
+    lock: Arc<InheritingLock>,
+    /// Set while this thread is about to take the lock again: the other one keeps it until then.
+    goes_on: Arc<AtomicBool>,
+    partner: Partner,
+}
+
+impl Contended {
+    fn start() -> Result<Self, Unavailable> {
+        let lock = Arc::new(InheritingLock::new());
+        let goes_on = Arc::new(AtomicBool::new(false));
+        let (far, wanted) = (Arc::clone(&lock), Arc::clone(&goes_on));
+        let body = move |is_over: &AtomicBool| {
+            while !is_over.load(Ordering::Relaxed) {
+                if !wanted.load(Ordering::Acquire) {
+                    // Between trials nothing is to be taken; the other thread shares this processor.
+                    std::thread::yield_now();
+                    continue;
+                }
+                far.lock()?;
+                while !far.is_wanted() && wanted.load(Ordering::Acquire) && !is_over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                far.unlock()?;
+            }
+            Ok(())
+        };
+        Ok(Self { lock, goes_on, partner: Partner::start(body, || ())? })
+    }
+}
+
+impl Work for Contended {
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        self.lock.lock()?;
+        self.goes_on.store(true, Ordering::Release);
+        let begin = clock::monotonic();
+        let handed_over = self.hand_over(operations);
+        let took = clock::monotonic() - begin;
+        self.goes_on.store(false, Ordering::Release);
+        self.lock.unlock()?;
+        handed_over?;
+        Ok(Nanos(took))
+    }
+}
+
+impl Contended {
+    /// Gives the lock away and takes it back so often; holds it before and after.
+    fn hand_over(&self, times: u64) -> io::Result<()> {
+        for _ in 0..times {
+            while !self.lock.is_wanted() {
+                if self.partner.has_ended() {
+                    return Err(io::Error::other("the other thread ended"));
+                }
+                std::thread::yield_now();
+            }
+            self.lock.unlock()?;
+            self.lock.lock()?;
+        }
+        Ok(())
+    }
+}

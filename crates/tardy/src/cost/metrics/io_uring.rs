@@ -1,0 +1,19 @@
+//! A request that does nothing through a ring that is shared with the kernel: io_uring_enter(2), from handing it in to taking its completion.
+
+use tardy_sys::io_uring::Ring;
+
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "io-uring-nop",
+    group: Group::Today,
+    operation: "request of io_uring that does nothing, handed in and completed",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| {
+        let mut ring = Ring::new().map_err(Unavailable::system("make a ring of io_uring (see sysctl kernel.io_uring_disabled)"))?;
+        Ok(repeated(move || ring.nop()))
+    },
+};

@@ -1,0 +1,27 @@
+//! Mapping a file, writing to some of its pages, and unmapping it.
+
+use tardy_sys::mapping::Mapping;
+
+use super::big_file::{FILE_BYTES, big_file};
+use crate::cost::metric::{CacheState, Group, Metric, repeated};
+
+/// The first tenth of the mapping is written to, once each 16 KiB.
+const TOUCHED_BYTES: usize = FILE_BYTES / 10;
+const STEP_BYTES: usize = 16 << 10;
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "mmap",
+    group: Group::FileAndMemory,
+    operation: "mmap of a file of 64 MiB, a write every 16 KiB of its first tenth, munmap",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_mmap 64m FILE"),
+    prepare: |place| {
+        let file = big_file(place)?;
+        Ok(repeated(move || {
+            Mapping::shared(&file, FILE_BYTES)?.touch_every(0, TOUCHED_BYTES, STEP_BYTES);
+            Ok(())
+        }))
+    },
+};

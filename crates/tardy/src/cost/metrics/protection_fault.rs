@@ -1,0 +1,46 @@
+//! A write to a page that may not be written: from the fault to the signal's handler.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::signal_handler::ProtectedPage;
+
+use super::signal::Handle;
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "protection-fault",
+    group: Group::FileAndMemory,
+    operation: "write to a protected page, less the handler of its signal as in signal-handle",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_sig prot FILE"),
+    prepare: |_| {
+        let page = ProtectedPage::new().map_err(Unavailable::system("protect a page and handle its faults"))?;
+        Ok(Box::new(Protected { page, handle: Handle::new()? }))
+    },
+};
+
+/// Faults between two looks at what a handler costs.
+const STRETCH: u64 = 1000;
+
+struct Protected {
+    page: ProtectedPage,
+    handle: Handle,
+}
+
+impl Work for Protected {
+    fn run(&mut self, operations: u64) -> io::Result<Nanos> {
+        let (mut took, mut left) = (0, operations);
+        while left > 0 {
+            let stretch = left.min(STRETCH);
+            let begin = clock::monotonic();
+            self.page.fault(stretch)?;
+            took += clock::monotonic() - begin - self.handle.run(stretch)?.get();
+            left -= stretch;
+        }
+        Ok(Nanos(took))
+    }
+}

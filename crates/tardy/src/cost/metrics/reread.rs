@@ -1,0 +1,56 @@
+//! Reading a file that is in the page cache again, and adding up what was read: with read(2), and through a mapping.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+
+use tardy_sys::mapping::Mapping;
+
+use super::big_file::{FILE_BYTES, PORTION_BYTES, big_file};
+use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, repeated};
+
+/// With read.
+pub(super) const FILE: Metric = Metric {
+    name: "file-reread",
+    group: Group::Bandwidth,
+    operation: "64 KiB of a file of 64 MiB in the page cache, read and added up",
+    bytes: Some(PORTION_BYTES as u64),
+    state: CacheState::Warm,
+    lmbench: Some("bw_file_rd 64m io_only FILE"),
+    prepare: |place| reading(big_file(place)?),
+};
+
+/// Through a mapping.
+pub(super) const MAPPED: Metric = Metric {
+    name: "mmap-reread",
+    group: Group::Bandwidth,
+    operation: "64 KiB of a mapped file of 64 MiB in the page cache, added up",
+    bytes: Some(PORTION_BYTES as u64),
+    state: CacheState::Warm,
+    lmbench: Some("bw_mmap_rd 64m mmap_only FILE"),
+    prepare: mapped,
+};
+
+fn reading(file: File) -> Result<Box<dyn Work>, Unavailable> {
+    let mut at = 0;
+    let mut buffer = vec![0; PORTION_BYTES];
+    Ok(repeated(move || {
+        file.read_exact_at(&mut buffer, at as u64)?;
+        let words = buffer.chunks_exact(8).filter_map(|bytes| bytes.first_chunk::<8>());
+        black_box(words.fold(0, |sum: u64, word| sum.wrapping_add(u64::from_ne_bytes(*word))));
+        at = (at + PORTION_BYTES) % FILE_BYTES;
+        Ok(())
+    }))
+}
+
+fn mapped(place: &Place) -> Result<Box<dyn Work>, Unavailable> {
+    let mapping = Mapping::shared(&big_file(place)?, FILE_BYTES).map_err(Unavailable::system("map a file"))?;
+    // Pages are mapped before anything is timed: this is about reading, page-fault about the rest.
+    black_box(mapping.sum(0, FILE_BYTES));
+    let mut at = 0;
+    Ok(repeated(move || {
+        black_box(mapping.sum(at, at + PORTION_BYTES));
+        at = (at + PORTION_BYTES) % FILE_BYTES;
+        Ok(())
+    }))
+}

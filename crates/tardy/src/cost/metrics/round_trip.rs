@@ -1,0 +1,119 @@
+//! There and back between two processes on one processor: a byte through pipes, local sockets and TCP, four through UDP.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work, repeated};
+use crate::cost::peer::Peer;
+
+/// Pipes.
+pub(super) const PIPE: Metric = Metric {
+    name: "pipe-latency",
+    group: Group::Communication,
+    operation: "1 byte to another process and back through two pipes",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_pipe"),
+    prepare: |_| {
+        let pipe = || io::pipe().map_err(Unavailable::system("make pipes"));
+        let ((mut far_in, mut out), (mut back, mut far_out)) = (pipe()?, pipe()?);
+        let peer = Peer::start(move || echo(&mut far_in, &mut far_out))?;
+        Ok(repeated(move || {
+            let _answers = &peer;
+            there_and_back(&mut out, &mut back)
+        }))
+    },
+};
+
+/// A local socket.
+pub(super) const UNIX: Metric = Metric {
+    name: "unix-latency",
+    group: Group::Communication,
+    operation: "1 byte to another process and back through AF_UNIX",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_unix"),
+    prepare: |_| {
+        let (near, far) = UnixStream::pair().map_err(Unavailable::system("make a pair of sockets"))?;
+        let peer = Peer::start(move || echo(&mut &far, &mut &far))?;
+        Ok(repeated(move || {
+            let _answers = &peer;
+            there_and_back(&mut &near, &mut &near)
+        }))
+    },
+};
+
+/// Datagrams over the loopback device.
+pub(super) const UDP: Metric = Metric {
+    name: "udp-latency",
+    group: Group::Communication,
+    operation: "4 bytes to a server and back over UDP and loopback",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_udp localhost"),
+    prepare: |_| udp().map_err(Unavailable::system("send to itself over UDP"))?,
+};
+
+/// A stream over the loopback device.
+pub(super) const TCP: Metric = Metric {
+    name: "tcp-latency",
+    group: Group::Communication,
+    operation: "1 byte to a server and back over TCP and loopback",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: Some("lat_tcp localhost"),
+    prepare: |_| {
+        let (near, far) = tcp_pair().map_err(Unavailable::system("connect to itself over TCP"))?;
+        let peer = Peer::start(move || echo(&mut &far, &mut &far))?;
+        Ok(repeated(move || {
+            let _answers = &peer;
+            there_and_back(&mut &near, &mut &near)
+        }))
+    },
+};
+
+/// A connection to oneself: the end that asked for it, and the end that was asked.
+pub(super) fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let near = TcpStream::connect(listener.local_addr()?)?;
+    let (far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    Ok((near, far))
+}
+
+fn udp() -> io::Result<Result<Box<dyn Work>, Unavailable>> {
+    let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    near.connect(far.local_addr()?)?;
+    // A server knows only from each datagram who asks.
+    let peer = Peer::start(move || {
+        let mut message = [0; 4];
+        loop {
+            let (bytes, who) = far.recv_from(&mut message)?;
+            far.send_to(&message[..bytes], who)?;
+        }
+    });
+    Ok(peer.map(|peer| {
+        let mut message = [0; 4];
+        repeated(move || {
+            let _answers = &peer;
+            near.send(&message)?;
+            near.recv(&mut message).map(drop)
+        })
+    }))
+}
+
+fn echo(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut byte = [0];
+    loop {
+        from.read_exact(&mut byte)?;
+        to.write_all(&byte)?;
+    }
+}
+
+fn there_and_back(to: &mut impl Write, from: &mut impl Read) -> io::Result<()> {
+    let mut byte = [0];
+    to.write_all(&byte)?;
+    from.read_exact(&mut byte)
+}

@@ -1,0 +1,19 @@
+//! A thread: made, ended, waited for.
+
+use crate::cost::metric::{CacheState, Group, Metric, repeated};
+
+/// The metric.
+pub(super) const METRIC: Metric = Metric {
+    name: "thread-create",
+    group: Group::Today,
+    operation: "thread made, ended and joined",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| {
+        Ok(repeated(|| {
+            let thread = std::thread::Builder::new().spawn(|| ())?;
+            thread.join().map_err(|_| std::io::Error::other("a thread that does nothing panicked"))
+        }))
+    },
+};

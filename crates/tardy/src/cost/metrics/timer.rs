@@ -1,0 +1,37 @@
+//! Timers that never fire: made, armed, cancelled and deleted; and one that is armed and cancelled again and again.
+
+use tardy_core::units::Nanos;
+use tardy_sys::silent_timer::SilentTimer;
+
+use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+
+/// Later than any measurement ends.
+const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);
+
+/// A timer of its own each time.
+pub(super) const CREATE: Metric = Metric {
+    name: "timer-create",
+    group: Group::Today,
+    operation: "timer made, armed and deleted before it fires (timer_create, timer_settime, timer_delete)",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| Ok(repeated(|| SilentTimer::new()?.arm(NEVER.get()))),
+};
+
+/// The same timer.
+pub(super) const CANCEL: Metric = Metric {
+    name: "timer-cancel",
+    group: Group::Today,
+    operation: "timer armed and cancelled (timer_settime twice)",
+    bytes: None,
+    state: CacheState::Warm,
+    lmbench: None,
+    prepare: |_| {
+        let timer = SilentTimer::new().map_err(Unavailable::system("make a timer"))?;
+        Ok(repeated(move || {
+            timer.arm(NEVER.get())?;
+            timer.arm(0)
+        }))
+    },
+};

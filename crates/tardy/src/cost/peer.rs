@@ -1,0 +1,99 @@
+//! Others that take part in a metric: a process that answers, a thread that takes turns. Both end with the value that stands for them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tardy_sys::process;
+
+use super::metric::Unavailable;
+
+/// How long an earlier metric's threads may take to leave the list of threads after they were joined: the kernel wakes who joins a little before.
+const THREADS_GONE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+/// A process that does its half until it is ended; on drop at the latest, or with the tool.
+#[derive(Debug)]
+pub struct Peer {
+    pid: i32,
+}
+
+impl Peer {
+    /// Starts a process that runs `body`, on the same processor. What `body` owns is closed in this process, so that an end of the other one is seen here
+    /// as the end of a file.
+    ///
+    /// # Errors
+    /// [`Unavailable::System`] at the limit of processes.
+    pub fn start(body: impl FnOnce() -> io::Result<()>) -> Result<Self, Unavailable> {
+        let tool = process::id();
+        let mut body = Some(body);
+        let mut waited = Duration::ZERO;
+        loop {
+            let forked = process::fork(|| {
+                let tied = process::set_parent_death_signal(process::KILL);
+                // The tool may have ended before the tie held.
+                if tied.is_err() || process::parent_id() != tool {
+                    return 1;
+                }
+                i32::from(body.take().is_none_or(|body| body().is_err()))
+            });
+            match forked {
+                Ok(pid) => return Ok(Self { pid }),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy && waited < THREADS_GONE => {
+                    std::thread::sleep(LOOK_EVERY);
+                    waited += LOOK_EVERY;
+                }
+                Err(error) => return Err(Unavailable::system("start a process")(error)),
+            }
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if process::kill(self.pid, process::KILL).is_ok() {
+            let _ = process::reap(self.pid, true);
+        }
+    }
+}
+
+/// A thread that takes turns with this one until it is told to stop; on drop at the latest.
+pub struct Partner {
+    is_over: Arc<AtomicBool>,
+    wake: Box<dyn Fn()>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Partner {
+    /// Starts a thread that runs `body`, which must return soon after the flag that it gets is set and `wake` was called.
+    ///
+    /// # Errors
+    /// [`Unavailable::System`] at the limit of threads.
+    pub fn start(
+        body: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static,
+        wake: impl Fn() + 'static,
+    ) -> Result<Self, Unavailable> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_over);
+        let thread = std::thread::Builder::new().name("partner".to_owned()).spawn(move || body(&flag));
+        Ok(Self { is_over, wake: Box::new(wake), thread: Some(thread.map_err(Unavailable::system("start a thread"))?) })
+    }
+
+    /// Whether the thread has ended, which it does by itself only where it failed: nobody would answer any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        (self.wake)();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use support::machine;
 use support::made_cost::MadeCost;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
@@ -14,15 +15,15 @@ use tardy_core::warning::Warning;
 const WORK: &str = "--work 100us --deadline 250us --period 1ms --utilisation 40% --memory 1MiB";
 
 fn real_time() -> Value {
-    machine("6.1.0-rt", "real-time")
+    board("6.1.0-rt", "real-time")
 }
 
 fn fast() -> Value {
-    machine("6.1.0", "voluntary-or-none")
+    board("6.1.0", "voluntary-or-none")
 }
 
 /// A machine without a hypervisor, with 1 GiB free.
-fn machine(release: &str, preemption: &str) -> Value {
+fn board(release: &str, preemption: &str) -> Value {
     json!({
         "host_name": "board7",
         "boot_id": "of another machine",
@@ -316,4 +317,26 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
     let text = advise(&run, WORK).ends_with(0).stdout;
     assert!(text.contains("  cpu-quota: 50.000 ms of each 100.000 ms, should be no quota") && text.contains("cpu.max"), "{text}");
     assert!(text.contains("also: isolation, smt, rcu-callbacks"), "{text}");
+}
+
+#[test]
+fn a_person_on_a_terminal_is_asked_what_the_command_line_does_not_say() {
+    let place = Workplace::new();
+    completions(real_time(), vec![120_000; 1000]).write(&place.path("run"));
+    let line = format!("{} advise run", env!("CARGO_BIN_EXE_tardy"));
+    let mut script = place.prepared(machine::program("script", "bsdutils"), ["-qec", &line, "/dev/null"]);
+    let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"no\n100us\n110us\n1ms\n0\n\n40%\n1MiB\n").unwrap();
+    let outcome = Outcome::from(child.wait_with_output().unwrap()).ends_with(1);
+    assert!(outcome.stdout.contains("How long does a unit of work take") && outcome.stdout.contains("deadline of 110.000 us"), "{outcome:?}");
+    // Nobody is there to answer.
+    place.tardy("advise run").ends_with(0);
+}
+
+#[test]
+fn the_probe_to_judge_by_can_be_named() {
+    let run = completions(real_time(), vec![120_000; 1000]);
+    advise(&run, &format!("{WORK} --probe work.done")).ends_with(0);
+    let other = advise(&run, &format!("{WORK} --probe cyclic")).ends_with(4);
+    assert!(other.stdout.contains("by the probe cyclic"), "{}", other.stdout);
 }

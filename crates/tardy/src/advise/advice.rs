@@ -54,11 +54,12 @@ pub struct Comparison {
     pub curves: Curves,
 }
 
-/// Puts the advice together; `root` is this machine, which rules are answered from where there is no run.
+/// Puts the advice together; `root` is this machine, which rules are answered from where there is no run;
+/// `probe` is the one to judge by, where the user named one.
 ///
 /// # Errors
 /// [`SummaryError`] where a run cannot be read.
-pub fn advice(kernels: &[Kernel], task: &Task, root: &Root) -> Result<Advice, SummaryError> {
+pub fn advice(kernels: &[Kernel], task: &Task, probe: Option<&str>, root: &Root) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
     let fast = kernels.iter().filter(is_hardware).find(|kernel| kernel.is_real_time == Some(false));
@@ -69,7 +70,7 @@ pub fn advice(kernels: &[Kernel], task: &Task, root: &Root) -> Result<Advice, Su
         let slower = of_kernel.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by what was measured.
         let stretch = if kernel.is_real_time == Some(true) { slower.as_ref().map(|slower| slower.estimate.value) } else { Some(0.0) };
-        judged.push(judgement(kernel, task, stretch)?);
+        judged.push(judgement(kernel, task, probe, stretch)?);
         if let Some(fast) = of_kernel {
             comparisons.extend(comparison(fast, kernel, slower)?);
         }

@@ -117,11 +117,11 @@ pub struct Judgement {
     pub warnings: Vec<Warning>,
 }
 
-/// Judges what was measured on `kernel`; `slowdown` is the share by which work takes longer on it than stated, where that was measured.
+/// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share by which work takes longer on it than stated, where that was measured.
 ///
 /// # Errors
 /// [`SummaryError`] where a run cannot be read.
-pub fn judgement(kernel: &Kernel, task: &Task, slowdown: Option<f64>) -> Result<Judgement, SummaryError> {
+pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Judgement, SummaryError> {
     let mut found = Judgement {
         kernel: kernel.name.clone(),
         is_real_time: kernel.is_real_time,
@@ -134,11 +134,14 @@ pub fn judgement(kernel: &Kernel, task: &Task, slowdown: Option<f64>) -> Result<
         conditions: None,
         warnings: Vec::new(),
     };
-    let completions = read(kernel, task, |probe| probe.quantity == COMPLETION, true, slowdown)?;
-    let taken =
-        if completions.is_empty() { read(kernel, task, |probe| probe.quantity == "latency", false, slowdown)? } else { completions };
+    let is_named = |found: &ProbeSummary| probe.is_none_or(|name| found.probe == name);
+    let completions = read(kernel, task, |found| found.quantity == COMPLETION && is_named(found), true, slowdown)?;
+    let starts = |found: &ProbeSummary| found.quantity == "latency" && is_named(found);
+    let taken = if completions.is_empty() { read(kernel, task, starts, false, slowdown)? } else { completions };
     let Some(first) = taken.first() else {
-        found.no_verdict_because = Some("there is no run of latencies or completions of it: give one that `tardy run` made".to_owned());
+        let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
+        found.no_verdict_because =
+            Some(format!("there is no run of latencies or completions of it{of_probe}: give one that `tardy run` made"));
         return Ok(found);
     };
     let judged = basis(first.probe(), task, slowdown);

@@ -22,6 +22,9 @@ pub struct AdviseArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub task: TaskArgs,
+    /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub probe: Option<String>,
     /// Print the advice as JSON
     #[arg(long)]
     pub json: bool,

@@ -46,7 +46,7 @@ fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), Box<dyn std::error::Erro
     }
     task.check()?;
     let kernels = kernels::read(&args.runs)?;
-    let advice = advice(&kernels, &task, &Root::system())?;
+    let advice = advice(&kernels, &task, args.probe.as_deref(), &Root::system())?;
     let exit = match advice.outcome {
         None | Some(Outcome::Passed) => Exit::Done,
         Some(Outcome::Failed) => Exit::Failed,

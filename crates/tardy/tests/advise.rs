@@ -328,7 +328,10 @@ fn a_person_on_a_terminal_is_asked_what_the_command_line_does_not_say() {
     let mut child = script.stdin(std::process::Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"no\n100us\n110us\n1ms\n0\n\n40%\n1MiB\n").unwrap();
     let outcome = Outcome::from(child.wait_with_output().unwrap()).ends_with(1);
-    assert!(outcome.stdout.contains("How long does a unit of work take") && outcome.stdout.contains("deadline of 110.000 us"), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("How long does a unit of work take") && outcome.stdout.contains("deadline of 110.000 us"),
+        "{outcome:?}"
+    );
     // Nobody is there to answer.
     place.tardy("advise run").ends_with(0);
 }

@@ -1,5 +1,7 @@
 //! Whether a deadline was met, said with no more certainty than the samples give.
 
+pub mod longer;
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -41,7 +41,7 @@ pub enum Command {
     Show(ShowArgs),
     /// Compare runs: what got better or worse, and what changed between the machines
     Compare(Box<compare::CompareArgs>),
-    /// Draw conclusions on real time from published numbers
+    /// Judge whether work is in time on the kernels measured, and which kind of kernel suits it
     Advise(Box<advise::AdviseArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
@@ -151,7 +151,10 @@ pub struct RestoreArgs {
 }
 
 /// A duration above zero.
-fn positive_duration(text: &str) -> Result<Nanos, String> {
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn positive_duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(duration) if duration > Nanos::ZERO => Ok(duration),
         Ok(_) => Err(format!("`{text}` is not above zero: write a time such as 200us")),
@@ -160,7 +163,10 @@ fn positive_duration(text: &str) -> Result<Nanos, String> {
 }
 
 /// A share from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn share(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))

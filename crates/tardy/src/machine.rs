@@ -7,6 +7,7 @@
 mod fake_root;
 
 pub mod cgroup;
+pub mod checks;
 pub mod clock;
 pub mod context_switches;
 pub mod cpu_time;

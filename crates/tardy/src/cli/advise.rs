@@ -1,21 +1,140 @@
 //! What `tardy advise` takes.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+use tardy_core::units::Nanos;
+
+use super::{positive_duration, share};
+use crate::advise::task::{Task, WorkKind};
+use crate::load::parameter::parse_bytes;
 
 /// `tardy advise`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct AdviseArgs {
-    /// Published numbers to draw conclusions from
-    #[arg(long, value_name = "PAPER", value_enum, required = true)]
-    pub from: AdviseSource,
-    /// Print the numbers as JSON
+    /// Runs of one or more kernels, of latencies, completions or costs; or folders of runs
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Published numbers to draw conclusions from, instead of runs
+    #[arg(long, value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
+    pub from: Option<AdviseSource>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub task: TaskArgs,
+    /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub probe: Option<String>,
+    /// Print the advice as JSON
     #[arg(long)]
     pub json: bool,
 }
+
+/// The work that is to be in time.
+#[derive(Debug, Clone, Args)]
+pub struct TaskArgs {
+    /// How long a unit of work takes undisturbed, on the kernel that is fast, as in 100us
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub work: Option<Nanos>,
+    /// When it must be done, from when it is due on, as in 250us
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub deadline: Option<Nanos>,
+    /// Time between two units of work, as in 1ms
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub period: Option<Nanos>,
+    /// What the work consists of
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub kind: Option<WorkKind>,
+    /// Share of units that may be late, as in 1e-6; 0, or without it, none
+    #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
+    pub misses: Option<f64>,
+    /// Share of the processors' time that all work together shall use, as in 40%
+    #[arg(long, value_name = "SHARE", value_parser = utilisation, allow_hyphen_values = true)]
+    pub utilisation: Option<f64>,
+    /// Memory that all work together needs, as in 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = bytes, allow_hyphen_values = true)]
+    pub memory: Option<u64>,
+    /// Only the amount of work done counts
+    #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub throughput_only: Option<bool>,
+    /// Parallel threads wait for each other at barriers
+    #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub barriers: Option<bool>,
+}
+
+const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe `work`), else by late starts and a model, which says so.
+Of several kernels the verdict is that of the one advised. Without --work and --deadline, on a terminal, questions are asked.
+Exit codes: 0 nothing measured speaks against it (or no deadline was given); 1 it was late; 2 wrong use or bad input; 4 cannot say: too few samples,
+a degraded set-up, virtual time, or no run.";
 
 /// Which publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AdviseSource {
     /// "Real Time" vs. "Real Fast": kernel builds and latencies of two kernels, 2008 and 2009
     Mckenney2009,
+}
+
+impl TaskArgs {
+    /// What was said of the work.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        Task {
+            work_ns: self.work,
+            deadline_ns: self.deadline,
+            period_ns: self.period,
+            kind: self.kind,
+            misses: self.misses,
+            utilisation: self.utilisation,
+            memory_bytes: self.memory,
+            is_throughput_only: self.throughput_only,
+            has_barriers: self.barriers,
+        }
+    }
+}
+
+/// A share from 0 to 1, also in percent.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn utilisation(text: &str) -> Result<f64, String> {
+    let error = || format!("`{text}` is not a share: write it in percent, as in 40%, or as 0.4");
+    let (number, scale) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
+    number.parse::<f64>().ok().map(|number| number / scale).filter(|share| (0.0..=1.0).contains(share)).ok_or_else(error)
+}
+
+/// A size with its unit.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text.trim())
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("`{text}` is not a size: write a number and a unit, as in 512MiB"))
+}
+
+/// `yes` or `no`.
+///
+/// # Errors
+/// A sentence that says what to write.
+pub fn yes_no(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "yes" | "y" => Ok(true),
+        "no" | "n" => Ok(false),
+        _ => Err(format!("`{text}` is no answer: write yes or no")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_sizes_and_answers_are_read_or_refused_with_what_to_write() {
+        assert_eq!((utilisation("40%"), utilisation("0.4")), (Ok(0.4), Ok(0.4)));
+        assert_eq!((bytes("512MiB"), yes_no("Y")), (Ok(512 << 20), Ok(true)));
+        for error in [utilisation("40"), utilisation("-1%"), utilisation("nan")] {
+            assert!(error.unwrap_err().contains("as in 40%"));
+        }
+        assert!(bytes("512").unwrap_err().contains("512MiB") && bytes("0B").is_err() && yes_no("perhaps").is_err());
+    }
 }

@@ -1,4 +1,5 @@
 //! Advice as text.
 
 pub mod mckenney2009;
+pub mod text;
 mod words;

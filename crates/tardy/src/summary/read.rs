@@ -294,7 +294,7 @@ pub(super) fn together(cells: &[&Cell], start: Nanos, has_window: bool) -> Optio
 }
 
 /// The extremal index of several series together, from (samples, index) of each: effective samples add up. `None` where one is not known.
-fn pooled_index(series: &[(u64, Option<f64>)]) -> Option<f64> {
+pub(crate) fn pooled_index(series: &[(u64, Option<f64>)]) -> Option<f64> {
     let samples: u64 = series.iter().map(|&(samples, _)| samples).sum();
     let effective: Option<Vec<f64>> =
         series.iter().filter(|(samples, _)| *samples > 0).map(|&(samples, index)| Some(index? * samples as f64)).collect();

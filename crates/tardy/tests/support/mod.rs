@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file is a program of its own, and uses its part")]
 
 pub(crate) mod machine;
+pub(crate) mod made_cost;
 pub(crate) mod made_run;
 pub(crate) mod series;
 pub(crate) mod workplace;

@@ -1,0 +1,106 @@
+//! How much longer one would have to measure for the samples to decide.
+
+use super::{Outcome, Verdict};
+use crate::statistics::confidence::Confidence;
+use crate::statistics::proportion::{proportion_lower, proportion_upper};
+use crate::units::Nanos;
+
+/// More samples than this are never taken: at one a microsecond they last 300 years.
+const SAMPLES_MAX: f64 = 1e16;
+
+/// How many samples in all would decide `verdict`, if misses stay as rare, and cluster as much, as those seen. `None` where it is decided, where no number
+/// would decide it (the share seen is the one allowed), and where not the number of samples is at fault but how they were taken.
+#[must_use]
+pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
+    let evidence = &verdict.evidence;
+    let is_sound = evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.samples > 0;
+    let allowed = verdict.misses_allowed.filter(|_| verdict.outcome == Outcome::Inconclusive && is_sound)?;
+    let confidence = Confidence::new(verdict.confidence).ok()?;
+    let index = evidence.extremal_index.unwrap_or(1.0);
+    let share = evidence.misses as f64 / evidence.samples as f64;
+    let decides = |samples: f64| {
+        let (events, trials) = (share * samples * index, samples * index);
+        proportion_upper(events, trials, confidence) <= allowed || proportion_lower(events, trials, confidence) > allowed
+    };
+    let mut enough = evidence.samples as f64;
+    while !decides(enough) {
+        enough *= 2.0;
+        if enough > SAMPLES_MAX {
+            return None;
+        }
+    }
+    // What decides at some length decides at every longer one, as the share stays the same.
+    let mut too_few = enough / 2.0;
+    while enough - too_few > 1.0 && (enough - too_few) / enough > 1e-6 {
+        let middle = f64::midpoint(too_few, enough);
+        if decides(middle) { enough = middle } else { too_few = middle }
+    }
+    Some(enough.ceil() as u64)
+}
+
+/// How much longer than it did, at the rate at which it took samples, a measurement would have to last.
+#[must_use]
+pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
+    let needed = samples_to_decide(verdict)?;
+    let evidence = &verdict.evidence;
+    let factor = needed as f64 / evidence.samples as f64 - 1.0;
+    let longer = evidence.measured.get() as f64 * factor;
+    // Past 292 years there is no such number, and nobody who would wait for it.
+    (longer < i64::MAX as f64).then_some(Nanos(longer.ceil() as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Evidence, Window, judge};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {
+        let evidence = Evidence {
+            misses,
+            samples,
+            extremal_index: index,
+            measured: Nanos::from_secs(3600),
+            degraded: Vec::new(),
+            incomplete: Vec::new(),
+        };
+        judge(Window::deadline(Nanos(200_000)), Some(allowed), evidence)
+    }
+
+    #[test]
+    fn without_a_miss_three_over_the_share_allowed_are_needed() {
+        let found = verdict(0, 100_000, 1e-6, Some(1.0));
+        // ln 0.05 / ln(1 - 1e-6): the exact form of the rule of three.
+        let needed = samples_to_decide(&found).unwrap();
+        assert!((needed as f64 / 2_995_730.8 - 1.0).abs() < 1e-5, "{needed}");
+        let hours = time_to_decide(&found).unwrap().as_secs_f64() / 3600.0;
+        assert!((hours - 28.957).abs() < 0.001, "{hours}");
+        assert!(samples_to_decide(&verdict(0, 100_000, 1e-6, Some(0.1))).unwrap() > 29_000_000);
+    }
+
+    #[test]
+    fn what_more_samples_cannot_decide_has_no_number() {
+        assert_eq!(samples_to_decide(&verdict(0, 10_000_000, 1e-6, Some(1.0))), None, "it passed");
+        assert_eq!(samples_to_decide(&verdict(100, 1_000_000, 1e-4, Some(1.0))), None, "the share seen is the one allowed");
+        let mut lost = verdict(0, 100, 1e-6, Some(1.0));
+        lost.evidence.incomplete.push("4 samples lost".into());
+        assert_eq!(samples_to_decide(&lost), None);
+    }
+
+    proptest! {
+        #[test]
+        fn so_many_samples_decide_and_clearly_fewer_do_not(misses in 0_u64..30, samples in 1_000_u64..1_000_000, times in 1.2_f64..5.0, above: bool, index in 0.05_f64..1.0) {
+            let share = misses.max(1) as f64 / samples as f64;
+            let allowed = if above && misses > 0 { share / times } else { share * times };
+            let found = verdict(misses, samples, allowed, Some(index));
+            prop_assume!(found.outcome == Outcome::Inconclusive);
+            let needed = samples_to_decide(&found).unwrap();
+            let at = |samples: f64| {
+                let (events, trials) = (misses as f64 / found.evidence.samples as f64 * samples * index, samples * index);
+                let level = Confidence::NINETY_FIVE;
+                proportion_upper(events, trials, level) <= allowed || proportion_lower(events, trials, level) > allowed
+            };
+            prop_assert!(at(needed as f64 * 1.00001) && !at(needed as f64 * 0.999));
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Whether work was in time on one kernel: the verdict of [`tardy_core::verdict`] on what was measured there, with its margin, its conditions, and what would decide
+//! where it does not.
+//!
+//! What is judged is, best first: completions of work, which were measured; late starts, against the time that the model leaves for them; late starts alone. A run in
+//! virtual time is never judged: it has lengths of code paths, and no deadline is kept by those.
+
+use serde::Serialize;
+use tardy_core::series::ClockKind;
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::longer::time_to_decide;
+use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_core::warning::{Severity, Warning};
+
+use super::kernels::Kernel;
+use super::task::Task;
+use crate::cli::run::PolicyName;
+use crate::summary::model::{ProbeSummary, Summary};
+use crate::summary::read::{SummaryError, pooled_index, summarize};
+
+/// What series of completions hold.
+const COMPLETION: &str = "completion";
+const YEAR: Nanos = Nanos::from_secs(31_557_600);
+
+/// What was judged.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "basis", rename_all = "kebab-case")]
+pub enum Basis {
+    /// Work was done and timed from due to done.
+    Completion {
+        /// By this probe.
+        probe: String,
+    },
+    /// Late starts were timed; the work is added by the model.
+    Model {
+        /// By this probe.
+        probe: String,
+        /// The work as stretched.
+        work_ns: Nanos,
+        /// The share by which it was stretched; absent where that was not measured, and none was taken.
+        slowdown: Option<f64>,
+    },
+    /// Late starts were timed, and the length of the work is not known.
+    Start {
+        /// By this probe.
+        probe: String,
+    },
+}
+
+/// How far from the deadline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Margin {
+    /// The worst that was seen, from due to done (or to started, where no work is known).
+    pub worst_ns: Nanos,
+    /// From there to the deadline; negative behind it.
+    pub to_deadline_ns: Nanos,
+    /// The same as a share of the deadline.
+    pub share: f64,
+    /// The least percentile at or above the share that must be in time, and its upper bound at 95 %; absent where no miss is allowed, or nothing bounds it.
+    pub bounded: Option<BoundedMargin>,
+}
+
+/// How far a percentile is from the deadline at least.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BoundedMargin {
+    /// The share of work that is done by then.
+    pub probability: f64,
+    /// By then at the latest, at 95 %.
+    pub upper_ns: Nanos,
+    /// From there to the deadline.
+    pub to_deadline_ns: Nanos,
+}
+
+/// Under which conditions a verdict was reached; under others it says nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Conditions {
+    /// The runs.
+    pub runs: Vec<String>,
+    /// Their length together.
+    pub measured_ns: Nanos,
+    /// Names of their phases.
+    pub phases: Vec<String>,
+    /// Whether no load ran in any of them.
+    pub is_idle: bool,
+    /// Processors, as in the first run.
+    pub cpus: String,
+    /// Policy and priority of the probe, as in the first run.
+    pub scheduling: Option<String>,
+    /// Whether sleep states of processors were held off by the tool while it measured.
+    pub is_kept_awake: bool,
+    /// Whose time.
+    pub clock: ClockKind,
+}
+
+/// What is said of one kernel.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judgement {
+    /// The kernel.
+    pub kernel: String,
+    /// Whether it is PREEMPT_RT; absent where the runs do not tell.
+    pub is_real_time: Option<bool>,
+    /// What was judged; absent where there is nothing to judge.
+    pub judged: Option<Basis>,
+    /// The verdict; absent without a deadline, in virtual time, or where there is nothing to judge.
+    pub verdict: Option<Verdict>,
+    /// Why there is no verdict.
+    pub no_verdict_because: Option<String>,
+    /// How far from the deadline.
+    pub margin: Option<Margin>,
+    /// How much longer to measure, where that would decide and misses stay as rare as seen.
+    pub measure_longer_ns: Option<Nanos>,
+    /// Misses in a year at most, at 95 %, if the conditions last all year; absent where nothing may be concluded.
+    pub misses_a_year_at_most: Option<f64>,
+    /// Under which conditions.
+    pub conditions: Option<Conditions>,
+    /// What the runs warn of, what matters most first.
+    pub warnings: Vec<Warning>,
+}
+
+/// Judges what was measured on `kernel`, by the probe named where one is; `slowdown` is the share by which work takes longer on it than stated, where that was measured.
+///
+/// # Errors
+/// [`SummaryError`] where a run cannot be read.
+pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Judgement, SummaryError> {
+    let mut found = Judgement {
+        kernel: kernel.name.clone(),
+        is_real_time: kernel.is_real_time,
+        judged: None,
+        verdict: None,
+        no_verdict_because: None,
+        margin: None,
+        measure_longer_ns: None,
+        misses_a_year_at_most: None,
+        conditions: None,
+        warnings: Vec::new(),
+    };
+    let is_named = |found: &ProbeSummary| probe.is_none_or(|name| found.probe == name);
+    let completions = read(kernel, task, |found| found.quantity == COMPLETION && is_named(found), true, slowdown)?;
+    let starts = |found: &ProbeSummary| found.quantity == "latency" && is_named(found);
+    let taken = if completions.is_empty() { read(kernel, task, starts, false, slowdown)? } else { completions };
+    let Some(first) = taken.first() else {
+        let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
+        found.no_verdict_because =
+            Some(format!("there is no run of latencies or completions of it{of_probe}: give one that `tardy run` made"));
+        return Ok(found);
+    };
+    let judged = basis(first.probe(), task, slowdown);
+    found.conditions = Some(conditions(kernel, &taken));
+    found.warnings = warnings(&taken);
+    found.judged = Some(judged);
+    if kernel.clock == ClockKind::Virtual {
+        found.no_verdict_because =
+            Some("virtual time: lengths of code paths in instructions say nothing of when this work is done on a machine".to_owned());
+        return Ok(found);
+    }
+    let (Some(deadline), Some(window)) = (task.deadline_ns, first.window) else {
+        found.no_verdict_because = Some("no deadline was given (--deadline)".to_owned());
+        return Ok(found);
+    };
+    let verdict = judge(window, task.misses_allowed(), evidence(&taken));
+    found.margin = margin(&taken, task, deadline, deadline - window.latest);
+    found.measure_longer_ns = time_to_decide(&verdict);
+    let is_sound = verdict.evidence.samples > 0 && verdict.evidence.degraded.is_empty() && verdict.evidence.incomplete.is_empty();
+    let a_year = YEAR.get() as f64 / task.period_ns.unwrap_or(first.probe().period_ns).get() as f64;
+    found.misses_a_year_at_most = is_sound.then_some(verdict.share_upper * a_year);
+    found.verdict = Some(verdict);
+    Ok(found)
+}
+
+/// One run's probe that is judged.
+struct Taken {
+    summary: Summary,
+    /// Its place in `summary.probes`.
+    probe: usize,
+    window: Option<Window>,
+    priority: Option<String>,
+    is_kept_awake: bool,
+}
+
+impl Taken {
+    fn probe(&self) -> &ProbeSummary {
+        &self.summary.probes[self.probe]
+    }
+
+    fn numbers(&self) -> Option<&Numbers> {
+        self.probe().numbers.as_ref()
+    }
+}
+
+/// The runs that have a probe such as `wanted`: of several the one with a schedule, whose skipped due times are known.
+fn read(
+    kernel: &Kernel,
+    task: &Task,
+    wanted: impl Fn(&ProbeSummary) -> bool,
+    is_completion: bool,
+    slowdown: Option<f64>,
+) -> Result<Vec<Taken>, SummaryError> {
+    let window = if is_completion { task.completion_window() } else { task.start_window(slowdown.unwrap_or(0.0)) };
+    let mut taken = Vec::new();
+    for run in &kernel.runs {
+        let summary = summarize(&run.folder, window, task.misses_allowed())?;
+        let is_grid = |probe: &ProbeSummary| summary.series.iter().any(|series| series.probe == probe.probe && series.schedule.is_grid());
+        let of_kind = || summary.probes.iter().enumerate().filter(|(_, probe)| wanted(probe));
+        let Some((probe, found)) = of_kind().find(|(_, probe)| is_grid(probe)).or_else(|| of_kind().next()) else { continue };
+        // A probe of several series puts the part behind its name and a dot.
+        let planned = run.record.plan.probe(found.probe.split('.').next().unwrap_or(&found.probe));
+        let priority = planned.map(|probe| {
+            let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
+            let policy = match probe.policy {
+                PolicyName::Fifo => "SCHED_FIFO",
+                PolicyName::Rr => "SCHED_RR",
+                PolicyName::Other => "SCHED_OTHER",
+                #[allow(unreachable_patterns, reason = "later policies")]
+                _ => "another policy",
+            };
+            format!("{policy}{priority}")
+        });
+        let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
+        taken.push(Taken { probe, window, priority, is_kept_awake, summary });
+    }
+    Ok(taken)
+}
+
+fn basis(probe: &ProbeSummary, task: &Task, slowdown: Option<f64>) -> Basis {
+    let name = probe.probe.clone();
+    match task.work_ns {
+        _ if probe.quantity == COMPLETION => Basis::Completion { probe: name },
+        None => Basis::Start { probe: name },
+        Some(work) => {
+            let stretched = Nanos((work.get() as f64 * (1.0 + slowdown.unwrap_or(0.0))).ceil() as i64);
+            Basis::Model { probe: name, work_ns: stretched, slowdown }
+        }
+    }
+}
+
+/// All runs together: counts add up.
+fn evidence(taken: &[Taken]) -> Evidence {
+    let seen = |run: &Taken| run.probe().counts.expected.saturating_sub(run.probe().counts.lost);
+    let of = |severity| {
+        let mut texts: Vec<String> = Vec::new();
+        for warning in taken.iter().flat_map(|run| &run.summary.warnings).filter(|warning| warning.severity() == severity) {
+            let text = warning.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts
+    };
+    let indices: Vec<(u64, Option<f64>)> =
+        taken.iter().map(|run| (seen(run), run.numbers().and_then(|numbers| numbers.extremal_index))).collect();
+    Evidence {
+        misses: taken.iter().filter_map(|run| run.numbers()?.misses).sum(),
+        samples: taken.iter().map(seen).sum(),
+        extremal_index: pooled_index(&indices),
+        measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
+        degraded: of(Severity::Degraded),
+        incomplete: of(Severity::Incomplete),
+    }
+}
+
+/// `added` is the work that the model puts behind each start.
+fn margin(taken: &[Taken], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
+    let worst = taken.iter().filter_map(|run| Some(Nanos(run.numbers()?.max_ns))).max()? + added;
+    let bounded = |share: f64| {
+        // Of several runs the longest one: percentiles of several do not add up.
+        let longest = taken.iter().max_by_key(|run| run.numbers().map(|numbers| numbers.samples))?;
+        let numbers = longest.numbers()?;
+        let percentiles = numbers.percentiles_corrected.as_ref().unwrap_or(&numbers.percentiles);
+        let enough = |percentile: &&Percentile| percentile.probability >= 1.0 - share && percentile.is_bounded();
+        let percentile = percentiles.iter().find(enough)?;
+        let upper_ns = Nanos(percentile.upper_ns?) + added;
+        Some(BoundedMargin { probability: percentile.probability, upper_ns, to_deadline_ns: deadline - upper_ns })
+    };
+    let to_deadline_ns = deadline - worst;
+    let share = to_deadline_ns.get() as f64 / deadline.get() as f64;
+    Some(Margin { worst_ns: worst, to_deadline_ns, share, bounded: task.misses_allowed().and_then(bounded) })
+}
+
+fn conditions(kernel: &Kernel, taken: &[Taken]) -> Conditions {
+    let mut phases: Vec<String> = Vec::new();
+    for phase in taken.iter().flat_map(|run| &run.summary.phases) {
+        if !phases.contains(&phase.name) {
+            phases.push(phase.name.clone());
+        }
+    }
+    let first = &taken[0];
+    Conditions {
+        runs: taken.iter().map(|run| run.summary.run.clone()).collect(),
+        measured_ns: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
+        is_idle: taken.iter().flat_map(|run| &run.summary.phases).all(|phase| phase.loads.is_empty()),
+        phases,
+        cpus: first.summary.measured_cpus.to_string(),
+        scheduling: first.priority.clone(),
+        is_kept_awake: taken.iter().any(|run| run.is_kept_awake),
+        clock: kernel.clock,
+    }
+}
+
+fn warnings(taken: &[Taken]) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = Vec::new();
+    for warning in taken.iter().flat_map(|run| &run.summary.warnings) {
+        if !warnings.contains(warning) {
+            warnings.push(warning.clone());
+        }
+    }
+    warnings.sort_by_key(Warning::rank);
+    warnings
+}

@@ -1,0 +1,35 @@
+//! What the time is read from.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "clock-source",
+    importance: Importance::Medium,
+    why: "hpet and acpi_pm take microseconds a read, through a bus that others use",
+    source: "kernel-parameters.txt, clocksource=; Red Hat's guide, hardware clocks",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let kernel = &examined.facts.kernel;
+    match kernel.clocksource.as_deref() {
+        None => State::unknown("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        Some(slow @ ("hpet" | "acpi_pm" | "jiffies" | "refined-jiffies" | "pit")) => {
+            let better =
+                kernel.clocksources_available.iter().find(|name| ["tsc", "kvm-clock", "arch_sys_counter"].contains(&name.as_str()));
+            match better {
+                Some(better) => State::improvable(
+                    slow,
+                    better.as_str(),
+                    format!("echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
+                ),
+                None => State::improvable_at_start(
+                    slow,
+                    "tsc",
+                    "look in the kernel's log why tsc was given up; tsc=reliable where it is known to be good",
+                ),
+            }
+        }
+        Some(other) => State::good(other),
+    }
+}

@@ -1,0 +1,24 @@
+//! Whether a control group takes the processor away.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "cpu-quota",
+    importance: Importance::High,
+    why: "a group that has used its quota stands still for the rest of the period, which is milliseconds",
+    source: "Documentation/scheduler/sched-bwc.rst",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let cgroup = &examined.facts.cgroup;
+    match cgroup.cpu_quota {
+        Some(quota) => State::improvable(
+            format!("{} of each {}", quota.quota, quota.period),
+            "no quota",
+            "start the work outside of this control group, or write max to its cpu.max (containers: no CPU limit)",
+        ),
+        None if cgroup.groups.contains_key("cpu") => State::good("no quota"),
+        None => State::unknown("the control group's cpu controller"),
+    }
+}

@@ -1,0 +1,35 @@
+//! How much the scheduler gives to ordinary tasks that real-time tasks starve.
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use super::super::throttling::ThrottlingRule;
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "fair-server",
+    importance: Importance::Medium,
+    why: "a real-time task that leaves no time to ordinary ones is stopped for this long in each period",
+    source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let settings = &examined.facts.throttling;
+    match settings.has_fair_server {
+        None => return State::unknown("the kernel's release"),
+        Some(false) => return State::NotApplicable,
+        Some(true) => {}
+    }
+    let is_server = |rule| matches!(rule, ThrottlingRule::FairServer | ThrottlingRule::FairServerByDefault);
+    let gap = |cpu: CpuId| settings.gaps(cpu).into_iter().filter(|gap| is_server(gap.rule)).map(|gap| gap.gap).max();
+    let longest = examined.cpus.iter().filter_map(gap).max();
+    match longest {
+        None | Some(Nanos::ZERO) => State::good("off"),
+        Some(longest) => State::improvable(
+            longest.to_string(),
+            "off, where a real-time task may use all of a processor",
+            "echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime, for each of these processors",
+        ),
+    }
+}

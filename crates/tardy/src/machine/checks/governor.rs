@@ -1,0 +1,24 @@
+//! What sets the processors' frequency.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "governor",
+    importance: Importance::High,
+    why: "work begins at a low frequency, and changing it takes time",
+    source: "kernel-configuration.rst, CPU frequency scaling; TuneD, governor",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let governors = &examined.facts.processors.governors;
+    if governors.is_empty() {
+        return if examined.facts.processors.online.is_some() { State::NotApplicable } else { State::unknown("/sys/devices/system/cpu") };
+    }
+    let others: Vec<String> =
+        governors.iter().filter(|(name, _)| *name != "performance").map(|(name, cpus)| format!("{name} on {cpus}")).collect();
+    if others.is_empty() {
+        return State::good("performance");
+    }
+    State::improvable(others.join(", "), "performance", "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+}

@@ -1,0 +1,24 @@
+//! Whether timers fire when asked and not at the tick.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "high-resolution-timers",
+    importance: Importance::Fatal,
+    why: "otherwise timers fire at the next tick, up to 10 ms late",
+    source: "Documentation/timers/highres.rst; abeni2002, timer resolution latency",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let switched_off = examined.command_line().is_some_and(|words| words.contains(&"highres=off"));
+    match examined.facts.kernel.high_resolution_timers {
+        Some(true) => State::good("on"),
+        None if !switched_off => State::unknown("/proc/timer_list (for root only)"),
+        _ => State::improvable_at_start(
+            "off",
+            "on",
+            "take highres=off from the kernel's command line; see that a clock source fit for it is in use",
+        ),
+    }
+}

@@ -1,0 +1,44 @@
+//! Whether interrupts of devices come to the processors.
+
+use super::super::irq_affinity;
+use super::{Check, Examined, Importance, NOT_HERE, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "interrupt-affinity",
+    importance: Importance::Medium,
+    why: "a device's interrupt, and what it leaves to be done, delays whatever runs",
+    source: "Documentation/core-api/irq/irq-affinity.rst; mckenney2009, section 2.1",
+    look,
+};
+
+const SHOWN: usize = 4;
+
+fn look(examined: &Examined<'_>) -> State {
+    let Some(root) = examined.root else { return State::unknown(NOT_HERE) };
+    let states = irq_affinity::read(root);
+    if states.is_empty() {
+        return State::unknown("/proc/irq");
+    }
+    if examined.facts.processors.online.as_ref().is_some_and(|online| online.minus(examined.cpus).is_empty()) {
+        return State::improvable(
+            "every processor is one of the work's",
+            "a processor left for interrupts",
+            "leave one processor to interrupts and everything else, and bind the work to the others",
+        );
+    }
+    let reaches = |state: &&irq_affinity::IrqState| {
+        let target = state.effective.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&state.allowed);
+        !state.handlers.is_empty() && examined.cpus.iter().any(|cpu| target.contains(cpu))
+    };
+    let reaching: Vec<String> =
+        states.iter().filter(reaches).map(|state| format!("{} ({})", state.irq, state.handlers.join(", "))).collect();
+    if reaching.is_empty() {
+        return State::good("no device's interrupt comes here");
+    }
+    let more = if reaching.len() > SHOWN { format!(" and {} more", reaching.len() - SHOWN) } else { String::new() };
+    State::improvable(
+        format!("interrupts {}{more}", reaching[..reaching.len().min(SHOWN)].join(", ")),
+        "no device's interrupt",
+        "write the other processors to /proc/irq/N/smp_affinity_list (tardy run --steer-irqs does so for a run), or irqaffinity= on the command line",
+    )
+}

@@ -1,0 +1,36 @@
+//! Whether a daemon moves interrupts back.
+
+use super::{Check, Examined, Importance, NOT_HERE, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "irqbalance",
+    importance: Importance::Medium,
+    why: "it moves interrupts to processors that are not busy, those of the work among them",
+    source: "TuneD, cpu-partitioning; irqbalance(1)",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let Some(root) = examined.root else { return State::unknown(NOT_HERE) };
+    let processes: Vec<String> = root.names("proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect();
+    if processes.is_empty() {
+        return State::unknown("/proc");
+    }
+    let runs = processes.iter().any(|process| root.text(format!("proc/{process}/comm")).as_deref() == Some("irqbalance"));
+    if !runs {
+        return State::good("it does not run");
+    }
+    let banned = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"].iter().find_map(|path| {
+        let text = root.text(path)?;
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("IRQBALANCE_BANNED_CPULIST=").map(str::to_owned))?;
+        line.trim_matches(['"', '\'']).parse::<tardy_core::cpu::CpuList>().ok()
+    });
+    match banned {
+        Some(banned) if examined.cpus.minus(&banned).is_empty() => State::good(format!("it runs, and leaves {banned} alone")),
+        _ => State::improvable(
+            "it runs",
+            "off, or told to leave these processors alone",
+            "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance",
+        ),
+    }
+}

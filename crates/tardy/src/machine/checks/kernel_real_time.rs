@@ -1,0 +1,24 @@
+//! Whether the kernel can be preempted nearly everywhere.
+
+use super::super::facts::Compiled;
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "real-time-kernel",
+    importance: Importance::Fatal,
+    why: "other kernels run sections of unbounded length that no task can interrupt",
+    source: "kernel-configuration.rst, CONFIG_PREEMPT_RT",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    match &examined.facts.kernel.preemption {
+        None => State::unknown("the kernel's version"),
+        Some(found) if found.compiled == Compiled::RealTime => State::good(found.to_string()),
+        Some(found) => State::improvable_at_start(
+            found.to_string(),
+            "PREEMPT_RT",
+            "install the distribution's real-time kernel (Debian: linux-image-rt-amd64)",
+        ),
+    }
+}

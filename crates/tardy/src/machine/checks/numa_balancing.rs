@@ -1,0 +1,15 @@
+//! Whether the kernel moves memory between nodes.
+
+use super::{Check, Examined, Importance, State, number_is};
+
+pub(super) const CHECK: Check = Check {
+    name: "numa-balancing",
+    importance: Importance::Low,
+    why: "pages are unmapped to see who uses them, and each use then faults",
+    source: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; TuneD, realtime",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    number_is(examined, "proc/sys/kernel/numa_balancing", |value| value == 0, "0", "sysctl kernel.numa_balancing=0")
+}

@@ -1,0 +1,15 @@
+//! Whether the kernel merges equal pages.
+
+use super::{Check, Examined, Importance, State, number_is};
+
+pub(super) const CHECK: Check = Check {
+    name: "page-merging",
+    importance: Importance::Low,
+    why: "a write to a merged page has to copy it first",
+    source: "Documentation/admin-guide/mm/ksm.rst; TuneD, realtime",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    number_is(examined, "sys/kernel/mm/ksm/run", |value| value != 1, "0 or 2", "echo 2 > /sys/kernel/mm/ksm/run")
+}

@@ -1,0 +1,33 @@
+//! Where the kernel frees what was read without locks.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "rcu-callbacks",
+    importance: Importance::Medium,
+    why: "callbacks run in softirqs on the processor that queued them, many in a row",
+    source: "kernel-per-CPU-kthreads.rst, rcu_nocbs=; TuneD, cpu-partitioning",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let Some(words) = examined.command_line() else { return State::unknown("/proc/cmdline") };
+    if examined.facts.processors.online.as_ref().is_some_and(|online| online.len() < 2) {
+        return State::NotApplicable;
+    }
+    let given = words.iter().rev().find_map(|word| word.strip_prefix("rcu_nocbs").map(|rest| rest.strip_prefix('=')));
+    // nohz_full= implies it for its processors.
+    let by_nohz = examined.facts.processors.nohz_full.clone().unwrap_or_default();
+    let current = match given {
+        Some(None | Some("all")) => return State::good("moved off all processors"),
+        Some(Some(list)) => list.to_owned(),
+        None if !by_nohz.is_empty() => by_nohz.to_string(),
+        None => "none moved".to_owned(),
+    };
+    let covered = current.parse::<tardy_core::cpu::CpuList>().unwrap_or_default();
+    let open = examined.cpus.minus(&covered).minus(&by_nohz);
+    if open.is_empty() && !examined.cpus.is_empty() {
+        return State::good(current);
+    }
+    State::improvable_at_start(current, "moved off the processors of the work", "rcu_nocbs=LIST on the kernel's command line")
+}

@@ -1,0 +1,30 @@
+//! Whether the kernel stops real-time tasks that use much of a processor.
+
+use tardy_core::units::Nanos;
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "real-time-throttling",
+    importance: Importance::Medium,
+    why: "real-time tasks that use more than the limit in a period stand still until it ends",
+    source: "Documentation/scheduler/sched-rt-group.rst; TuneD, sched_rt_runtime_us",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    let settings = &examined.facts.throttling;
+    let Some(limit) = settings.real_time else { return State::unknown("/proc/sys/kernel/sched_rt_runtime_us") };
+    if settings.has_fair_server == Some(true) {
+        // Since Linux 6.12 the sysctl only admits deadline tasks; the fair server has taken its place.
+        return State::NotApplicable;
+    }
+    if limit.runtime < Nanos::ZERO || limit.runtime >= limit.period {
+        return State::good("no limit");
+    }
+    State::improvable(
+        format!("{} of each {}", limit.runtime, limit.period),
+        "no limit, where a real-time task may run longer than that at a stretch and cannot hang the machine",
+        "sysctl kernel.sched_rt_runtime_us=-1",
+    )
+}

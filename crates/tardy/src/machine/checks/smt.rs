@@ -1,0 +1,23 @@
+//! Whether two threads share a core.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "smt",
+    importance: Importance::Medium,
+    why: "what runs on the other thread of a core takes half of it, and the caches",
+    source: "kernel-parameters.txt, nosmt; hardware.rst, simultaneous multithreading",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    match examined.facts.processors.smt_active {
+        None => State::unknown("/sys/devices/system/cpu/smt/active"),
+        Some(false) => State::good("off"),
+        Some(true) => State::improvable(
+            "on",
+            "off, or the other thread of each core left idle",
+            "echo off > /sys/devices/system/cpu/smt/control, or nosmt on the kernel's command line",
+        ),
+    }
+}

@@ -1,0 +1,15 @@
+//! How often the kernel gathers its memory statistics.
+
+use super::{Check, Examined, Importance, State, number_is};
+
+pub(super) const CHECK: Check = Check {
+    name: "statistics-interval",
+    importance: Importance::Low,
+    why: "a worker of the kernel runs on every processor that often",
+    source: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; kernel-per-CPU-kthreads.rst",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    number_is(examined, "proc/sys/vm/stat_interval", |value| value >= 10, "10 or more", "sysctl vm.stat_interval=10")
+}

@@ -1,0 +1,19 @@
+//! Whether the kernel puts pages together behind a task's back.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "transparent-hugepages",
+    importance: Importance::Low,
+    why: "memory is compacted and copied while a task faults, or by a thread of the kernel",
+    source: "Documentation/admin-guide/mm/transhuge.rst; TuneD, realtime (transparent_hugepages=never)",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    match examined.facts.memory.transparent_hugepages.as_deref() {
+        None => State::unknown("/sys/kernel/mm/transparent_hugepage/enabled"),
+        Some(mode @ ("never" | "madvise")) => State::good(mode),
+        Some(mode) => State::improvable(mode, "never", "echo never > /sys/kernel/mm/transparent_hugepage/enabled"),
+    }
+}

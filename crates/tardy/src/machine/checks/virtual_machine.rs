@@ -1,0 +1,23 @@
+//! Whether a host can take the processors away.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "virtual-machine",
+    importance: Importance::High,
+    why: "the host's scheduler delays everything in here, and no setting in here changes that",
+    source: "hardware.rst, virtualization; mckenney2009, section 5",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    match examined.facts.virtualization.is_virtual() {
+        None => State::unknown("any sign of a hypervisor, or of none"),
+        Some(false) => State::good("no hypervisor"),
+        Some(true) => State::improvable(
+            "virtual machine",
+            "hardware, or a host that gives whole processors",
+            "use hardware; or on the host bind each virtual processor to an isolated one at real-time priority, and lock the guest's memory",
+        ),
+    }
+}

@@ -1,0 +1,32 @@
+//! Whether the kernel looks for processors that hang.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "watchdog",
+    importance: Importance::Low,
+    why: "a timer interrupt every few seconds, and a thread at the highest priority, on every watched processor",
+    source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    if examined.command_line().is_some_and(|words| words.contains(&"nowatchdog")) {
+        return State::good("off (nowatchdog)");
+    }
+    match examined.number("proc/sys/kernel/watchdog") {
+        Ok(0) => State::good("off"),
+        Ok(_) => {
+            let watched = examined.root.and_then(|root| root.cpu_list("proc/sys/kernel/watchdog_cpumask"));
+            if watched.as_ref().is_some_and(|watched| examined.cpus.iter().all(|cpu| !watched.contains(cpu)) && !examined.cpus.is_empty()) {
+                return State::good("on, on other processors");
+            }
+            State::improvable(
+                "on",
+                "off, or on other processors",
+                "sysctl kernel.watchdog=0, or other processors in kernel.watchdog_cpumask",
+            )
+        }
+        Err(state) => state,
+    }
+}

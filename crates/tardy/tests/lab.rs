@@ -2,7 +2,7 @@
 //!
 //! Needs QEMU, the kernels debian:6.1 and debian:6.1-rt (from the machine's package sources, or fetched before), and for the tests with known delays the
 //! modules that `cargo xtask inject` builds. What is missing fails the tests when TARDY_TEST_REQUIRE_LAB=1 is set, as the project's own CI does, and is
-//! named on stderr otherwise.
+//! named on stderr otherwise. TARDY_TEST_LAB=0 leaves all of them out, loudly.
 
 #![allow(clippy::unwrap_used, clippy::explicit_write, reason = "a test that cannot go on says where")]
 

@@ -146,7 +146,7 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
                 control.stop_at(start + Nanos::from_millis(length_ms));
                 start
             };
-            let run = || allocation_counter::measure(|| (member.run)(Ready::new(control, start)).unwrap()).count_total;
+            let run = move || allocation_counter::measure(|| (member.run)(Ready::new(control, start)).unwrap()).count_total;
             std::thread::Builder::new().spawn_scoped(scope, run).unwrap()
         };
         let running: Vec<_> = opened.members.into_iter().map(run).collect();

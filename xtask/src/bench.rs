@@ -6,6 +6,7 @@ mod contender;
 mod document;
 mod figure;
 mod instructions;
+mod lab;
 mod load_rates;
 mod long_summary;
 pub(crate) mod made_run;
@@ -34,12 +35,17 @@ const FIGURES: &[Figure] = &[
     long_summary::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
+    lab::PAIRS,
+    lab::ORDER,
+    lab::DELAYS,
+    lab::WAKE_UP_PATH,
+    lab::BUDGET,
 ];
 
 /// `cargo xtask bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
-    /// Figures to measure, all by default
+    /// Figures to measure, all by default; `lab` means all of the lab
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only say which figures there are, and what is promised
@@ -82,14 +88,18 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Figure>> {
     if names.is_empty() {
         return Ok(FIGURES.iter().collect());
     }
-    let find = |name: &String| {
-        let known = || FIGURES.iter().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
-        FIGURES
-            .iter()
-            .find(|figure| figure.name == name)
-            .ok_or_else(|| Failure::new(format!("no figure `{name}`: choose from {}", known())))
-    };
-    names.iter().map(find).collect()
+    let mut chosen = Vec::new();
+    for name in names {
+        let before = chosen.len();
+        let group = format!("{name}-");
+        let is_group = name == "lab";
+        chosen.extend(FIGURES.iter().filter(|figure| figure.name == name || is_group && figure.name.starts_with(&group)));
+        if chosen.len() == before {
+            let known = FIGURES.iter().map(|figure| figure.name).collect::<Vec<_>>().join(", ");
+            return Err(Failure::new(format!("no figure `{name}`: choose from {known}, or `lab`")));
+        }
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]
@@ -100,6 +110,13 @@ mod tests {
     fn a_figure_that_does_not_exist_is_refused_by_name() {
         let failure = chosen(&["wake-upz".to_owned()]).unwrap_err().to_string();
         assert!(failure.contains("wake-upz") && failure.contains(FIGURES[0].name), "{failure}");
+    }
+
+    #[test]
+    fn the_labs_figures_have_one_name_together() {
+        let names = |name: &str| chosen(&[name.to_owned()]).unwrap().iter().map(|figure| figure.name).collect::<Vec<_>>();
+        assert!(names("lab").len() > 1 && names("lab").iter().all(|name| name.starts_with("lab-")));
+        assert_eq!(names("lab-order"), ["lab-order"]);
     }
 
     #[test]

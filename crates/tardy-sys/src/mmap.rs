@@ -70,6 +70,24 @@ impl SharedMapping {
         Ok(())
     }
 
+    /// Copies what stands at `offset` to `target`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the mapping ends before; `target` stays as it is then.
+    pub fn read_at(&self, offset: usize, target: &mut [u8]) -> io::Result<()> {
+        if offset.checked_add(target.len()).is_none_or(|end| end > self.length) {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the mapping is too small for what is read from it"));
+        }
+        for (position, byte) in (offset..).zip(target) {
+            // SAFETY: position < offset + target.len() <= length (checked above), so the result lies inside the one mapping.
+            let source = unsafe { self.start.as_ptr().add(position) };
+            // SAFETY: inside the mapping, which is readable and lives as long as `self`; bytes need no alignment; another process may write at the same time,
+            // which a volatile read of one byte answers with the old or the new value.
+            *byte = unsafe { source.read_volatile() };
+        }
+        Ok(())
+    }
+
     fn store_word(&mut self, position: usize, word: u64) {
         assert!(position.is_multiple_of(8) && position + 8 <= self.length, "write_at keeps words aligned and inside");
         // SAFETY: position + 8 <= length (asserted above), so the result lies inside the one mapping.
@@ -117,6 +135,9 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         mapping.write_at(3, &bytes).unwrap();
         mapping.write_at(4094, b"zz").unwrap();
+        let mut read = [0; 256];
+        mapping.read_at(3, &mut read).unwrap();
+        assert_eq!(read[..], bytes[..]);
         drop(mapping);
         let content = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -125,12 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn writing_past_the_end_is_refused() {
+    fn reading_and_writing_past_the_end_are_refused() {
         let (path, file) = file_of(8);
         let mut mapping = SharedMapping::new(file.as_fd(), 8).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(mapping.write_at(1, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(mapping.write_at(usize::MAX, &[0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(mapping.read_at(1, &mut [0; 8]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]

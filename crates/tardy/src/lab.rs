@@ -21,4 +21,5 @@ pub mod machine;
 pub mod plan;
 pub mod qemu;
 pub mod record;
+pub mod snapshot;
 pub mod variant;

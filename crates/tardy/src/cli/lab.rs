@@ -97,6 +97,10 @@ pub struct MeasureArguments {
     /// Seed of the probes of the first member; the others count up from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Begin every run from a snapshot of the booted and settled guest, kept for further runs: saves booting. Such runs differ from those that
+    /// boot, as other pads do, and are repeated exactly from the same snapshot
+    #[arg(long)]
+    pub snapshots: bool,
     /// Guests at the same time [default: one per processor]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,

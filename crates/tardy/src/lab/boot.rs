@@ -12,8 +12,9 @@ use super::exchange::{self, ReceiveError};
 use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, kernel_command_line};
 use super::plan::{Ending, GuestPlan, GuestReport};
-use super::qemu::{Boot, BootEnd, CONSOLE_NAME, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME};
+use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME, STATE_NAME};
 use super::record::{self, Inputs, RECORD_NAME, Record};
+use super::snapshot::{self, SnapshotError, Snapshots};
 use super::variant::Variant;
 
 /// Name of the report in the archive that the guest hands out.
@@ -45,6 +46,8 @@ pub struct Guest<'a> {
     pub added: &'a [AddedFile],
     /// Limit of the host's time.
     pub wall_limit: Duration,
+    /// Where it begins from a snapshot in place of booting: where those are.
+    pub snapshots: Option<&'a Snapshots>,
 }
 
 impl Guest<'_> {
@@ -56,32 +59,74 @@ impl Guest<'_> {
         let host = |path: &Path, error: std::io::Error| alone(Cause::Host(format!("{}: {error}", path.display())));
         std::fs::create_dir_all(folder).map_err(|error| host(folder, error))?;
         let result = self.run_in(qemu, folder);
-        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME] {
+        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME, STATE_NAME] {
             let path = folder.join(name);
-            if path.exists() {
-                std::fs::remove_file(&path).map_err(|error| host(&path, error))?;
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(host(&path, error)),
+                _ => {}
             }
         }
         result
     }
 
     fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
-        let inputs = self.prepare(qemu, folder)?;
-        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &inputs.command_line, folder };
-        let end = boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?;
+        let mut inputs = self.prepare(qemu, folder)?;
+        let command_line = inputs.command_line.clone();
+        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &command_line, folder };
+        let (end, restored) = match self.snapshots {
+            None => (boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?, None),
+            Some(snapshots) => {
+                let run = self.run_from_snapshot(snapshots, qemu, &boot, &mut inputs);
+                let (end, restored) = run.map_err(|error| self.failure_of_snapshot(&error, folder))?;
+                (end, Some(restored))
+            }
+        };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
         let fail = |cause| Failure { cause, console_tail: diagnosis::tail(&console) };
         let shared = folder.join(SHARED_NAME);
         let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
         let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
-        self.keep(inputs, archive, folder).map_err(fail)
+        self.keep(inputs, archive, folder, restored).map_err(fail)
+    }
+
+    /// The plan goes in through the shared memory; it and the snapshot become part of the inputs.
+    fn run_from_snapshot(
+        &self,
+        snapshots: &Snapshots,
+        qemu: &Qemu,
+        boot: &Boot<'_>,
+        inputs: &mut Inputs,
+    ) -> Result<(BootEnd, Duration), SnapshotError> {
+        let plan = serde_json::to_vec(self.plan).expect("a plan is plain data");
+        let snapshot = snapshots.of(&inputs.digest(), qemu, boot, self.wall_limit, &boot.folder.join(CONSOLE_NAME))?;
+        inputs.snapshot = Some(snapshot.digest.clone());
+        inputs.plan = Some(Digest::of_bytes(&plan));
+        snapshot.run(qemu, boot, &plan, self.wall_limit)
+    }
+
+    fn failure_of_snapshot(&self, error: &SnapshotError, folder: &Path) -> Failure {
+        let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
+        let cause = match (diagnosis::from_console(&console), error) {
+            (Cause::NoResult, SnapshotError::Control(ControlError::WallLimit)) => Cause::WallLimit { limit_s: self.wall_limit.as_secs() },
+            (Cause::NoResult, SnapshotError::NotReached) => Cause::NoResult,
+            (Cause::NoResult, SnapshotError::Control(ControlError::Ended)) => {
+                Cause::Qemu(diagnosis::tail(&diagnosis::read_console(&folder.join(QEMU_LOG_NAME))).join("; "))
+            }
+            (Cause::NoResult, error) => Cause::Host(error.to_string()),
+            (cause, _) => cause,
+        };
+        Failure { cause, console_tail: diagnosis::tail(&console) }
     }
 
     /// Writes the initial file system and tells everything that will determine the run.
     fn prepare(&self, qemu: &Qemu, folder: &Path) -> Result<Inputs, Failure> {
         let path = folder.join(INITRAMFS_NAME);
-        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, self.plan, self.added));
+        let before = self.snapshots.map(|_| self.plan.until_pause());
+        let plan = before.as_ref().unwrap_or(self.plan);
+        let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, plan, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
+        let mut options = self.machine.options();
+        options.extend(self.snapshots.iter().flat_map(|_| snapshot::OPTIONS.map(str::to_owned)));
         Ok(Inputs {
             variant: self.variant.clone(),
             machine: self.machine.clone(),
@@ -89,8 +134,9 @@ impl Guest<'_> {
             pad: self.pad,
             initramfs: digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?,
             qemu: qemu.version.clone(),
-            options: self.machine.options(),
+            options,
             snapshot: None,
+            plan: None,
         })
     }
 
@@ -107,7 +153,7 @@ impl Guest<'_> {
     }
 
     /// Unpacks what came out, judges it and writes the record.
-    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path) -> Result<Record, Cause> {
+    fn keep(&self, inputs: Inputs, archive: &[u8], folder: &Path, restored: Option<Duration>) -> Result<Record, Cause> {
         let mut entries = cpio::read(archive).map_err(|error| Cause::Torn(error.to_string()))?;
         let report = take(&mut entries, REPORT_NAME).ok_or_else(|| Cause::Torn("the guest's report is missing".into()))?;
         let guest: GuestReport = serde_json::from_slice(report).map_err(|error| Cause::Torn(format!("the guest's report: {error}")))?;
@@ -130,6 +176,7 @@ impl Guest<'_> {
             output_digest: Digest::of_bytes(archive),
             guest,
             meaning: record::meaning(self.machine).to_owned(),
+            restore_ms: restored.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         };
         write(RECORD_NAME, &serde_json::to_vec_pretty(&record).expect("a record is plain data"))?;
         Ok(record)

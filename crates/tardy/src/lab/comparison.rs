@@ -9,6 +9,8 @@ use tardy_core::units::Nanos;
 
 use super::digest::Digest;
 use super::experiment::{Outcome, Repetition};
+use super::machine::Accelerator;
+use super::record::Record;
 use super::variant::Variant;
 use crate::summary::model::Summary;
 
@@ -51,8 +53,12 @@ pub struct RunResult {
     pub repeated: Option<bool>,
     /// The guest's clock at the end: with the time of one instruction, a bound of the instructions executed.
     pub virtual_ns: Option<Nanos>,
+    /// Instructions executed since boot: the clock less the idle time that the kernel tells, to some millions; absent where the clock does not count them.
+    pub instructions: Option<u64>,
     /// Time on the host in seconds, both runs together.
     pub wall_s: f64,
+    /// The part of it until the guest went on from its snapshot, in ms; absent when it booted.
+    pub restore_ms: Option<u64>,
 }
 
 /// One probe in one phase, over the ensemble.
@@ -138,8 +144,17 @@ fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
         failure: failure.or_else(|| unreadable.cloned()),
         repeated,
         virtual_ns: record.map(|record| record.guest.ended_at),
+        instructions: record.and_then(instructions),
         wall_s: outcome.wall.as_secs_f64(),
+        restore_ms: record.and_then(|record| record.restore_ms),
     }
+}
+
+fn instructions(record: &Record) -> Option<u64> {
+    let machine = &record.inputs.machine;
+    let busy = record.guest.ended_at.0.checked_sub(record.guest.idle?.0)?;
+    let count = u64::try_from(busy / machine.instruction_shift.per_instruction().get()).ok()?;
+    (machine.accelerator == Accelerator::Tcg).then_some(count)
 }
 
 fn parts_of(summary: &Summary) -> Vec<Part> {

@@ -1,4 +1,4 @@
-//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive.
+//! The memory that host and guest share (QEMU's ivshmem device): a header and one archive; before that, in a run from a snapshot, the plan.
 //!
 //! The guest sees the memory as a PCI resource, for which no kernel needs a driver; writing to it costs no virtual time worth naming and wakes nothing on the
 //! host, so the measurement stays deterministic. The header is written last: a guest that stops in between has handed out nothing.
@@ -7,9 +7,14 @@ use std::io::{self, Write};
 
 use tardy_sys::mmap::SharedMapping;
 
-/// Length of the header in bytes: magic, version, CRC-32 of the archive, length of the archive; little-endian, rest zero.
+/// Length of the header in bytes: magic, version, CRC-32 of what follows, length of what follows; little-endian, rest zero.
 const HEADER_LENGTH: usize = 64;
+/// An archive follows.
 const MAGIC: &[u8; 8] = b"tardylab";
+/// The guest has stopped itself and waits for a plan; nothing follows.
+const PAUSE_MAGIC: &[u8; 8] = b"tardywai";
+/// A plan for the guest follows.
+const PLAN_MAGIC: &[u8; 8] = b"tardyask";
 const VERSION: u32 = 1;
 
 /// Writes an archive into the shared memory; [`Sender::finish`] makes it valid.
@@ -31,13 +36,62 @@ impl Sender {
     /// # Errors
     /// `UnexpectedEof` when the memory is smaller than a header.
     pub fn finish(mut self) -> io::Result<()> {
-        let mut header = [0; HEADER_LENGTH];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        header[12..16].copy_from_slice(&self.checksum.clone().finalize().to_le_bytes());
-        header[16..24].copy_from_slice(&((self.position - HEADER_LENGTH) as u64).to_le_bytes());
-        self.memory.write_at(0, &header)
+        let length = self.position - HEADER_LENGTH;
+        self.memory.write_at(0, &header(MAGIC, self.checksum.clone().finalize(), length))
     }
+}
+
+fn header(magic: &[u8; 8], checksum: u32, length: usize) -> [u8; HEADER_LENGTH] {
+    let mut header = [0; HEADER_LENGTH];
+    header[..8].copy_from_slice(magic);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&checksum.to_le_bytes());
+    header[16..24].copy_from_slice(&(length as u64).to_le_bytes());
+    header
+}
+
+/// Says that the guest is about to stop itself and wait for a plan.
+///
+/// # Errors
+/// `UnexpectedEof` when the memory is smaller than a header.
+pub fn announce_pause(memory: &mut SharedMapping) -> io::Result<()> {
+    memory.write_at(0, &header(PAUSE_MAGIC, 0, 0))
+}
+
+/// Whether the guest said so, and nothing since. `memory` is at least the header.
+#[must_use]
+pub fn is_paused(memory: &[u8]) -> bool {
+    memory.starts_with(PAUSE_MAGIC)
+}
+
+/// A plan as it is laid at the beginning of the shared memory.
+#[must_use]
+pub fn plan_block(plan: &[u8]) -> Vec<u8> {
+    let mut block = header(PLAN_MAGIC, crc32fast::hash(plan), plan.len()).to_vec();
+    block.extend_from_slice(plan);
+    block
+}
+
+/// The guest's side of [`plan_block`].
+///
+/// # Errors
+/// `InvalidData` when there is none.
+pub fn read_plan(memory: &SharedMapping) -> io::Result<Vec<u8>> {
+    let none = || io::Error::new(io::ErrorKind::InvalidData, "the host let the machine go on without a plan");
+    let mut header = [0; HEADER_LENGTH];
+    memory.read_at(0, &mut header)?;
+    let length = usize::try_from(u64_at(&header, 16)).ok().filter(|length| *length <= memory.len());
+    let mut plan = vec![0; length.filter(|_| header.starts_with(PLAN_MAGIC)).ok_or_else(none)?];
+    memory.read_at(HEADER_LENGTH, &mut plan)?;
+    if crc32fast::hash(&plan) == u32_at(&header, 12) { Ok(plan) } else { Err(none()) }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).unwrap_or_default()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).unwrap_or_default()
 }
 
 impl Write for Sender {
@@ -73,13 +127,13 @@ pub enum ReceiveError {
 /// [`ReceiveError`].
 pub fn receive(memory: &[u8]) -> Result<&[u8], ReceiveError> {
     let header = memory.get(..HEADER_LENGTH).filter(|header| header.starts_with(MAGIC)).ok_or(ReceiveError::Nothing)?;
-    let word = |at: usize| header[at..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).unwrap_or_default();
-    if word(8) != VERSION {
-        return Err(ReceiveError::Version(word(8)));
+    let version = u32_at(header, 8);
+    if version != VERSION {
+        return Err(ReceiveError::Version(version));
     }
-    let length = header[16..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).and_then(|length| usize::try_from(length).ok());
+    let length = usize::try_from(u64_at(header, 16)).ok();
     let archive = length.and_then(|length| memory[HEADER_LENGTH..].get(..length)).ok_or(ReceiveError::Torn)?;
-    if crc32fast::hash(archive) == word(12) { Ok(archive) } else { Err(ReceiveError::Torn) }
+    if crc32fast::hash(archive) == u32_at(header, 12) { Ok(archive) } else { Err(ReceiveError::Torn) }
 }
 
 #[cfg(test)]
@@ -125,6 +179,25 @@ mod tests {
             changed[position] ^= 1;
             assert!(receive(&changed).is_err(), "{position}");
         }
+    }
+
+    #[test]
+    fn a_plan_reaches_the_guest_that_waits_for_one_and_is_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(4096).unwrap();
+        let mut memory = SharedMapping::new(file.as_fd(), 4096).unwrap();
+        announce_pause(&mut memory).unwrap();
+        assert!(is_paused(&std::fs::read(&path).unwrap()));
+        assert_eq!(read_plan(&memory).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::os::unix::fs::FileExt::write_all_at(&file, &plan_block(b"plan"), 0).unwrap();
+        assert_eq!(read_plan(&memory).unwrap(), b"plan");
+        let content = std::fs::read(&path).unwrap();
+        assert!(!is_paused(&content));
+        assert_eq!(receive(&content), Err(ReceiveError::Nothing));
+        memory.write_at(HEADER_LENGTH, b"x").unwrap();
+        assert!(read_plan(&memory).is_err(), "a changed plan is noticed");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::machine::Machine;
 use super::plan::GuestPlan;
 use super::qemu::Qemu;
 use super::record::Record;
+use super::snapshot::Snapshots;
 use super::variant::Variant;
 
 /// What is to be run.
@@ -36,6 +37,8 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Guests at the same time.
     pub jobs: usize,
+    /// Where every guest begins from a snapshot: where those are.
+    pub snapshots: Option<&'a Snapshots>,
     /// Where the run folders come to be: `VARIANT/pad-NNN`.
     pub out: &'a Path,
 }
@@ -120,6 +123,7 @@ impl Experiment<'_> {
             binary: self.binary,
             added: &added,
             wall_limit: self.wall_limit,
+            snapshots: self.snapshots,
         };
         let folder = self.out.join(&variant_ref.name).join(format!("pad-{pad:03}"));
         let result = guest.run(qemu, &folder);

@@ -1,10 +1,12 @@
 //! The guest's side: what the binary does as the first process of a machine of the lab.
 //!
 //! Mounts the kernel's file systems, lets the system settle, starts itself again as a child with the planned arguments, collects every orphan, hands the
-//! result out and switches the machine off. It has one thread and sleeps while the measurement runs.
+//! result out and switches the machine off. Where the host keeps snapshots it stops the machine before that. It has one thread and sleeps while the measurement runs.
 
 mod hand_out;
 mod inject;
+mod pause;
+mod pci;
 mod system;
 
 use std::io;
@@ -64,9 +66,14 @@ fn try_run() -> io::Result<()> {
     }
     let missing = plan.modules.iter().find_map(|module| system::load_module(module).err());
     std::thread::sleep(plan.settle.to_std());
+    let plan = match plan.task {
+        Task::Pause => pause::pause_for_plan()?,
+        _ => plan,
+    };
     let started_at = Nanos(clock::monotonic());
     let ending = match (&plan.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
+        (Task::Pause, _) => return Err(io::Error::other("the plan for after the pause is to pause again")),
         (Task::Run(_), Some(error)) => Ending::NotStarted(error),
         (Task::Run(program), None) => run_planned(program, plan.time_limit, plan.injection)?,
     };
@@ -79,6 +86,7 @@ fn try_run() -> io::Result<()> {
         booted_at,
         started_at,
         ended_at: Nanos(clock::monotonic()),
+        idle: system::idle(),
         kernel_release: system::read_line("/proc/sys/kernel/osrelease"),
         kernel_version: system::read_line("/proc/sys/kernel/version"),
         command_line: system::read_line("/proc/cmdline"),

@@ -41,6 +41,8 @@ pub enum Task {
     Run(Program),
     /// Start a shell on the console.
     Shell,
+    /// Stop the machine, so that the host can keep its state; then do the plan that the host has left in the shared memory. Modules are loaded before.
+    Pause,
 }
 
 /// A program of the guest.
@@ -65,6 +67,9 @@ pub struct GuestReport {
     pub started_at: Nanos,
     /// The same when it had ended.
     pub ended_at: Nanos,
+    /// How long its processor was idle until then, as the kernel tells it (/proc/uptime, to 10 ms); absent in reports of older binaries.
+    #[serde(default)]
+    pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).
     pub kernel_release: String,
     /// Its build (/proc/sys/kernel/version).
@@ -91,6 +96,14 @@ pub enum Ending {
     TimeLimit,
     /// It could not be started.
     NotStarted(String),
+}
+
+impl GuestPlan {
+    /// What a guest is to do until its state is kept: everything that this plan does before its task, and nothing of the task.
+    #[must_use]
+    pub fn until_pause(&self) -> Self {
+        Self { task: Task::Pause, time_limit: Nanos::ZERO, injection: None, ..self.clone() }
+    }
 }
 
 impl GuestReport {

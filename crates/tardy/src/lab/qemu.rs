@@ -1,5 +1,7 @@
 //! QEMU as a child process: found, asked for its version, started for one guest, ended at its time limit.
 
+mod control;
+
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +10,12 @@ use std::time::{Duration, Instant};
 
 use tardy_sys::child::kill_with_parent;
 
+pub use control::ControlError;
+use control::Controlled;
+
 use super::architecture::Architecture;
 use super::machine::Machine;
+use super::snapshot;
 
 /// Why QEMU cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +93,8 @@ pub const INITRAMFS_NAME: &str = "initramfs.cpio";
 pub const CONSOLE_NAME: &str = "console.log";
 /// The memory shared with the guest.
 pub const SHARED_NAME: &str = "shared.memory";
+/// The machine's state in a snapshot.
+pub const STATE_NAME: &str = "machine.state";
 /// What QEMU itself said.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 
@@ -97,6 +105,8 @@ pub enum BootEnd {
     Exited(ExitStatus),
     /// It was ended at the wall-clock limit.
     WallLimit,
+    /// It was ended because the guest had stopped: its kernel has panicked.
+    Stopped,
 }
 
 impl Boot<'_> {
@@ -105,16 +115,26 @@ impl Boot<'_> {
     /// # Errors
     /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but [`BootEnd`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
-        let shared = self.folder.join(SHARED_NAME);
-        let made = File::create(&shared).and_then(|file| file.set_len(u64::from(self.machine.shared_mib) << 20));
-        made.map_err(|error| QemuError::File { path: shared, error })?;
-        let log = self.folder.join(QEMU_LOG_NAME);
-        let log = File::create(&log).map_err(|error| QemuError::File { path: log, error })?;
-        let mut command = Command::new(qemu.program);
-        command.args(self.arguments()).current_dir(self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut command = self.command(qemu, &self.arguments(""))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         let broken = |error: io::Error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() };
         let child = kill_with_parent(&mut command).spawn().map_err(broken)?;
         wait(child, wall_limit).map_err(broken)
+    }
+
+    /// Starts QEMU under the control of the host, for a guest that stops itself; from the machine's state in a file of the folder, where one is given.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub(super) fn start_controlled(&self, qemu: &Qemu, state: Option<&str>, deadline: Instant) -> Result<Controlled, ControlError> {
+        // Another machine that shares the memory would make its owner refuse to be moved: this one owns it.
+        let mut arguments = self.arguments(",master=on");
+        arguments.extend(snapshot::OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
+        if let Some(state) = state {
+            arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
+        }
+        let mut command = self.command(qemu, &arguments).map_err(|error| ControlError::Io(io::Error::other(error)))?;
+        Controlled::start(&mut command, deadline)
     }
 
     /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends it.
@@ -128,12 +148,24 @@ impl Boot<'_> {
         status.map_err(|error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() })
     }
 
-    fn arguments(&self) -> Vec<std::ffi::OsString> {
+    /// QEMU in the folder, with its log and the shared memory there.
+    fn command(&self, qemu: &Qemu, arguments: &[std::ffi::OsString]) -> Result<Command, QemuError> {
+        let shared = self.folder.join(SHARED_NAME);
+        let made = File::create(&shared).and_then(|file| file.set_len(u64::from(self.machine.shared_mib) << 20));
+        made.map_err(|error| QemuError::File { path: shared, error })?;
+        let log = self.folder.join(QEMU_LOG_NAME);
+        let log = File::create(&log).map_err(|error| QemuError::File { path: log, error })?;
+        let mut command = Command::new(qemu.program);
+        command.args(arguments).current_dir(self.folder).stderr(log);
+        Ok(command)
+    }
+
+    fn arguments(&self, sharing: &str) -> Vec<std::ffi::OsString> {
         let mut arguments = self.common_arguments();
         arguments.extend(["-serial".into(), format!("file:{CONSOLE_NAME}").into()]);
         let size = self.machine.shared_mib;
         let memory = format!("memory-backend-file,id=shared,share=on,mem-path={SHARED_NAME},size={size}M");
-        arguments.extend(["-object".into(), memory.into(), "-device".into(), "ivshmem-plain,memdev=shared".into()]);
+        arguments.extend(["-object".into(), memory.into(), "-device".into(), format!("ivshmem-plain,memdev=shared{sharing}").into()]);
         arguments
     }
 

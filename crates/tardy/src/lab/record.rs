@@ -47,8 +47,12 @@ pub struct Inputs {
     pub qemu: String,
     /// QEMU's options.
     pub options: Vec<String>,
-    /// The snapshot that the run began from; a run from a snapshot is compared only with runs from the same one.
+    /// The state that the run began from, where it did not boot.
+    #[serde(default)]
     pub snapshot: Option<Digest>,
+    /// The plan that was done from there on; without a snapshot it is in the initial file system.
+    #[serde(default)]
+    pub plan: Option<Digest>,
 }
 
 impl Inputs {
@@ -63,6 +67,7 @@ impl Inputs {
         digester.update_block(&self.machine.shared_mib.to_le_bytes());
         self.options.iter().for_each(|option| digester.update_block(option.as_bytes()));
         digester.update_block(self.snapshot.as_ref().map(Digest::as_str).unwrap_or_default().as_bytes());
+        self.plan.iter().for_each(|plan| digester.update_block(plan.as_str().as_bytes()));
         digester.finish()
     }
 }
@@ -84,6 +89,9 @@ pub struct Record {
     pub guest: GuestReport,
     /// What the figures mean.
     pub meaning: String,
+    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent for a run that booted.
+    #[serde(default)]
+    pub restore_ms: Option<u64>,
 }
 
 /// The digest of the samples among the files of a run folder; `None` when there is none.
@@ -116,9 +124,13 @@ impl Record {
         }
     }
 
-    /// Whether two runs from the same inputs gave the same samples; where there are none, the same output.
+    /// Whether two runs from the same inputs gave the same samples; where there are none, the same output. A run from a snapshot is never the same as one that
+    /// booted, or that began from another snapshot.
     #[must_use]
     pub fn same_result(&self, other: &Self) -> bool {
+        if self.inputs.snapshot != other.inputs.snapshot {
+            return false;
+        }
         match (&self.sample_digest, &other.sample_digest) {
             (None, None) => self.output_digest == other.output_digest,
             (mine, theirs) => mine == theirs,

@@ -1,4 +1,4 @@
-//! `memory`: a large area touched in order, then given back at exit (abeni2002, section 4.2).
+//! `memory`: a large area touched in order, then given back at exit (abeni2002, section 4.2) or by munmap(2).
 
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
@@ -11,12 +11,13 @@ use super::worker::Worker;
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
-    does: "a process touches a large area page by page and exits; over and over",
-    hurts: "page faults in a row, and at exit the whole area is unmapped and freed at once",
+    does: "a process touches a large area page by page and gives it back; over and over",
+    hurts: "page faults in a row, and at exit or munmap the whole area is unmapped and freed at once",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's area", "128MiB", 64 << 10, 1 << 40),
         Parameter::choice("pages", "small pages only, or as the system decides", &["small", "system"]),
+        Parameter::choice("free", "how the area is given back", &["exit", "munmap"]),
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -35,6 +36,9 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size");
     let small = worker.plan.load.text("pages") == "small";
+    if worker.plan.load.text("free") == "munmap" {
+        return unmap(worker, size as usize, small);
+    }
     while worker.go_on() {
         process::fork(|| child(size as usize, small)).doing("fork")?;
         match process::reap_any(true).doing("reap the process that touched the area")? {
@@ -45,15 +49,29 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     Ok(())
 }
 
+/// One process that stays: another path of the kernel than at exit, where nothing else of the process is left.
+fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
+    while worker.go_on() {
+        drop(touched(size, small).doing("map the area")?);
+        worker.did(1, size as u64);
+    }
+    Ok(())
+}
+
 /// Leaves the area mapped: that the kernel has to take it apart at exit is the point.
 fn child(size: usize, small: bool) -> i32 {
     let tied = process::set_parent_death_signal(process::KILL).is_ok();
-    let Ok(mut area) = Mapping::anonymous(size) else { return 1 };
+    let Ok(area) = touched(size, small) else { return 1 };
+    std::mem::forget(area);
+    i32::from(!tied)
+}
+
+fn touched(size: usize, small: bool) -> std::io::Result<Mapping> {
+    let mut area = Mapping::anonymous(size)?;
     if small {
         // Kernels without huge pages refuse, and need not be asked.
         let _ = area.forbid_huge_pages();
     }
     area.touch(0, size);
-    std::mem::forget(area);
-    i32::from(!tied)
+    Ok(area)
 }

@@ -27,6 +27,11 @@ pub fn text(comparison: &Comparison) -> String {
     for variant in &comparison.variants {
         remarks(&mut text, variant);
     }
+    let restored = comparison.variants.iter().flat_map(|variant| &variant.runs).filter_map(|run| run.restore_ms);
+    if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
+        let words = "from snapshots: compare them with runs from the same snapshots only; restoring took";
+        writeln!(text, "{words} {least} to {most} ms of the host's time").expect("writing to a string cannot fail");
+    }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
     text
 }

@@ -11,8 +11,10 @@ use crate::lab::comparison::Comparison;
 use crate::lab::experiment::{Experiment, Outcome};
 use crate::lab::initramfs::AddedFile;
 use crate::lab::injection::{MODULE_NAME, MODULE_PATH};
+use crate::lab::machine::Accelerator;
 use crate::lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
 use crate::lab::record::meaning;
+use crate::lab::snapshot::Snapshots;
 use crate::lab::variant::Variant;
 use crate::summary::read::summarize;
 
@@ -63,6 +65,10 @@ pub(super) fn run_all(
         });
         measure.add.iter().map(|add| add.0.clone()).chain(module).chain(scenario).collect()
     };
+    if measure.snapshots && setting.machine.accelerator == Accelerator::Kvm {
+        return Err(LabError::Usage("--snapshots are for repeating runs exactly, which KVM cannot: leave out one of both".into()));
+    }
+    let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let experiment = Experiment {
         variants,
@@ -74,6 +80,7 @@ pub(super) fn run_all(
         added: &added,
         wall_limit: measure.wall_limit.to_std(),
         jobs: measure.jobs.unwrap_or(cores),
+        snapshots: snapshots.as_ref(),
         out,
     };
     let progress = Progress::new(experiment.guests());

@@ -90,7 +90,8 @@ fn describe(variant: &Variant, outcome: &Outcome) -> String {
         }
         (Ok(record), repetition) => {
             let digest = record.sample_digest.as_ref().unwrap_or(&record.output_digest);
-            format!("{head}: {}{}", digest.short(), if repetition.is_some() { ", the same twice" } else { "" })
+            let restored = record.restore_ms.map_or(String::new(), |time| format!(", went on from its snapshot after {time} ms"));
+            format!("{head}: {}{}{restored}", digest.short(), if repetition.is_some() { ", the same twice" } else { "" })
         }
     }
 }

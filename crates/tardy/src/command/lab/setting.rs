@@ -103,8 +103,16 @@ impl Setting {
             modules: Vec::new(),
             injection: None,
         };
-        let guest =
-            Guest { variant, machine: &self.machine, pad: 0, plan: &plan, binary: &self.binary, added: &[], wall_limit: WALL_LIMIT };
+        let guest = Guest {
+            variant,
+            machine: &self.machine,
+            pad: 0,
+            plan: &plan,
+            binary: &self.binary,
+            added: &[],
+            wall_limit: WALL_LIMIT,
+            snapshots: None,
+        };
         let folder = self.cache.folder(&format!("probe/{}", std::process::id())).map_err(|error| error.to_string())?;
         let result = guest.run(&self.qemu, &folder);
         std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;

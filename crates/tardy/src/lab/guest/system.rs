@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tardy_core::units::Nanos;
 use tardy_sys::mount::mount_kernel_file_system;
 
 /// What is mounted where, in this order; without the first three nothing works, the others are missed only by what uses them.
@@ -35,6 +36,18 @@ pub(super) fn read_line(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
 }
 
+/// How long the processors were idle since boot; `None` when the kernel does not tell.
+pub(super) fn idle() -> Option<Nanos> {
+    parse_idle(&read_line("/proc/uptime"))
+}
+
+/// The second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
+fn parse_idle(text: &str) -> Option<Nanos> {
+    let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
+    let hundredths: i64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;
+    Some(Nanos(seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + hundredths * 10_000_000))
+}
+
 pub(super) fn preemption() -> Option<String> {
     Some(read_line("/sys/kernel/debug/sched/preempt")).filter(|text| !text.is_empty())
 }
@@ -48,4 +61,17 @@ pub(super) fn killed_for_memory() -> u64 {
 pub(super) fn load_module(path: &str) -> Result<(), String> {
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
     tardy_sys::module::load(&file).map_err(|error| format!("the module {path} was not loaded: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_the_second_number() {
+        assert_eq!(parse_idle("12.34 5.06"), Some(Nanos(5_060_000_000)));
+        for text in ["", "12.34", "12.34 5", "12.34 5.6", "12.34 x.00"] {
+            assert_eq!(parse_idle(text), None, "{text}");
+        }
+    }
 }

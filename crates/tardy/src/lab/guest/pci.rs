@@ -1,0 +1,104 @@
+//! Devices of the guest's machine that need no driver: found below /sys by their numbers, their memory mapped.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use tardy_sys::mmap::SharedMapping;
+
+/// Vendor and device number as /sys prints them.
+type Numbers = (&'static str, &'static str);
+
+/// QEMU's shared memory, ivshmem (docs/specs/ivshmem-spec.txt); the memory is resource 2.
+const SHARED_MEMORY: Numbers = ("0x1af4", "0x1110");
+/// QEMU's pvpanic-pci (docs/specs/pvpanic.txt); its one register is at the beginning of resource 0.
+const PANIC: Numbers = ("0x1b36", "0x0011");
+
+/// Where the kernel lists them.
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// The memory shared with the host.
+///
+/// # Errors
+/// `NotFound` where the machine has none, and what opening and mapping report.
+pub(super) fn shared_memory() -> io::Result<SharedMapping> {
+    let device = find(Path::new(DEVICES), SHARED_MEMORY, "shared memory (ivshmem)")?;
+    let resource = shared_resource(&device);
+    let length = std::fs::metadata(&resource)?.len();
+    map(&device, &resource, usize::try_from(length).map_err(io::Error::other)?)
+}
+
+/// The register that stops the machine, and its place in the mapping.
+///
+/// # Errors
+/// As [`shared_memory`].
+pub(super) fn panic_register() -> io::Result<(SharedMapping, usize)> {
+    /// What the kernel maps at least; the register's page holds other devices' registers before it.
+    const PAGE: usize = 4096;
+    let device = find(Path::new(DEVICES), PANIC, "device to stop it with (pvpanic-pci)")?;
+    let offset = start_of_resource_0(&std::fs::read_to_string(device.join("resource"))?)? % PAGE;
+    Ok((map(&device, &device.join("resource0"), PAGE)?, offset))
+}
+
+fn map(device: &Path, resource: &Path, length: usize) -> io::Result<SharedMapping> {
+    // Firmware does this on amd64; where there is none, writes to a device that nobody enabled go nowhere.
+    std::fs::write(device.join("enable"), "1")?;
+    let file = File::options().read(true).write(true).open(resource)?;
+    SharedMapping::new(file.as_fd(), length)
+}
+
+fn find(devices: &Path, numbers: Numbers, what: &str) -> io::Result<PathBuf> {
+    let is = |device: &Path, name: &str, value: &str| std::fs::read_to_string(device.join(name)).is_ok_and(|text| text.trim() == value);
+    for entry in std::fs::read_dir(devices)? {
+        let device = entry?.path();
+        if is(&device, "vendor", numbers.0) && is(&device, "device", numbers.1) {
+            return Ok(device);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("the machine has no {what}")))
+}
+
+/// Ordinary cached or write-combined access where the architecture offers it: arm64 refuses unaligned access to device memory.
+fn shared_resource(device: &Path) -> PathBuf {
+    let combined = device.join("resource2_wc");
+    if combined.exists() { combined } else { device.join("resource2") }
+}
+
+/// The first line of a device's `resource` file: start, end and flags in hexadecimal (Documentation/PCI/sysfs-pci.rst).
+fn start_of_resource_0(text: &str) -> io::Result<usize> {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    usize::from_str_radix(word.trim_start_matches("0x"), 16).map_err(|_| io::Error::other(format!("`{word}` is no address of a resource")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_found_among_others_and_the_combining_resource_preferred() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = |name: &str, device: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("vendor"), "0x1af4\n").unwrap();
+            std::fs::write(path.join("device"), device).unwrap();
+            path
+        };
+        device("0000:00:01.0", "0x1000\n");
+        let find = || find(folder.path(), SHARED_MEMORY, "shared memory");
+        assert_eq!(find().unwrap_err().kind(), io::ErrorKind::NotFound);
+        let shared = device("0000:00:02.0", "0x1110\n");
+        assert_eq!(find().unwrap(), shared);
+        assert_eq!(shared_resource(&shared), shared.join("resource2"));
+        std::fs::write(shared.join("resource2_wc"), "").unwrap();
+        assert_eq!(shared_resource(&shared), shared.join("resource2_wc"));
+    }
+
+    #[test]
+    fn the_registers_address_is_read_from_the_first_line() {
+        let text = "0x00000000febf1010 0x00000000febf101f 0x0000000000040200\n0x0 0x0 0x0\n";
+        assert_eq!(start_of_resource_0(text).unwrap() % 4096, 0x10);
+        assert!(start_of_resource_0("").is_err());
+    }
+}

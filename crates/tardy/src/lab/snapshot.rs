@@ -1,0 +1,283 @@
+//! Snapshots: the state of a guest that has booted and settled, from which a run begins without booting.
+//!
+//! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the machine's state to a file, and every run begins by reading
+//! that file, the first one too. What a run begins from is part of its identity: two runs from the same snapshot with the same plan give the same samples; a
+//! run that booted gives others, as another pad does.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::exchange;
+use super::qemu::{Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME};
+
+/// QEMU's options that let a guest stop itself.
+pub const OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
+
+/// The events by which QEMU says that a guest has stopped itself, or ended without.
+const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
+const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
+
+/// Room for all of them; a snapshot of a default guest takes about 90 MB.
+const BYTES_MAX: u64 = 16 << 30;
+/// Those that may be in use are not removed.
+const KEPT_FOR: Duration = Duration::from_secs(3600);
+
+/// The file with what is known of a snapshot; it is written last.
+const DESCRIPTION_NAME: &str = "snapshot.json";
+
+/// Where snapshots are kept.
+#[derive(Debug, Clone)]
+pub struct Snapshots {
+    folder: PathBuf,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The digest of the machine's state.
+    pub digest: Digest,
+    state: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    digest: Digest,
+    bytes: u64,
+}
+
+/// Why there is none, or why nothing could begin from it.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The guest did not get so far.
+    #[error("the guest ended before it had booted and settled")]
+    NotReached,
+    /// The control of QEMU.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Starting QEMU.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// Files.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The state does not fit.
+    #[error("the machine did not come back from its snapshot ({0}): remove the folder `snapshots` of tardy's cache")]
+    NotRestored(String),
+    /// The plan is longer than the memory through which it goes.
+    #[error("the plan does not fit into the memory shared with the guest: give more with --shared")]
+    PlanTooLong,
+}
+
+impl Snapshots {
+    /// Those in this folder, which exists.
+    #[must_use]
+    pub fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The snapshot of these inputs, made from `boot` where there is none: its folder must hold the initial file system. What the guest said on the way stays
+    /// in `console` when it does not get there.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn of(
+        &self,
+        inputs: &Digest,
+        qemu: &Qemu,
+        boot: &Boot<'_>,
+        wall_limit: Duration,
+        console: &Path,
+    ) -> Result<Snapshot, SnapshotError> {
+        let folder = self.folder.join(inputs.as_str());
+        if let Some(snapshot) = read(&folder) {
+            return Ok(snapshot);
+        }
+        // Made beside it and renamed: a folder under the final name is whole.
+        let beside = self.folder.join(format!("{}.{}", inputs.short(), std::process::id()));
+        make_empty(&beside)?;
+        let made = make(qemu, &Boot { folder: &beside, ..boot.clone() }, boot.folder, wall_limit);
+        if made.is_err() {
+            // The copy is for people; without it the error is still told.
+            std::fs::copy(beside.join(super::qemu::CONSOLE_NAME), console).ok();
+            std::fs::remove_dir_all(&beside).map_err(at(&beside))?;
+        }
+        let description = made?;
+        let text = serde_json::to_vec(&description).expect("a description is plain data");
+        std::fs::write(beside.join(DESCRIPTION_NAME), text).map_err(at(&beside))?;
+        if std::fs::rename(&beside, &folder).is_err() {
+            // Somebody else was quicker, or what is there is not whole.
+            if let Some(snapshot) = read(&folder) {
+                std::fs::remove_dir_all(&beside).map_err(at(&beside))?;
+                return Ok(snapshot);
+            }
+            std::fs::remove_dir_all(&folder).map_err(at(&folder))?;
+            std::fs::rename(&beside, &folder).map_err(at(&folder))?;
+        }
+        self.make_room(SystemTime::now());
+        Ok(Snapshot { digest: description.digest, state: folder.join(STATE_NAME) })
+    }
+
+    /// Removes those that were not used for the longest time until the others fit.
+    fn make_room(&self, now: SystemTime) {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut all: Vec<(SystemTime, u64, PathBuf)> = entries.filter_map(|entry| use_of(&entry.path())).collect();
+        all.sort();
+        let mut sum: u64 = all.iter().map(|(_, bytes, _)| bytes).sum();
+        for (used, bytes, folder) in all {
+            if sum <= BYTES_MAX || now.duration_since(used).unwrap_or_default() < KEPT_FOR {
+                return;
+            }
+            // What cannot be removed now is tried again with the next snapshot.
+            std::fs::remove_dir_all(&folder).ok();
+            sum -= bytes;
+        }
+    }
+}
+
+/// When a snapshot was used last, its bytes and its folder.
+fn use_of(folder: &Path) -> Option<(SystemTime, u64, PathBuf)> {
+    let used = std::fs::metadata(folder.join(DESCRIPTION_NAME)).ok()?.modified().ok()?;
+    Some((used, std::fs::metadata(folder.join(STATE_NAME)).ok()?.len(), folder.to_owned()))
+}
+
+/// The snapshot in a folder, marked as used; `None` when it is not whole.
+fn read(folder: &Path) -> Option<Snapshot> {
+    let path = folder.join(DESCRIPTION_NAME);
+    let description: Description = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
+    let state = folder.join(STATE_NAME);
+    if std::fs::metadata(&state).ok()?.len() != description.bytes {
+        return None;
+    }
+    File::options().append(true).open(&path).and_then(|file| file.set_modified(SystemTime::now())).ok();
+    Some(Snapshot { digest: description.digest, state })
+}
+
+/// Boots until the guest stops itself and keeps the machine's state; only that is left in the boot's folder.
+fn make(qemu: &Qemu, boot: &Boot<'_>, prepared: &Path, wall_limit: Duration) -> Result<Description, SnapshotError> {
+    link(&prepared.join(INITRAMFS_NAME), &boot.folder.join(INITRAMFS_NAME))?;
+    let mut machine = boot.start_controlled(qemu, None, Instant::now() + wall_limit)?;
+    machine.wait_for_event(&STOPPED)?;
+    let shared = boot.folder.join(SHARED_NAME);
+    if !exchange::is_paused(&beginning(&shared)?) {
+        return Err(SnapshotError::NotReached);
+    }
+    let unlimited = serde_json::json!({"max-bandwidth": 1_u64 << 40});
+    machine.execute("migrate-set-parameters", unlimited)?;
+    machine.execute("migrate", serde_json::json!({"uri": format!("exec:cat > {STATE_NAME}")}))?;
+    let status = machine.wait_while("query-migrate", "status", &["none", "setup", "active", "device", "pre-switchover", "wait-unplug"])?;
+    if status != "completed" {
+        return Err(SnapshotError::NotRestored(format!("saving it {status}")));
+    }
+    drop(machine);
+    let state = boot.folder.join(STATE_NAME);
+    let digest = Digest::of_file(&state).map_err(at(&state))?;
+    let bytes = std::fs::metadata(&state).map_err(at(&state))?.len();
+    for entry in std::fs::read_dir(boot.folder).map_err(at(boot.folder))?.flatten() {
+        if entry.file_name() != STATE_NAME {
+            std::fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
+        }
+    }
+    Ok(Description { digest, bytes })
+}
+
+impl Snapshot {
+    /// Lets the machine go on with a plan, in the boot's folder, which holds the same initial file system. Returns how it ended, and how long it took until the
+    /// guest went on.
+    ///
+    /// # Errors
+    /// [`SnapshotError`].
+    pub fn run(&self, qemu: &Qemu, boot: &Boot<'_>, plan: &[u8], wall_limit: Duration) -> Result<(BootEnd, Duration), SnapshotError> {
+        let started = Instant::now();
+        let block = exchange::plan_block(plan);
+        if block.len() as u64 > u64::from(boot.machine.shared_mib) << 20 {
+            return Err(SnapshotError::PlanTooLong);
+        }
+        link(&self.state, &boot.folder.join(STATE_NAME))?;
+        let mut machine = boot.start_controlled(qemu, Some(STATE_NAME), started + wall_limit)?;
+        let status = machine.wait_while("query-status", "status", &["inmigrate"])?;
+        // Reading the state has overwritten the shared memory: only now is it the plan's place.
+        let shared = boot.folder.join(SHARED_NAME);
+        if !exchange::is_paused(&beginning(&shared)?) {
+            return Err(SnapshotError::NotRestored(status));
+        }
+        let file = File::options().write(true).open(&shared).map_err(at(&shared))?;
+        file.write_all_at(&block, 0).map_err(at(&shared))?;
+        machine.execute("cont", serde_json::json!({}))?;
+        let restored = started.elapsed();
+        Ok((machine.wait_for_end(&PANICKED)?, restored))
+    }
+}
+
+fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
+    let mut bytes = [0; 8];
+    File::open(shared).and_then(|file| file.read_exact_at(&mut bytes, 0)).map_err(at(shared))?;
+    Ok(bytes)
+}
+
+/// QEMU is started in the folder and given names without a path, so that its options are the same for everybody.
+fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
+    let original = original.canonicalize().map_err(at(original))?;
+    symlink(&original, link).map_err(at(link))
+}
+
+fn make_empty(folder: &Path) -> Result<(), SnapshotError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(folder)(error)),
+        _ => {}
+    }
+    std::fs::create_dir_all(folder).map_err(at(folder))
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError + use<> {
+    let path = path.to_owned();
+    move |error| SnapshotError::File { path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(folder: &Path, name: &str, bytes: u64, age: Duration) -> PathBuf {
+        let folder = folder.join(name);
+        std::fs::create_dir(&folder).unwrap();
+        // Sparse: the length counts.
+        File::create(folder.join(STATE_NAME)).unwrap().set_len(bytes).unwrap();
+        let description = Description { digest: Digest::of_bytes(name.as_bytes()), bytes };
+        let path = folder.join(DESCRIPTION_NAME);
+        std::fs::write(&path, serde_json::to_vec(&description).unwrap()).unwrap();
+        File::options().append(true).open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_longest_unused_make_room_and_those_in_use_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = Duration::from_secs(86_400);
+        let oldest = put(folder.path(), "a", BYTES_MAX / 2, day * 3);
+        let older = put(folder.path(), "b", BYTES_MAX / 2, day * 2);
+        let recent = put(folder.path(), "c", BYTES_MAX / 2, Duration::ZERO);
+        Snapshots::at(folder.path().to_owned()).make_room(SystemTime::now());
+        assert!(!oldest.exists() && older.exists() && recent.exists());
+    }
+
+    #[test]
+    fn a_snapshot_that_was_cut_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = put(folder.path(), "a", 1000, Duration::ZERO);
+        assert_eq!(read(&whole).unwrap().digest, Digest::of_bytes(b"a"));
+        File::options().write(true).open(whole.join(STATE_NAME)).unwrap().set_len(999).unwrap();
+        assert_eq!(read(&whole), None);
+        assert_eq!(read(folder.path()), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! The preemption models of one kernel under loads, over an ensemble.
+
+use super::{Experiment, MODELS, holds, identity};
+use crate::bench::figure::{Bench, Figure, Measured};
+use crate::bench::statistics::median;
+use crate::failure::Result;
+
+pub(crate) const FIGURE: Figure = Figure {
+    name: "lab-order",
+    title: "largest latencies of the preemption models under load",
+    promise: "RT below 60 us in every run; none above 1 ms for memory, procfs and io; munmap: none / full at least 5",
+    measure,
+};
+
+const VARIANTS: [&str; 4] = ["6.1-none", "6.1-voluntary", "6.1-full", "6.1-rt"];
+/// The phases of the built-in scenario `lab`.
+const PHASES: [&str; 8] = ["idle", "memory", "munmap", "procfs", "io", "fork", "mmap-lock", "hackbench"];
+const REAL_TIME_MAX_US: f64 = 60.0;
+const STOCK_MIN_US: f64 = 1000.0;
+const RATIO_MIN: f64 = 5.0;
+
+fn measure(bench: &Bench) -> Result<Measured> {
+    let mut commands = Vec::new();
+    let pads = if bench.is_quick { "2" } else { "10" };
+    let mut arguments = MODELS.to_vec();
+    arguments.extend(["--pads", pads]);
+    let experiment = Experiment::run(bench, "order", &arguments, &mut commands)?;
+    let mut table = vec![[&["variant"], &PHASES[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for variant in VARIANTS {
+        let mut cells = vec![variant.to_owned()];
+        for phase in PHASES {
+            let maxima = experiment.maxima(variant, phase)?;
+            cells.push(format!("{:.1} ({:.1})", maxima.iter().fold(0.0_f64, |max, one| max.max(*one)), median(&maxima)));
+        }
+        table.push(cells);
+    }
+    let largest =
+        |variant: &str, phase: &str| Ok::<_, crate::failure::Failure>(experiment.maxima(variant, phase)?.into_iter().fold(0.0, f64::max));
+    let mut real_time: f64 = 0.0;
+    for phase in PHASES {
+        real_time = real_time.max(largest("6.1-rt", phase)?);
+    }
+    let mut stock = f64::INFINITY;
+    for phase in ["memory", "procfs", "io"] {
+        stock = stock.min(largest("6.1-none", phase)?);
+    }
+    let ratio = largest("6.1-none", "munmap")? / largest("6.1-full", "munmap")?;
+    Ok(Measured {
+        reached: format!(
+            "RT at most {real_time:.1} us: {}; none at least {stock:.0} us in memory, procfs and io: {}; munmap none / full {ratio:.1}: {}",
+            holds(real_time < REAL_TIME_MAX_US),
+            holds(stock > STOCK_MIN_US),
+            holds(ratio >= RATIO_MIN),
+        ),
+        commands,
+        tables: vec![table],
+        notes: vec![
+            format!(
+                "Largest latency of {pads} runs in us, the median of the runs' largest in brackets. Virtual time: no worst case of any machine."
+            ),
+            identity(&experiment),
+        ],
+    })
+}

@@ -149,9 +149,12 @@ fn conclude(path: &Path, judged: &[Judgement], task: &Task) -> (Option<String>, 
         Outcome::Failed => 2,
     };
     let left = |judgement: &Judgement| judgement.margin.as_ref().map_or(i64::MIN, |margin| margin.to_deadline_ns.get());
-    let best = with_verdict
-        .iter()
-        .min_by_key(|(judgement, outcome)| (rank(*outcome), is_chosen(judgement) != Some(true), std::cmp::Reverse(left(judgement))));
+    // Of those that were late, the one that was least so; of others, the one that the rules lead to.
+    let best = with_verdict.iter().min_by_key(|(judgement, outcome)| {
+        let later = std::cmp::Reverse(left(judgement));
+        let by_margin = if *outcome == Outcome::Failed { Some(later) } else { None };
+        (rank(*outcome), by_margin, is_chosen(judgement) != Some(true), later)
+    });
     let Some(&(best, outcome)) = best else {
         let why = match judged.iter().find_map(|judgement| judgement.no_verdict_because.as_ref()) {
             Some(why) => format!("no verdict ({why})"),

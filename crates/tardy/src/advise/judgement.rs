@@ -200,7 +200,9 @@ fn read(
     for run in &kernel.runs {
         let summary = summarize(&run.folder, window, task.misses_allowed())?;
         let is_grid = |probe: &ProbeSummary| summary.series.iter().any(|series| series.probe == probe.probe && series.schedule.is_grid());
-        let of_kind = || summary.probes.iter().enumerate().filter(|(_, probe)| wanted(probe));
+        // Samples that no deadline was held against were taken of what says nothing about one.
+        let is_judged = |probe: &ProbeSummary| window.is_none() || probe.numbers.as_ref().is_none_or(|numbers| numbers.misses.is_some());
+        let of_kind = || summary.probes.iter().enumerate().filter(|(_, probe)| wanted(probe) && is_judged(probe));
         let Some((probe, found)) = of_kind().find(|(_, probe)| is_grid(probe)).or_else(|| of_kind().next()) else { continue };
         // A probe of several series puts the part behind its name and a dot.
         let planned = run.record.plan.probe(found.probe.split('.').next().unwrap_or(&found.probe));

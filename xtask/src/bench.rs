@@ -8,13 +8,13 @@ mod figure;
 mod instructions;
 mod lab;
 mod load_rates;
-mod long_report;
 mod long_summary;
 pub(crate) mod made_run;
 mod pairs;
 mod real_runs;
 mod sched_trace;
 mod statistics;
+mod thread_wake_ups;
 mod threads;
 mod wake_ups;
 
@@ -29,12 +29,12 @@ const FIGURES: &[Figure] = &[
     instructions::FIGURE,
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
+    thread_wake_ups::FIGURE,
     real_runs::LOSSES,
     wake_ups::FIGURE,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
     long_summary::FIGURE,
-    long_report::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
     lab::PAIRS,

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
-pub mod chart;
 pub mod cli;
 pub mod command;
 pub mod compare;
@@ -23,3 +22,4 @@ pub mod run;
 pub mod scenario;
 pub mod setup;
 pub mod summary;
+pub mod work;

@@ -6,14 +6,21 @@
 
 pub mod control;
 pub mod cyclic;
+pub mod eventfd;
+pub mod futex;
 pub mod info;
 pub mod itimer;
 pub mod member;
+pub mod mqueue;
 pub mod nanosleep;
+mod pair;
+pub mod pipe;
 pub mod request;
 pub mod schedule;
+pub mod signal;
 pub mod timerfd;
 pub mod usleep;
+pub mod work;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
@@ -25,7 +32,19 @@ pub use member::{Member, Opened, Opening, Ready};
 pub use request::ProbeAsked;
 
 /// Every probe that there is, in the order in which they are listed.
-pub const PROBES: &[&ProbeInfo] = &[&cyclic::INFO, &nanosleep::INFO, &usleep::INFO, &timerfd::INFO, &itimer::INFO];
+pub const PROBES: &[&ProbeInfo] = &[
+    &cyclic::INFO,
+    &nanosleep::INFO,
+    &usleep::INFO,
+    &timerfd::INFO,
+    &itimer::INFO,
+    &futex::INFO,
+    &eventfd::INFO,
+    &pipe::INFO,
+    &signal::INFO,
+    &mqueue::INFO,
+    &work::INFO,
+];
 
 /// The probe of that name.
 #[must_use]

@@ -4,3 +4,4 @@ mod by_phase;
 mod fitted_lateness;
 pub mod model;
 pub mod read;
+pub mod split;

@@ -65,10 +65,13 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had.
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had. Where its own latency does not cover them, because what came
+    /// after the wake-up took so long, theirs are not known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, period: Nanos, expand: bool) {
         self.missed += u64::from(sample.missed);
-        if expand {
+        let last = i128::from(sample.latency.get()) - i128::from(period.get()) * i128::from(sample.missed);
+        // Dither moves due times by up to half a period.
+        if expand && last >= -i128::from(period.get() / 2) {
             let mut latency = sample.latency.get();
             for _ in 0..sample.missed {
                 latency = latency.saturating_sub(period.get());

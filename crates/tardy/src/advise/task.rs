@@ -4,17 +4,7 @@ use serde::Serialize;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
-/// What the work consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkKind {
-    /// Arithmetic in user space
-    Compute,
-    /// System calls
-    Syscalls,
-    /// Reads and writes of memory
-    Memory,
-}
+pub use crate::work::WorkKind;
 
 /// The work, and what is asked of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -8,7 +8,7 @@ use crate::cli::run::PolicyName;
 use crate::cli::{ListArgs, Listed};
 use crate::cost::metrics::METRICS;
 use crate::probe::request::COMMON;
-use crate::probe::{PROBES, Placement, ProbeInfo};
+use crate::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
 
 /// Runs the command.
 #[must_use]
@@ -26,8 +26,7 @@ pub fn run(args: &ListArgs) -> Exit {
 fn probes() -> String {
     let mut out = String::new();
     for probe in PROBES {
-        let schedule = if probe.has_schedule() { "on a grid of due times" } else { "without a schedule: nothing can be missed" };
-        let _ = writeln!(out, "{} ({}, in ns, {schedule})", probe.name, probe.series[0].quantity);
+        let _ = writeln!(out, "{} ({}, in ns, {})", probe.name, probe.series[0].quantity, schedule(probe));
         let _ = writeln!(out, "    times    {}", probe.times);
         let _ = writeln!(out, "    expires  {}", probe.context);
         let _ = writeln!(out, "    runs     {}", runs(probe));
@@ -43,6 +42,14 @@ fn probes() -> String {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
     let _ = writeln!(out, "every probe takes {} as in --probe usleep:period=200us:priority=80", common.join(", "));
     out
+}
+
+fn schedule(probe: &ProbeInfo) -> &'static str {
+    match (probe.series[0].kind == SeriesKind::Grid, probe.has_schedule()) {
+        (true, _) => "on a grid of due times",
+        (false, true) => "due when another thread says so, once a period",
+        (false, false) => "without a schedule: nothing can be missed",
+    }
 }
 
 fn runs(probe: &ProbeInfo) -> String {

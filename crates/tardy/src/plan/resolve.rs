@@ -165,7 +165,7 @@ fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
-            let schedule = info.series[0].kind.schedule(probe.period, start, probe.dither);
+            let schedule = info.schedule(probe.period, start, probe.dither);
             let plan = ThreadPlan {
                 cpu: Some(cpu),
                 copy: None,

@@ -133,6 +133,13 @@ impl ProbeInfo {
         self.series.iter().any(|series| series.kind == SeriesKind::Grid)
     }
 
+    /// The schedule of its threads. A pair of threads records events, but one of the two walks a grid.
+    #[must_use]
+    pub fn schedule(&self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
+        let kind = if self.has_schedule() { SeriesKind::Grid } else { self.series[0].kind };
+        kind.schedule(period, start, dither)
+    }
+
     /// Whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {

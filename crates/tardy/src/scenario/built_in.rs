@@ -17,9 +17,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "idle", text: include_str!("built_in/idle.toml") },
     BuiltIn { name: "abeni2002", text: include_str!("built_in/abeni2002.toml") },
     BuiltIn { name: "abeni2002-shuffled", text: include_str!("built_in/abeni2002-shuffled.toml") },
+    BuiltIn { name: "abeni2002-split", text: include_str!("built_in/abeni2002-split.toml") },
     BuiltIn { name: "williams2002", text: include_str!("built_in/williams2002.toml") },
     BuiltIn { name: "mckenney2009", text: include_str!("built_in/mckenney2009.toml") },
     BuiltIn { name: "koolwal2009", text: include_str!("built_in/koolwal2009.toml") },
+    BuiltIn { name: "wake-ups", text: include_str!("built_in/wake-ups.toml") },
     BuiltIn { name: "lab", text: include_str!("built_in/lab.toml") },
 ];
 

@@ -5,7 +5,7 @@ use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 
 use super::model::{LoadSummary, PhaseSummary};
-use super::read::{Read, measured, together};
+use super::read::{Read, measured, names, together};
 use crate::run::record::{PhaseRecord, RunRecord};
 
 /// A measured processor of which a phase's loads used less than this, in percent, was not under that load.
@@ -86,8 +86,7 @@ fn numbers_of(
     left_out: &CpuList,
     start: Nanos,
 ) -> Vec<(String, Option<tardy_core::summary::numbers::Numbers>)> {
-    let mut probes: Vec<&str> = series.iter().map(|read| read.descriptor.probe.as_str()).collect();
-    probes.dedup();
+    let probes = names(series);
     let of_probe = |probe: &str| {
         let counted = series.iter().filter(|read| read.descriptor.probe == probe);
         let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));

@@ -68,6 +68,18 @@ fn skipped_due_times_are_expanded_and_count_as_misses() {
 }
 
 #[test]
+fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_latency() {
+    // Work that follows a start in time takes three periods: the due times in between are missed, but their starts' latencies are not known.
+    let mut taken = samples(&[10, 10, 10, 10, 20]);
+    taken.drain(1..3);
+    taken[0].missed = 2;
+    let accumulator = accumulate(&chunks(&taken, 2), &Questions::default());
+    let whole = accumulator.whole();
+    assert_eq!((whole.missed, whole.skipped.count()), (2, 0));
+    assert!(whole.corrected().is_none());
+}
+
+#[test]
 fn early_wake_ups_and_stalls_are_counted() {
     let questions = Questions { stall: Some(Nanos(50_000)), ..Questions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4), &questions);

@@ -1,0 +1,20 @@
+//! What `tardy split` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `tardy split`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct SplitArgs {
+    /// Runs to take the sources from, such as one with and one without high-resolution timers
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all three as far as one boot can.
+Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is no run; 4 no phase of any run isolated a source.";

@@ -1,0 +1,42 @@
+//! `eventfd`: a thread reads a counter that another one adds to, as event loops are woken up.
+
+use std::io;
+
+use tardy_sys::event_fd::EventFd;
+
+use super::ProbeInfo;
+use super::pair::{self, Channel};
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "eventfd",
+    times: "write(2) to an eventfd that a thread reads: from the waker's clock read before the call to the woken thread's first one after its own",
+    source: "today (event loops, virtual machines)",
+    open: pair::open::<EventFd>,
+    ..pair::INFO
+};
+
+impl Channel for EventFd {
+    fn new() -> io::Result<Self> {
+        EventFd::new()
+    }
+
+    #[inline]
+    fn wake(&self) -> io::Result<()> {
+        self.add(1)
+    }
+
+    #[inline]
+    fn wait(&self) -> io::Result<()> {
+        EventFd::wait(self).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_period_is_accounted_for() {
+        pair::tests::accounts_for_every_period::<EventFd>();
+    }
+}

@@ -1,0 +1,48 @@
+//! `futex`: a thread sleeps on a word in memory until another one changes it; what the locks of the C library and of most languages come to.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::ProbeInfo;
+use super::pair::{self, Channel};
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "futex",
+    times: "FUTEX_WAKE to a thread in FUTEX_WAIT: from the waker's clock read before the call to the woken thread's first one after its own",
+    source: "williams2002 (wake-ups by threads), ptsematest",
+    open: pair::open::<Futex>,
+    ..pair::INFO
+};
+
+/// 1 while a wake-up has not been taken.
+struct Futex(AtomicU32);
+
+impl Channel for Futex {
+    fn new() -> io::Result<Self> {
+        Ok(Self(AtomicU32::new(0)))
+    }
+
+    #[inline]
+    fn wake(&self) -> io::Result<()> {
+        self.0.store(1, Ordering::Release);
+        tardy_sys::futex::wake(&self.0, 1).map(drop)
+    }
+
+    #[inline]
+    fn wait(&self) -> io::Result<()> {
+        while self.0.swap(0, Ordering::Acquire) == 0 {
+            tardy_sys::futex::wait(&self.0, 0)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_period_is_accounted_for() {
+        pair::tests::accounts_for_every_period::<Futex>();
+    }
+}

@@ -1,0 +1,55 @@
+//! `mqueue`: a thread receives from a POSIX message queue that another one sends to.
+
+use std::io;
+
+use tardy_sys::message_queue::MessageQueue;
+
+use super::ProbeInfo;
+use super::info::Refusal;
+use super::pair::{self, Channel};
+use crate::load::Surroundings;
+use crate::plan::ProbePlan;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "mqueue",
+    times: "mq_send(3) to a thread in mq_receive(3): from the waker's clock read before the call to the woken thread's first one after its own",
+    source: "williams2002 (wake-ups by threads), pmqtest",
+    resolve,
+    open: pair::open::<MessageQueue>,
+    ..pair::INFO
+};
+
+fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+    let remedy = "a kernel built with CONFIG_POSIX_MQUEUE, and room below RLIMIT_MSGQUEUE (ulimit -q) and /proc/sys/fs/mqueue/queues_max";
+    pair::resolve_with::<MessageQueue>(probe, surroundings, "POSIX message queues", remedy)
+}
+
+impl Channel for MessageQueue {
+    /// Room for the wake-up under way and for the one that tells of the end, so that the waker never waits for the woken thread.
+    fn new() -> io::Result<Self> {
+        MessageQueue::new(2)
+    }
+
+    #[inline]
+    fn wake(&self) -> io::Result<()> {
+        self.send(1)
+    }
+
+    #[inline]
+    fn wait(&self) -> io::Result<()> {
+        self.receive().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_period_is_accounted_for_where_the_kernel_has_message_queues() {
+        match <MessageQueue as Channel>::new() {
+            Ok(_) => pair::tests::accounts_for_every_period::<MessageQueue>(),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(38), "{error}: only ENOSYS is no failure"),
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and both stamp it.
+//!
+//! The woken thread is above the waker in priority, so that on the same processor the wake-up itself switches to it. Either of the two keeps the time: the
+//! one that does sleeps until a due time on a grid, and records in a series of its own how late that timer was. When a period passes while the woken
+//! thread has not yet come back, no wake-up is made in it, and it is counted as missed.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::sched::Policy;
+use tardy_sys::{affinity, clock};
+
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+use super::member::{Member, Run, Start};
+use super::schedule::grid_of;
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::parameter::Parameter;
+use crate::plan::ProbePlan;
+use crate::record::ring::Producer;
+
+/// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
+pub(super) trait Channel: Sized + Send + Sync + 'static {
+    /// Makes it; called on the main thread, before any other one exists.
+    fn new() -> io::Result<Self>;
+
+    /// Called once on the thread that will wait, before the first wake-up.
+    fn prepare_to_wait(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Wakes the thread that waits, or the next one to wait.
+    fn wake(&self) -> io::Result<()>;
+
+    /// Waits for a wake-up.
+    fn wait(&self) -> io::Result<()>;
+}
+
+/// What the probes of this kind say of themselves, but for name, text and channel.
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "",
+    times: "",
+    context: "stock: no timer: the waker's system call; RT: the same, and the kernel's locks in it can be waited for asleep",
+    source: "",
+    parameters: &[
+        Parameter::choice("waker", "where the waking thread runs: on the same processor, or on another one", &["same", "other"]),
+        Parameter::choice(
+            "pace",
+            "who keeps the time: the waker sleeps, then wakes; or the woken thread sleeps, then asks to be woken, as the programs of rt-tests do",
+            &["waker", "woken"],
+        ),
+    ],
+    series: &[
+        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false },
+        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true },
+    ],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open: |_| Err(io::Error::other("a probe without a channel")),
+};
+
+pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    if probe.priority == Some(1) {
+        return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
+    }
+    if probe.text("waker") == "other" && affinity::get(0).is_ok_and(|allowed| allowed.len() < 2) {
+        return Err(Refusal::Absent(Absent::new(
+            "a second processor for the waker",
+            "allow the tool more processors, or leave waker=other out",
+        )));
+    }
+    Ok(())
+}
+
+/// Resolves a probe whose channel not every kernel has.
+pub(super) fn resolve_with<C: Channel>(probe: &ProbePlan, surroundings: &Surroundings, missing: &str, remedy: &str) -> Result<(), Refusal> {
+    resolve(probe, surroundings)?;
+    match C::new() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::Absent(Absent::new(format!("{missing} ({error})"), remedy))),
+    }
+}
+
+/// No wake-up is under way.
+const IDLE: u64 = u64::MAX;
+
+/// What the two threads share.
+struct Pair<C> {
+    wake: C,
+    ask: C,
+    /// The waker's clock read, right before the wake-up; written while no wake-up is under way.
+    stamp: AtomicI64,
+    /// [`IDLE`], or the number of periods that have passed since the wake-up that is under way.
+    under_way: AtomicU64,
+    /// Periods that the waker began; for the expected samples, which must not come from the woken thread's own count.
+    periods: AtomicU64,
+    is_ending: AtomicBool,
+}
+
+/// One period, as the waker sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The woken thread is back: wake it.
+    Wake,
+    /// It is not: the period is missed.
+    Missed,
+}
+
+impl<C: Channel> Pair<C> {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            wake: C::new()?,
+            ask: C::new()?,
+            stamp: AtomicI64::new(0),
+            under_way: AtomicU64::new(IDLE),
+            periods: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        })
+    }
+
+    /// Begins a period on the waker's side. Whether one is missed is decided in one step together with the woken thread's return, so that each period is
+    /// counted once, by one of the two.
+    #[inline]
+    fn begin_period(&self) -> Turn {
+        self.periods.store(self.periods.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let missed = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, |passed| (passed != IDLE).then(|| passed + 1));
+        if missed.is_ok() { Turn::Missed } else { Turn::Wake }
+    }
+
+    /// Stamps and wakes; only after [`Turn::Wake`].
+    #[inline]
+    fn wake(&self) -> io::Result<()> {
+        self.stamp.store(clock::monotonic(), Ordering::Relaxed);
+        self.under_way.store(0, Ordering::Release);
+        self.wake.wake()
+    }
+
+    /// Takes the wake-up that is under way: the sample, its latency up to `now`. `None` where there is none.
+    #[inline]
+    fn take(&self, now: i64) -> Option<Sample> {
+        if self.under_way.load(Ordering::Acquire) == IDLE {
+            return None;
+        }
+        let due = Nanos(self.stamp.load(Ordering::Relaxed));
+        let passed = self.under_way.swap(IDLE, Ordering::AcqRel);
+        Some(Sample { due, latency: Nanos(now) - due, missed: u32::try_from(passed).unwrap_or(u32::MAX) })
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire) && self.under_way.load(Ordering::Acquire) == IDLE
+    }
+
+    fn end(&self, last: &C) -> io::Result<()> {
+        self.is_ending.store(true, Ordering::Release);
+        last.wake()
+    }
+}
+
+/// Opens one place: the woken thread on the measured processor, the waker there or on another one.
+pub(super) fn open<C: Channel>(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let (Some(timer), Some(latencies)) = (opening.producers.pop(), opening.producers.pop()) else {
+        return Err(io::Error::other("a pair was opened without its two series"));
+    };
+    let pair = Arc::new(Pair::<C>::new()?);
+    let plan = opening.thread.clone();
+    let mut woken = Member::new(opening.probe, plan.cpu, Box::new(|_| Ok(())));
+    let mut waker = Member::new(opening.probe, plan.cpu, Box::new(|_| Ok(())));
+    waker.role = "waker";
+    waker.policy = below(waker.policy);
+    if opening.probe.text("waker") == "other" {
+        waker.cpus = other_cpu(plan.cpu, opening.measured_cpus)?;
+    }
+    (woken.run, waker.run) = if opening.probe.text("pace") == "woken" {
+        (paced_woken(Arc::clone(&pair), plan, latencies, timer), asked_waker(pair))
+    } else {
+        (woken_by_waker(Arc::clone(&pair), plan.clone(), latencies), paced_waker(pair, plan, timer))
+    };
+    let notes = match woken.policy {
+        Policy::Fifo { .. } | Policy::RoundRobin { .. } => Vec::new(),
+        _ => vec![format!(
+            "{}: waker and woken thread have the same priority, as ordinary tasks: the scheduler may let the waker go on",
+            opening.probe.name
+        )],
+    };
+    Ok(Opened { members: vec![woken, waker], notes, ..Opened::default() })
+}
+
+/// One real-time priority lower.
+fn below(policy: Policy) -> Policy {
+    match policy {
+        Policy::Fifo { priority } => Policy::Fifo { priority: priority.saturating_sub(1).max(1) },
+        Policy::RoundRobin { priority } => Policy::RoundRobin { priority: priority.saturating_sub(1).max(1) },
+        other => other,
+    }
+}
+
+/// The next measured processor after `cpu`; where it is the only one, the first other one that the tool may use.
+fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
+    let after = measured.iter().find(|&other| Some(other) > cpu);
+    let before = measured.iter().find(|&other| Some(other) != cpu);
+    let allowed = || affinity::get(0).ok()?.into_iter().map(CpuId).find(|&other| Some(other) != cpu);
+    let other = after.or(before).or_else(allowed);
+    other
+        .map(|other| [other].into_iter().collect())
+        .ok_or_else(|| io::Error::other("there is no second processor for the waker: leave waker=other out"))
+}
+
+/// The waker that sleeps until due times.
+fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Producer) -> Run {
+    Box::new(move |ready| {
+        let start = ready.wait();
+        let (mut walk, end) = grid_of(&plan.at(start.at))?;
+        let mut measure = || -> io::Result<()> {
+            while walk.base() < end && !start.control.is_past_end(walk.base()) {
+                clock::sleep_until(walk.due())?;
+                let now = clock::monotonic();
+                let due = Nanos(walk.due().to_nanos());
+                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) });
+                if pair.begin_period() == Turn::Wake {
+                    pair.wake()?;
+                }
+            }
+            Ok(())
+        };
+        let result = measure();
+        timer.close(walk.base());
+        // The woken thread must learn of the end, whatever happened here.
+        stop_after(&start, result.and(pair.end(&pair.wake)))
+    })
+}
+
+/// The thread that is woken by a waker that keeps the time.
+fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: Producer) -> Run {
+    Box::new(move |ready| {
+        pair.wake.prepare_to_wait()?;
+        let start = ready.wait();
+        let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+        let (mut begun, mut last) = (0, start.at);
+        let mut measure = || -> io::Result<()> {
+            while !pair.is_over() {
+                pair.wake.wait()?;
+                let now = clock::monotonic();
+                let Some(sample) = pair.take(now) else { continue };
+                let periods = 1 + u64::from(sample.missed);
+                (0..periods).for_each(|_| latencies.begin_cycle());
+                (begun, last) = (begun + periods, Nanos(now));
+                latencies.push(sample);
+                if sample.latency > stop_above {
+                    start.control.stop_because_of(plan.cpu, sample);
+                }
+            }
+            Ok(())
+        };
+        let result = measure();
+        // Periods that the waker began and this thread knows nothing of: they are expected, and so show as unexplained.
+        (begun..pair.periods.load(Ordering::Acquire)).for_each(|_| latencies.begin_cycle());
+        latencies.close(last);
+        stop_after(&start, result)
+    })
+}
+
+/// The woken thread that keeps the time itself, and asks to be woken.
+fn paced_woken<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: Producer, mut timer: Producer) -> Run {
+    Box::new(move |ready| {
+        pair.wake.prepare_to_wait()?;
+        let start = ready.wait();
+        let (mut walk, end) = grid_of(&plan.at(start.at))?;
+        let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+        let mut measure = || -> io::Result<()> {
+            while walk.base() < end && !start.control.is_past_end(walk.base()) {
+                clock::sleep_until(walk.due())?;
+                let now = clock::monotonic();
+                let due = Nanos(walk.due().to_nanos());
+                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) });
+                latencies.begin_cycle();
+                pair.ask.wake()?;
+                let sample = loop {
+                    pair.wake.wait()?;
+                    let now = clock::monotonic();
+                    match pair.take(now) {
+                        Some(sample) => break sample,
+                        // The waker ended before its time: it has said why.
+                        None if pair.is_ending.load(Ordering::Acquire) => return Ok(()),
+                        None => {}
+                    }
+                };
+                latencies.push(sample);
+                if sample.latency > stop_above {
+                    start.control.stop_because_of(plan.cpu, sample);
+                }
+            }
+            Ok(())
+        };
+        let result = measure();
+        timer.close(walk.base());
+        latencies.close(walk.base());
+        stop_after(&start, result.and(pair.end(&pair.ask)))
+    })
+}
+
+/// The waker that waits until it is asked.
+fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
+    Box::new(move |ready| {
+        pair.ask.prepare_to_wait()?;
+        let start = ready.wait();
+        let measure = || -> io::Result<()> {
+            loop {
+                pair.ask.wait()?;
+                if pair.is_ending.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                pair.wake()?;
+            }
+        };
+        let result = measure();
+        if result.is_err() {
+            let _ = pair.end(&pair.wake);
+        }
+        stop_after(&start, result)
+    })
+}
+
+/// A pair of which one thread failed measures nothing any more.
+fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
+    result.inspect_err(|_| start.control.stop())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::probe::Ready;
+    use crate::probe::control::Control;
+    use crate::record::ring::{Consumer, ring};
+    use proptest::prelude::*;
+    use tardy_core::sample::Record;
+    use tardy_core::series::Schedule;
+
+    /// A channel that never sleeps, for tests that call both sides from one thread.
+    struct Counted(AtomicU64);
+
+    impl Channel for Counted {
+        fn new() -> io::Result<Self> {
+            Ok(Self(AtomicU64::new(0)))
+        }
+        fn wake(&self) -> io::Result<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        fn wait(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_period_is_a_wake_up_or_missed_in_any_order_of_the_two_threads(returns in proptest::collection::vec(any::<bool>(), 0..60)) {
+            let pair = Pair::<Counted>::new().unwrap();
+            let (mut recorded, mut missed) = (0, 0);
+            for comes_back in returns {
+                if pair.begin_period() == Turn::Wake {
+                    pair.wake().unwrap();
+                }
+                if comes_back && let Some(sample) = pair.take(clock::monotonic()) {
+                    prop_assert!(sample.latency >= Nanos::ZERO);
+                    (recorded, missed) = (recorded + 1, missed + u64::from(sample.missed));
+                }
+            }
+            prop_assert!(!pair.is_over());
+            pair.end(&pair.wake).unwrap();
+            if let Some(sample) = pair.take(clock::monotonic()) {
+                (recorded, missed) = (recorded + 1, missed + u64::from(sample.missed));
+            }
+            prop_assert!(pair.is_over());
+            prop_assert_eq!(recorded + missed, pair.periods.load(Ordering::Relaxed));
+            prop_assert_eq!(pair.wake.0.load(Ordering::Relaxed), recorded + 1);
+        }
+    }
+
+    #[test]
+    fn the_waker_is_one_priority_below_and_on_the_next_processor() {
+        assert_eq!(below(Policy::Fifo { priority: 95 }), Policy::Fifo { priority: 94 });
+        assert_eq!(below(Policy::Other { nice: 0 }), Policy::Other { nice: 0 });
+        let measured: CpuList = "2,5,7".parse().unwrap();
+        for (cpu, other) in [(2, "5"), (5, "7"), (7, "2")] {
+            assert_eq!(other_cpu(Some(CpuId(cpu)), &measured).unwrap(), other.parse().unwrap());
+        }
+    }
+
+    /// Runs one place for 50 periods of 200 us, both threads unbound and at no real-time priority; the samples of both series, and the cycles begun.
+    pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
+        let pair = Arc::new(Pair::<C>::new().unwrap());
+        let schedule = Schedule::Grid { period: Nanos::from_micros(200), start: Nanos::ZERO, dither: Nanos::ZERO };
+        let plan = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(50), stop_above: None };
+        let (latencies, mut latencies_out) = ring(256);
+        let (timer, mut timer_out) = ring(256);
+        let (woken, waker) = if pace == "woken" {
+            (paced_woken(Arc::clone(&pair), plan, latencies, timer), asked_waker(pair))
+        } else {
+            (woken_by_waker(Arc::clone(&pair), plan.clone(), latencies), paced_waker(pair, plan, timer))
+        };
+        let line = Arc::new(std::sync::Barrier::new(2));
+        let threads = [woken, waker].map(|run| {
+            let line = Arc::clone(&line);
+            std::thread::spawn(move || {
+                let control = Control::new(None, None);
+                run(Ready::new(&control, move || {
+                    line.wait();
+                    Nanos(clock::monotonic() + 1_000_000)
+                }))
+            })
+        });
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+        let drained = |consumer: &mut Consumer| {
+            let mut samples = Vec::new();
+            consumer.drain_up_to(u64::MAX, |record| match record {
+                Record::Sample(sample) => samples.push(sample),
+                Record::Gap(gap) => panic!("{gap:?}"),
+            });
+            assert!(consumer.closing_statement().is_some());
+            samples
+        };
+        (drained(&mut latencies_out), latencies_out.cycles(), drained(&mut timer_out))
+    }
+
+    /// What holds for every channel: 50 periods, each of them recorded or missed in both series, and no wake-up before it was made.
+    pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
+        for pace in ["waker", "woken"] {
+            let (latencies, cycles, timer) = measured::<C>(pace);
+            let missed = |samples: &[Sample]| samples.iter().map(|sample| u64::from(sample.missed)).sum::<u64>();
+            assert_eq!(latencies.len() as u64 + missed(&latencies), cycles, "{pace}");
+            assert_eq!(timer.len() as u64, cycles, "{pace}: each time that the timer was kept is a period");
+            assert!(timer.len() as u64 + missed(&timer) >= 50, "{pace}");
+            assert!(latencies.iter().all(|sample| sample.latency >= Nanos::ZERO), "{pace}");
+            assert!(latencies.is_sorted_by_key(|sample| sample.due), "{pace}");
+        }
+    }
+}

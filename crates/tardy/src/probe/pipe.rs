@@ -1,0 +1,46 @@
+//! `pipe`: a thread reads a byte that another one writes; the oldest way.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+
+use super::ProbeInfo;
+use super::pair::{self, Channel};
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "pipe",
+    times: "write(2) of a byte into a pipe that a thread reads: from the waker's clock read before the call to the woken thread's first one after its own",
+    source: "williams2002 (wake-ups by threads)",
+    open: pair::open::<Pipe>,
+    ..pair::INFO
+};
+
+struct Pipe {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl Channel for Pipe {
+    fn new() -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        Ok(Self { reader, writer })
+    }
+
+    #[inline]
+    fn wake(&self) -> io::Result<()> {
+        (&self.writer).write_all(&[1])
+    }
+
+    #[inline]
+    fn wait(&self) -> io::Result<()> {
+        (&self.reader).read_exact(&mut [0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_period_is_accounted_for() {
+        pair::tests::accounts_for_every_period::<Pipe>();
+    }
+}

@@ -1,0 +1,219 @@
+//! `work`: a timer starts a unit of work of known length. A task is in time when its work is done: both the start and the completion are judged.
+
+use std::io;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::sched::Policy;
+use tardy_sys::{affinity, clock, sched};
+
+use super::control::Control;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+use super::member::{Member, Run};
+use super::schedule::grid_of;
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::load::Surroundings;
+use crate::parameter::Parameter;
+use crate::plan::ProbePlan;
+use crate::record::ring::Producer;
+use crate::work::{Calibration, UnitOfWork, WorkKind};
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "work",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the due time to the first clock read after the sleep, and (work.done) to the one after the work",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    source: "mckenney2009 (completion, not start, is what must be in time)",
+    parameters: &[
+        Parameter::duration(
+            "length",
+            "how long the work takes where nothing disturbs it",
+            "100us",
+            Nanos::from_micros(1),
+            Nanos::from_millis(200),
+        ),
+        Parameter::choice(
+            "kind",
+            "arithmetic in registers, system calls, or reads that wait for memory",
+            &["compute", "syscalls", "memory"],
+        ),
+        Parameter::bytes("area", "bytes that the work of kind memory goes through, on each processor", "32MiB", 64 << 10, 1 << 30),
+    ],
+    series: &[
+        SeriesInfo::GRID_LATENCY,
+        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false },
+    ],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+/// A calibration that is off by more than this share is said to be.
+const DEVIATION_MAX: f64 = 0.05;
+const STACK_BYTES: usize = 256 << 10;
+
+/// The kind that a plan names.
+#[must_use]
+pub fn kind(probe: &ProbePlan) -> WorkKind {
+    WorkKind::ALL.into_iter().find(|kind| kind.name() == probe.text("kind")).unwrap_or(WorkKind::Compute)
+}
+
+fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+    let (length, period) = (probe.duration("length"), probe.period);
+    // A fifth is left for everything else on the processor, and for the watchdog, which ends what uses 95 %.
+    if length.get() > period.get() / 5 * 4 {
+        let longest = Nanos(period.get() / 5 * 4).exact();
+        return Err(Refusal::Request(format!(
+            "work of {} leaves too little of a period of {}: at most {longest}, or give a longer --period",
+            length.exact(),
+            period.exact()
+        )));
+    }
+    let area = probe.number("area");
+    if kind(probe) == WorkKind::Memory && surroundings.memory_available().is_some_and(|available| area > available / 2) {
+        return Err(Refusal::Request("the area takes more than half of the memory that is free: give a smaller area=".into()));
+    }
+    Ok(())
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let (Some(done), Some(started)) = (opening.producers.pop(), opening.producers.pop()) else {
+        return Err(io::Error::other("work was opened without its two series"));
+    };
+    let thread = opening.thread.clone();
+    let member = Member::new(opening.probe, thread.cpu, Box::new(|_| Ok(())));
+    let (unit, calibration) = calibrated(opening.probe, thread.cpu, member.policy)?;
+    let notes = vec![note(opening.probe, thread.cpu, calibration)];
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        measure(&thread.at(start.at), unit, started, done, start.control)
+    });
+    Ok(Opened { members: vec![Member { run, ..member }], notes, ..Opened::default() })
+}
+
+/// Calibrates where the work will be done, as it will be done.
+fn calibrated(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<(UnitOfWork, Calibration)> {
+    let (kind, length, area) = (kind(probe), probe.duration("length"), probe.number("area"));
+    let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
+        if let Some(cpu) = cpu {
+            let _ = affinity::set(0, &[cpu.0]);
+        }
+        let _ = sched::set_policy(0, policy);
+        UnitOfWork::calibrated(kind, length, area)
+    })?;
+    calibration.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))?
+}
+
+fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> String {
+    let (kind, length) = (kind(probe), probe.duration("length"));
+    let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+    let Calibration { steps, measured } = calibration;
+    if calibration.deviation(length).abs() <= DEVIATION_MAX {
+        return format!(
+            "work{place}: {steps} steps of {kind} take {measured} where nothing disturbs them, {} being asked for",
+            length.exact()
+        );
+    }
+    format!(
+        "work{place}: {steps} steps of {kind} take {measured} at the least, not {} as asked for: {}",
+        length.exact(),
+        if steps == 1 { "a step is longer than that" } else { "nothing ran undisturbed while it was calibrated" }
+    )
+}
+
+fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut done: Producer, control: &Control) -> io::Result<()> {
+    let (mut walk, end) = grid_of(plan)?;
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    // From here to `close` the thread makes no system call but the sleep and, where the vDSO has none, the clock read, and those that are the work.
+    while walk.base() < end && !control.is_past_end(walk.base()) {
+        clock::sleep_until(walk.due())?;
+        let begin = Nanos(clock::monotonic());
+        unit.run()?;
+        let finished = clock::monotonic();
+        let due = Nanos(walk.due().to_nanos());
+        // Due times that pass while the work is under way are missed by it, and by the next start.
+        let missed = walk.advance_past(finished);
+        started.push(Sample { due, latency: begin - due, missed });
+        let sample = Sample { due, latency: Nanos(finished) - due, missed };
+        done.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+    }
+    started.close(walk.base());
+    done.close(walk.base());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::ProbeAsked;
+    use crate::record::ring::ring;
+    use tardy_core::sample::Record;
+    use tardy_core::series::Schedule;
+
+    fn plan(text: &str) -> ProbePlan {
+        let asked = ProbeAsked::parse(text).unwrap();
+        let period = asked.duration("period").unwrap_or(INFO.period);
+        ProbePlan {
+            name: "work".into(),
+            period,
+            dither: Nanos::ZERO,
+            policy: PolicyName::Fifo,
+            priority: Some(95),
+            parameters: asked.parameters(),
+        }
+    }
+
+    #[test]
+    fn work_that_leaves_nothing_of_its_period_is_refused_with_the_longest() {
+        let resolved = |text: &str| resolve(&plan(text), &Surroundings::of_this_machine());
+        assert_eq!(resolved("work:length=800us"), Ok(()));
+        assert!(matches!(resolved("work:length=801us"), Err(Refusal::Request(reason)) if reason.contains("at most 800us")));
+        assert_eq!(resolved("work:length=10ms:period=20ms:kind=syscalls"), Ok(()));
+        assert_eq!(kind(&plan("work:kind=memory")), WorkKind::Memory);
+    }
+
+    #[test]
+    fn a_calibration_that_is_off_is_said_to_be() {
+        let note = |measured: i64, steps| note(&plan("work"), Some(CpuId(1)), Calibration { steps, measured: Nanos(measured) });
+        assert!(
+            note(101_000, 9).contains("work on CPU 1: 9 steps of compute take 101.000 us where nothing disturbs"),
+            "{}",
+            note(101_000, 9)
+        );
+        assert!(note(180_000, 9).contains("not 100us as asked for: nothing ran undisturbed"), "{}", note(180_000, 9));
+        assert!(note(180_000, 1).contains("a step is longer"), "{}", note(180_000, 1));
+    }
+
+    #[test]
+    fn each_period_is_in_both_series_and_work_is_done_after_it_began() {
+        let schedule = Schedule::Grid { period: Nanos::from_micros(500), start: Nanos(clock::monotonic()), dither: Nanos::ZERO };
+        let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(40), stop_above: None };
+        let (unit, _) = UnitOfWork::calibrated(WorkKind::Syscalls, Nanos::from_micros(20), 0).unwrap();
+        let ((started, mut started_out), (done, mut done_out)) = (ring(64), ring(64));
+        measure(&thread, unit, started, done, &Control::new(None, None)).unwrap();
+        let drained = |consumer: &mut crate::record::ring::Consumer| {
+            let mut samples = Vec::new();
+            consumer.drain_up_to(u64::MAX, |record| {
+                if let Record::Sample(sample) = record {
+                    samples.push(sample);
+                }
+            });
+            samples
+        };
+        let (started, done) = (drained(&mut started_out), drained(&mut done_out));
+        assert_eq!(started.len(), done.len());
+        assert!(started.iter().map(|sample| 1 + sample.missed).sum::<u32>() >= 40);
+        for (start, done) in started.iter().zip(&done) {
+            assert_eq!((start.due, start.missed), (done.due, done.missed));
+            assert!(done.latency > start.latency, "{start:?} {done:?}");
+        }
+        assert_eq!(started_out.closing_statement(), done_out.closing_statement());
+    }
+}

@@ -1,0 +1,134 @@
+//! A unit of work of known length: what a task does once it has been woken up.
+//!
+//! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The length is calibrated before anything is measured, on the
+//! processor that will do it, undisturbed as far as the machine lets it: what a run then finds above it was taken by others, or by a kernel that works
+//! more slowly.
+
+mod calibrate;
+mod compute;
+mod memory;
+mod syscalls;
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+pub use calibrate::Calibration;
+
+use compute::Compute;
+use memory::Memory;
+use syscalls::SystemCalls;
+
+/// What the work consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkKind {
+    /// Arithmetic in registers: user space alone
+    Compute,
+    /// System calls: a byte through a pipe, a file's attributes by its path
+    Syscalls,
+    /// Reads that wait for memory, each for the one before it
+    Memory,
+}
+
+impl WorkKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Compute, Self::Syscalls, Self::Memory];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Syscalls => "syscalls",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+impl std::fmt::Display for WorkKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// So many steps of one kind. All that it needs is made and touched before the first one is done.
+#[derive(Debug)]
+pub struct UnitOfWork {
+    body: Body,
+    steps: u64,
+}
+
+#[derive(Debug)]
+enum Body {
+    Compute(Compute),
+    Syscalls(SystemCalls),
+    Memory(Memory),
+}
+
+impl UnitOfWork {
+    /// Bytes that `memory` goes through by default: more than the second-level caches hold, and than most shares of a last-level one.
+    pub const AREA_BYTES: u64 = 32 << 20;
+
+    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes through. The calling thread should be on the processor
+    /// that will do it, and takes at most about half a second of it, or three lengths where they are more.
+    ///
+    /// # Errors
+    /// Those of making a pipe, and of its system calls.
+    pub fn calibrated(kind: WorkKind, length: Nanos, area_bytes: u64) -> io::Result<(Self, Calibration)> {
+        let body = match kind {
+            WorkKind::Compute => Body::Compute(Compute::new()),
+            WorkKind::Syscalls => Body::Syscalls(SystemCalls::new()?),
+            WorkKind::Memory => Body::Memory(Memory::new(area_bytes)),
+        };
+        let mut unit = Self { body, steps: 1 };
+        let calibration = calibrate::calibrate(length, |steps| {
+            unit.steps = steps;
+            let begin = clock::monotonic();
+            unit.run()?;
+            Ok(Nanos(clock::monotonic() - begin))
+        })?;
+        unit.steps = calibration.steps;
+        Ok((unit, calibration))
+    }
+
+    /// Does the work once.
+    ///
+    /// # Errors
+    /// Those of the system calls made; `compute` and `memory` make none.
+    #[inline]
+    pub fn run(&mut self) -> io::Result<()> {
+        match &mut self.body {
+            Body::Compute(compute) => compute.step(self.steps),
+            Body::Syscalls(calls) => return calls.step(self.steps),
+            Body::Memory(memory) => memory.step(self.steps),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_calibrated_and_can_be_done() {
+        for kind in WorkKind::ALL {
+            let (mut unit, calibration) = UnitOfWork::calibrated(kind, Nanos::from_micros(50), 1 << 20).unwrap();
+            assert!(calibration.steps > 1 && calibration.measured > Nanos::ZERO, "{kind}: {calibration:?}");
+            assert_eq!(unit.steps, calibration.steps);
+            unit.run().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_kind_has_one_name_everywhere() {
+        use clap::ValueEnum;
+        for kind in WorkKind::ALL {
+            assert_eq!(kind.to_possible_value().unwrap().get_name(), kind.name());
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! System calls that take locks and go through the file system, as those of ordinary programs do.
+
+use std::ffi::CStr;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+
+/// There on every system; its attributes are in memory, so that no disk is waited for.
+const PATH: &CStr = c"/proc/self";
+
+/// A step puts a byte into a pipe and takes it out again (a mutex of the kernel, twice), and asks for a file's attributes by its path.
+#[derive(Debug)]
+pub(super) struct SystemCalls {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl SystemCalls {
+    /// Makes the pipe.
+    pub(super) fn new() -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        Ok(Self { reader, writer })
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, steps: u64) -> io::Result<()> {
+        let mut byte = [0];
+        for _ in 0..steps {
+            self.writer.write_all(&byte)?;
+            self.reader.read_exact(&mut byte)?;
+            tardy_sys::file::stat(PATH)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_step_leaves_nothing_in_the_pipe() {
+        let mut calls = SystemCalls::new().unwrap();
+        calls.step(3).unwrap();
+        assert_eq!(tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(), [false]);
+        calls.writer.write_all(b"x").unwrap();
+        assert_eq!(tardy_sys::signal::wait_readable(&[calls.reader.as_fd()], 0).unwrap(), [true]);
+    }
+}

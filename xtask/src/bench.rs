@@ -8,6 +8,7 @@ mod figure;
 mod instructions;
 mod lab;
 mod load_rates;
+mod long_report;
 mod long_summary;
 pub(crate) mod made_run;
 mod pairs;
@@ -35,6 +36,7 @@ const FIGURES: &[Figure] = &[
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
     long_summary::FIGURE,
+    long_report::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
     lab::PAIRS,

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod cost;
 pub mod export;
 pub mod lab;
+pub mod plot;
 pub mod run;
 pub mod split;
 
@@ -46,6 +47,10 @@ pub enum Command {
     Advise(Box<advise::AdviseArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
+    /// Draw a chart of runs as SVG or PNG
+    Plot(plot::PlotArgs),
+    /// Write a report of runs as one HTML file: verdict, charts, numbers, machine
+    Report(plot::ReportArgs),
     /// Where lateness comes from: timer resolution, scheduling jitter and non-preemptable sections side by side
     Split(split::SplitArgs),
     /// Run loads alone, without measuring

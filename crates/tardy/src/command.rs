@@ -9,6 +9,8 @@ pub mod lab;
 pub mod list;
 pub mod load;
 pub mod output;
+pub mod plot;
+pub mod report;
 pub mod restore;
 pub mod run;
 pub mod scenarios;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod chart;
 pub mod cli;
 pub mod command;
 pub mod compare;

@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),
         Command::Export(args) => command::export::run(&args).into(),
+        Command::Plot(args) => command::plot::run(&args).into(),
+        Command::Report(args) => command::report::run(&args).into(),
         Command::Split(args) => command::split::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),

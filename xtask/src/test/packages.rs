@@ -26,6 +26,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("build-essential", &["make", "gcc", "strip"], "builds the kernel module for known delays (cargo xtask inject)"),
     package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
     package("bsdutils", &["script"], "gives tests a terminal to ask questions on"),
+    package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),
     package("qemu-user", &["qemu-aarch64"], "runs the static build for aarch64"),
 ];
 

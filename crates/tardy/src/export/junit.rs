@@ -31,7 +31,7 @@ impl Exporter for Junit {
                 Judged::Inconclusive => Outcome::Skipped(verdict.sentence.clone()),
             },
         };
-        let text = summary_text::text(&run.summary, false);
+        let text = summary_text::text(&run.summary, false, |_, _| String::new());
         let lost = worded(run, Severity::Incomplete).map_or(Outcome::Passed, Outcome::Failed);
         let degraded = worded(run, Severity::Degraded).map_or(Outcome::Passed, Outcome::Skipped);
         let case = |name: &str, outcome, output: &str| Case { name: name.to_owned(), outcome, output: output.to_owned() };

@@ -15,19 +15,37 @@ const SERIES_SHOWN: usize = 6;
 const PHASES_SHOWN: usize = 10;
 const WARNINGS_SHOWN: usize = 6;
 
-/// The text; `is_colored` for terminals.
+/// Lines of a terminal; what can be left out is left out where there would be more.
+const SCREEN_LINES: usize = 24;
+/// Lines of a histogram, without its axis.
+const HISTOGRAM_LINES: std::ops::RangeInclusive<usize> = 2..=5;
+
+/// The text; `is_colored` for terminals. `histogram` draws that of a probe in so many lines and one for its axis, if there is room.
 #[must_use]
-pub fn text(summary: &Summary, is_colored: bool) -> String {
+pub fn text(summary: &Summary, is_colored: bool, histogram: impl Fn(&ProbeSummary, usize) -> String) -> String {
     let mut out = String::new();
     head(&mut out, summary, is_colored);
-    for probe in &summary.probes {
-        let series: Vec<&SeriesSummary> = summary.series.iter().filter(|series| series.probe == probe.probe).collect();
-        latencies(&mut out, summary, probe, &series);
-        series.iter().take(SERIES_SHOWN).for_each(|series| fitted(&mut out, series));
+    let mut rest = String::new();
+    phases(&mut rest, summary);
+    blind_spot(&mut rest, summary);
+    foot(&mut rest, summary);
+    let tables: Vec<String> = summary.probes.iter().map(|probe| table_of(summary, probe)).collect();
+    let taken: usize = [&out, &rest].into_iter().chain(&tables).map(|text| text.lines().count()).sum();
+    let room = SCREEN_LINES.saturating_sub(taken) / tables.len().max(1);
+    for (probe, table) in summary.probes.iter().zip(&tables) {
+        out.push_str(table);
+        if room > *HISTOGRAM_LINES.start() {
+            out.push_str(&histogram(probe, (room - 1).min(*HISTOGRAM_LINES.end())));
+        }
     }
-    phases(&mut out, summary);
-    blind_spot(&mut out, summary);
-    foot(&mut out, summary);
+    out + &rest
+}
+
+fn table_of(summary: &Summary, probe: &ProbeSummary) -> String {
+    let series: Vec<&SeriesSummary> = summary.series.iter().filter(|series| series.probe == probe.probe).collect();
+    let mut out = String::new();
+    latencies(&mut out, summary, probe, &series);
+    series.iter().take(SERIES_SHOWN).for_each(|series| fitted(&mut out, series));
     out
 }
 
@@ -66,7 +84,8 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
 }
 
 /// A probe with its period, where it has one.
-fn named(probe: &ProbeSummary) -> String {
+/// A probe with its period, if it has one.
+pub(super) fn named(probe: &ProbeSummary) -> String {
     if probe.has_no_period { probe.probe.clone() } else { format!("{} every {}", probe.probe, probe.period_ns.exact()) }
 }
 

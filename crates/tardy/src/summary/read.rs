@@ -1,8 +1,9 @@
-//! Reads a run folder, each series on as many threads as there are processors, and makes the summary.
+//! Reads a run folder, each series on as many threads as there are processors, and makes the summary. Charts are made from what was read too.
 
 use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
+use tardy_core::cpu::CpuList;
 use tardy_core::series::{Descriptor, Meaning};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
@@ -37,7 +38,7 @@ pub enum SummaryError {
 }
 
 /// One series as read.
-pub(super) struct Read {
+pub struct Read {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
     /// All samples: from the histogram where not every one was kept.
@@ -48,45 +49,145 @@ pub(super) struct Read {
     file: PathBuf,
 }
 
+/// A run folder that was read: every series counted, nothing computed yet.
+pub struct ReadRun {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its series, as in `run.json`.
+    pub series: Vec<Read>,
+    questions: Questions,
+    misses_allowed: Option<f64>,
+}
+
 /// Makes the summary of the run in `path`, judged against `window`, or against the one that the run was made with.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
 pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<Summary, SummaryError> {
+    Ok(read(path, window, misses_allowed)?.summary())
+}
+
+/// Reads the run in `path`, to be judged against `window`, or against the one that it was made with.
+///
+/// # Errors
+/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<ReadRun, SummaryError> {
     let record = folder::open(path)?;
-    let window = window.or(record.plan.window);
-    let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
-    let questions = questions(&record, window);
+    let questions = questions(&record, window.or(record.plan.window));
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
     let mut series = Vec::new();
     for entry in &record.series {
         series.push(read_series(&samples.join(&entry.file), entry.counts, &questions)?);
     }
-    let warnings = warnings(&record, &series, &questions);
-    let verdict = window.map(|window| verdict(window, misses_allowed, &series, &warnings, measured(&series)));
-    let start = record.started.monotonic_ns;
-    let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
-    summaries
-        .sort_by_key(|series| (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu));
-    Ok(Summary {
-        run: path.display().to_string(),
-        state: record.state,
-        clock: record.clock,
-        warnings,
-        verdict,
-        measured_ns: measured(&series),
-        started_realtime_ns: record.started.realtime_ns,
-        probes: probe_summaries(&series, start),
-        series: summaries,
-        phases: by_phase::phases(&record, &series),
-        loads: by_phase::loads(&record, &series),
-        is_ranked: by_phase::is_ranked(&record),
-        load_work: record.load_work,
-        measured_cpus: record.measured_cpus,
-        machine: record.machine.two_lines(),
-        interrupts: interrupts(&record.interference),
-        overhead: record.overhead,
-    })
+    let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
+    Ok(ReadRun { folder: path.to_owned(), record, series, questions, misses_allowed })
+}
+
+impl ReadRun {
+    /// What the run comes to.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let (record, series) = (&self.record, &self.series);
+        let warnings = warnings(record, series, &self.questions);
+        let verdict = self.window().map(|window| verdict(window, self.misses_allowed, series, &warnings, self.measured()));
+        let start = record.started.monotonic_ns;
+        let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
+        summaries.sort_by_key(|series| {
+            (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu)
+        });
+        Summary {
+            run: self.folder.display().to_string(),
+            state: record.state,
+            clock: record.clock,
+            warnings,
+            verdict,
+            measured_ns: self.measured(),
+            started_realtime_ns: record.started.realtime_ns,
+            probes: probe_summaries(series, start),
+            series: summaries,
+            phases: by_phase::phases(record, series),
+            loads: by_phase::loads(record, series),
+            is_ranked: by_phase::is_ranked(record),
+            load_work: record.load_work.clone(),
+            measured_cpus: record.measured_cpus.clone(),
+            machine: record.machine.two_lines(),
+            interrupts: interrupts(&record.interference),
+            overhead: record.overhead.clone(),
+        }
+    }
+
+    /// The latencies that are in time, if that was asked for.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        self.questions.window
+    }
+
+    /// From the first due time to the last wake-up.
+    #[must_use]
+    pub fn measured(&self) -> Nanos {
+        measured(&self.series)
+    }
+
+    /// The names of the probes, in the order of their series.
+    #[must_use]
+    pub fn probes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.series.iter().map(|read| read.descriptor.probe.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// When the last sample of all was taken, on the run's clock.
+    #[must_use]
+    pub fn last_wake(&self) -> Option<Nanos> {
+        self.series.iter().filter_map(|read| read.accumulator.last_wake).max()
+    }
+
+    /// The samples of a probe in the phases of this name, without those of the processors in `left_out`.
+    #[must_use]
+    pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
+        let phases: Vec<usize> = (0..self.record.phases.len()).filter(|&index| self.record.phases[index].name == load).collect();
+        let mut together = Cell::default();
+        let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
+        let counted = of_probe.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
+        counted.for_each(|read| together.merge(&read.accumulator.phases(&phases)));
+        together
+    }
+
+    /// All samples of a probe, whatever their processor.
+    #[must_use]
+    pub fn of_probe(&self, probe: &str) -> Cell {
+        let mut together = Cell::default();
+        self.series.iter().filter(|read| read.descriptor.probe == probe).for_each(|read| together.merge(&read.whole));
+        together
+    }
+}
+
+impl Read {
+    /// What the series is.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// All samples: from the histogram where not every one was kept.
+    #[must_use]
+    pub fn whole(&self) -> &Cell {
+        &self.whole
+    }
+
+    /// The counts, as far as they are known.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.accumulator.counts
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
 }
 
 fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
@@ -172,7 +273,8 @@ impl Read {
     }
 
     /// Whether it can miss a deadline.
-    pub(super) fn is_judged(&self) -> bool {
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
         self.accumulator.window().is_some()
     }
 

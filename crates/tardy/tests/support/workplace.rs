@@ -63,6 +63,8 @@ impl Workplace {
             .env("TARDY_STATE_DIR", self.folder().join("state"))
             .env(MARK, self.mark())
             .env_remove("NO_COLOR")
+            // Histograms in the terminal are made of what the locale has.
+            .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -1,0 +1,17 @@
+//! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and drawn from that alone ([`draw`], [`svg`],
+//! [`png`]; [`json`] for the pages of reports).
+
+pub mod bins;
+pub mod build;
+pub mod data;
+pub mod draw;
+pub mod json;
+pub mod model;
+pub mod palette;
+pub mod png;
+pub mod scale;
+pub mod scene;
+pub mod shapes;
+pub mod svg;
+pub mod sweep;
+pub mod words;

@@ -1,0 +1,208 @@
+//! The distribution of latencies and its complement, with what the samples say about both at 95 %.
+
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::proportion::proportion_interval;
+
+use super::super::data::{Group, RunData, What};
+use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
+use super::super::scale::{Scale, latency_name};
+use super::super::words;
+use super::hist::layers;
+use super::{latency_axis, probes, rules};
+
+/// Points in a factor of ten of the share, or of the latency.
+const POINTS_A_DECADE: f64 = 40.0;
+/// Rows of the table in a factor of ten of the share.
+const ROWS_A_DECADE: f64 = 6.0;
+
+/// A value with how many of the samples lie at or above it, and at or below it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Point {
+    value: i64,
+    at_or_above: u64,
+    at_or_below: u64,
+    samples: u64,
+}
+
+impl Point {
+    /// How many of the samples `kind` counts at this value.
+    fn count(self, kind: Kind) -> u64 {
+        if kind == Kind::Cdf { self.at_or_below } else { self.at_or_above }
+    }
+
+    /// The share that `kind` shows at this value.
+    fn share(self, kind: Kind) -> f64 {
+        self.count(kind) as f64 / self.samples as f64
+    }
+
+    /// Its interval at 95 %, by Clopper and Pearson on the effective number of samples.
+    fn interval(self, kind: Kind, extremal_index: f64) -> (f64, f64) {
+        let (count, samples) = (self.count(kind) as f64 * extremal_index, self.samples as f64 * extremal_index);
+        let interval = proportion_interval(count, samples, Confidence::NINETY_FIVE);
+        (interval.lower, interval.upper)
+    }
+}
+
+/// The points of a group: the smallest and the largest value always, the others as densely as can be seen.
+fn points(group: &Group, density: f64) -> Vec<Point> {
+    let samples = group.histogram.count();
+    let (mut points, mut below, mut last): (Vec<Point>, u64, Option<Point>) = (Vec::new(), 0, None);
+    group.histogram.for_each(|value, count| {
+        let point = Point { value, at_or_above: samples - below, at_or_below: below + count, samples };
+        let is_far = |known: &Point| {
+            let apart = |a: f64, b: f64| (a / b).log10().abs() * density >= 1.0;
+            apart(known.at_or_above as f64, point.at_or_above as f64)
+                || (point.share(Kind::Cdf) - known.share(Kind::Cdf)) * density * 2.0 >= 1.0
+                || known.value.signum() != value.signum()
+                || apart(known.value as f64, value as f64)
+        };
+        if points.last().is_none_or(is_far) {
+            points.push(point);
+        }
+        last = Some(point);
+        below += count;
+    });
+    if let Some(last) = last.filter(|last| points.last() != Some(last)) {
+        points.push(last);
+    }
+    points
+}
+
+pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    let (x, y) = (latency_axis(runs, probe), share_axis(kind, runs, probe));
+    let one = |run: &RunData| {
+        let data = run.probe(probe)?;
+        let title = match kind {
+            Kind::Cdf => format!("Distribution of the {}", data.quantity),
+            _ => format!("Tail of the {}", data.quantity),
+        };
+        let what = if kind == Kind::Cdf { "at or below" } else { "at or above" };
+        let note = format!(
+            "Share of samples {what} a {}. The band holds the true share at 95 %, whatever the distribution; late samples in a cluster count as one.",
+            data.quantity
+        );
+        let mut chart = Chart::new(kind, title, note, x.clone(), y.clone());
+        let lines = layers(data, |group| line(kind, group));
+        let bands = data.groups.iter().map(|group| Shape::Band(band(kind, group, y.low)));
+        for (line, band) in lines.into_iter().zip(bands) {
+            let companion = Layer::new("95 % band", line.tone, band).companion().hidden(line.is_hidden);
+            let is_all = line.tone == Tone::All;
+            chart.layers.push(line);
+            // Bands of everything would cover each other.
+            if is_all || data.groups.len() == 1 {
+                chart.layers.push(companion);
+            }
+        }
+        chart.rules = rules(data, true);
+        chart.marks = max_mark(data.all(), kind);
+        chart.table = table(kind, &data.groups);
+        Some(chart)
+    };
+    runs.iter().map(one).collect()
+}
+
+/// A line a run, with its band.
+pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
+    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let note = format!("Share of samples at or above a {quantity}, a line a run. Bands hold the true share at 95 %.");
+    let y = share_axis(Kind::Ccdf, runs, probe);
+    let low = y.low;
+    let mut chart = Chart::new(Kind::Ccdf, format!("Tails of the {quantity}, all runs"), note, latency_axis(runs, probe), y);
+    let mut groups = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let Some(data) = run.probe(probe) else { continue };
+        let tone = Tone::Series(index);
+        chart.layers.push(Layer::new(&run.name, tone, line(Kind::Ccdf, data.all())));
+        chart.layers.push(Layer::new("95 % band", tone, Shape::Band(band(Kind::Ccdf, data.all(), low))).companion());
+        chart.marks.extend(max_mark(data.all(), Kind::Ccdf));
+        groups.push(Group { name: run.name.clone(), ..data.all().clone() });
+    }
+    chart.table = table(Kind::Ccdf, &groups);
+    Some(chart)
+}
+
+fn share_axis(kind: Kind, runs: &[RunData], probe: &str) -> Axis {
+    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    match kind {
+        Kind::Cdf => Axis::new("share of samples at or below", Scale::Linear, Values::Share, (0.0, 1.0)),
+        _ => Axis::new("share of samples at or above (logarithmic)", Scale::Log, Values::Share, (0.4 / samples as f64, 1.0)),
+    }
+}
+
+fn line(kind: Kind, group: &Group) -> Shape {
+    let points = points(group, POINTS_A_DECADE).iter().map(|point| (point.value as f64, point.share(kind))).collect();
+    // The share at or above any latency between two samples is that of the larger one.
+    if kind == Kind::Cdf { Shape::Steps(points) } else { Shape::StepsBefore(points) }
+}
+
+fn band(kind: Kind, group: &Group, low: f64) -> Vec<(f64, f64, f64)> {
+    let points = points(group, POINTS_A_DECADE);
+    let band = |point: &Point| {
+        let (lower, upper) = point.interval(kind, group.extremal_index);
+        (point.value as f64, lower.max(low), upper)
+    };
+    points.iter().map(band).collect()
+}
+
+fn max_mark(group: &Group, kind: Kind) -> Vec<Mark> {
+    if kind == Kind::Cdf {
+        return Vec::new();
+    }
+    let last = points(group, POINTS_A_DECADE).last().copied();
+    let mark = last.map(|point| Mark {
+        x: point.value as f64,
+        y: point.share(kind),
+        text: format!("max {}", latency_name(point.value as f64, "µs")),
+    });
+    mark.into_iter().collect()
+}
+
+fn table(kind: Kind, groups: &[Group]) -> Table {
+    let what = if kind == Kind::Cdf { "share at or below" } else { "share at or above" };
+    let head = ["samples", "latency, µs", what, "lower, 95 %", "upper, 95 %"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    for group in groups.iter().filter(|group| group.what != What::Processor) {
+        for point in points(group, ROWS_A_DECADE) {
+            let (lower, upper) = point.interval(kind, group.extremal_index);
+            let shares = [point.share(kind), lower, upper].map(words::share);
+            rows.push([group.name.clone(), words::micros(point.value)].into_iter().chain(shares).collect());
+        }
+    }
+    Table { head, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::histogram::{Budget, Histogram};
+
+    fn group(values: &[i64]) -> Group {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        values.iter().for_each(|&value| histogram.record(value));
+        Group { name: "g".into(), what: What::All, histogram, extremal_index: 1.0 }
+    }
+
+    #[test]
+    fn shares_are_those_of_the_samples_and_the_largest_is_never_left_out() {
+        let values: Vec<i64> = (1..=10_000).chain([1_000_000]).collect();
+        let points = points(&group(&values), POINTS_A_DECADE);
+        for point in &points {
+            assert_eq!(point.at_or_above as usize, values.iter().filter(|&&value| value >= point.value).count());
+        }
+        assert_eq!(points.last().map(|point| (point.value, point.at_or_above)), Some((1_000_000, 1)));
+        assert!(points.len() < 400, "{}", points.len());
+    }
+
+    #[test]
+    fn bands_hold_the_share_and_are_wider_for_clusters() {
+        let values: Vec<i64> = (1..=1_000).collect();
+        let (independent, clustered) = (group(&values), Group { extremal_index: 0.2, ..group(&values) });
+        for point in points(&independent, POINTS_A_DECADE) {
+            let (lower, upper) = point.interval(Kind::Ccdf, 1.0);
+            let share = point.share(Kind::Ccdf);
+            assert!(lower <= share && share <= upper, "{lower} {share} {upper}");
+            let wide = point.interval(Kind::Ccdf, clustered.extremal_index);
+            assert!(wide.0 <= lower && upper <= wide.1);
+        }
+    }
+}

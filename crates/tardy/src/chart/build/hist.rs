@@ -1,0 +1,87 @@
+//! The histogram, with the loads or the processors laid over it.
+
+use super::super::bins::{Bins, resolution};
+use super::super::data::{Group, ProbeData, RunData, What};
+use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
+use super::super::scale::{Scale, latency_name};
+use super::super::words;
+use super::{capital, extent, latency_axis, probes, rules};
+
+const BINS: usize = 160;
+/// Loads that are shown at first; more lines cannot be told apart.
+const LOADS_SHOWN: usize = 4;
+
+pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    let (min, max) = extent(runs, probe);
+    let resolution = resolution(probes(runs, probe).map(|probe| &probe.all().histogram));
+    let bins = Bins::over(min, max, Scale::of_latency(min), BINS, resolution);
+    let highest = probes(runs, probe).flat_map(|probe| bins.counts(&probe.all().histogram)).max().unwrap_or(1);
+    let x = latency_axis(runs, probe);
+    // A bin with one sample still stands above the axis.
+    let y = Axis::new("samples in a bin (logarithmic)", Scale::Log, Values::Count, (0.6, highest as f64 * 1.6));
+    runs.iter().map(|run| Some(chart(run.probe(probe)?, &bins, x.clone(), y.clone()))).collect()
+}
+
+fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
+    let title = format!("Histogram of the {}", data.quantity);
+    let note = format!(
+        "{} of {} samples in bins of equal width on the axis.",
+        capital(&data.quantity),
+        words::whole(data.all().histogram.count())
+    );
+    let mut chart = Chart::new(Kind::Hist, title, note, x, y);
+    chart.layers = layers(data, |group| {
+        let edges = (0..bins.len()).map(|index| bins.edges(index).0 as f64).chain([bins.edges(bins.len() - 1).1 as f64]).collect();
+        Shape::Bins { edges, counts: bins.counts(&group.histogram) }
+    });
+    chart.rules = rules(data, true);
+    if let Some(max) = data.all().histogram.max() {
+        let count = match &chart.layers[0].shape {
+            Shape::Bins { counts, .. } => counts[bins.index(max)] as f64,
+            _ => 1.0,
+        };
+        chart.marks.push(Mark { x: max as f64, y: count, text: format!("max {}", latency_name(max as f64, "µs")) });
+    }
+    chart.table = table(&chart.layers, bins);
+    chart
+}
+
+/// A layer for each group: all samples and the loads of the largest latencies are shown, processors only where there are no loads.
+pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
+    let mut largest: Vec<i64> = of(data, What::Load).filter_map(|group| group.histogram.max()).collect();
+    largest.sort_unstable_by_key(|&max| std::cmp::Reverse(max));
+    let least = largest.get(LOADS_SHOWN - 1).copied().unwrap_or(i64::MIN);
+    let layer = |group: &Group| {
+        let place = || of(data, group.what).position(|other| other.name == group.name).unwrap_or(0);
+        let (tone, is_hidden) = match group.what {
+            What::All => (Tone::All, false),
+            What::Load => (Tone::Series(place()), group.histogram.max().is_some_and(|max| max < least)),
+            What::Processor => (Tone::Series(place()), !largest.is_empty()),
+        };
+        Layer::new(&group.name, tone, shape(group)).hidden(is_hidden)
+    };
+    data.groups.iter().map(layer).collect()
+}
+
+fn of(data: &ProbeData, what: What) -> impl Iterator<Item = &Group> {
+    data.groups.iter().filter(move |group| group.what == what)
+}
+
+fn table(layers: &[Layer], bins: &Bins) -> Table {
+    let columns: Vec<(&str, &[u64])> = layers
+        .iter()
+        .filter_map(|layer| match &layer.shape {
+            Shape::Bins { counts, .. } => Some((layer.name.as_str(), counts.as_slice())),
+            _ => None,
+        })
+        .collect();
+    let mut head = vec!["from, µs".to_owned(), "below, µs".to_owned()];
+    head.extend(columns.iter().map(|(name, _)| (*name).to_owned()));
+    let is_used = |&index: &usize| columns.iter().any(|(_, counts)| counts[index] > 0);
+    let row = |index: usize| {
+        let (begin, end) = bins.edges(index);
+        let counts = columns.iter().map(|(_, counts)| words::whole(counts[index]));
+        [words::micros(begin), words::micros(end)].into_iter().chain(counts).collect()
+    };
+    Table { head, rows: (0..bins.len()).filter(is_used).map(row).collect() }
+}

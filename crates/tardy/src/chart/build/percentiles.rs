@@ -1,0 +1,92 @@
+//! The latency of each percentile, on an axis on which each further nine takes as much room as the one before.
+
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
+
+use super::super::data::{Group, RunData, What};
+use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
+use super::super::scale::Scale;
+use super::super::words;
+use super::hist::layers;
+use super::{capital, latency_axis, probes, rules};
+
+/// Percentiles drawn in each factor of ten of what lies above.
+const STEPS_A_DECADE: u32 = 10;
+
+/// One in `one_in` samples lies at or above `value`; the true percentile lies between the ends at 95 %, where the samples set them.
+struct Point {
+    one_in: f64,
+    value: i64,
+    lower: Option<i64>,
+    upper: Option<i64>,
+}
+
+pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    let x = Axis::new("percentile", Scale::Log, Values::OneIn, (1.0, samples as f64));
+    let y = latency_axis(runs, probe);
+    let one = |run: &RunData| {
+        let data = run.probe(probe)?;
+        let title = format!("{} by percentile", capital(&data.quantity));
+        let note =
+            "The sample of each percentile; the band holds the true percentile at 95 %, and ends where the samples no longer bound it.";
+        let mut chart = Chart::new(Kind::Percentiles, title, note, x.clone(), y.clone());
+        let all = points(data.all());
+        chart.layers = layers(data, |group| Shape::Line(points(group).iter().map(|point| (point.one_in, point.value as f64)).collect()));
+        let bounded = all.iter().filter_map(|point| Some((point.one_in, point.lower? as f64, point.upper? as f64)));
+        chart.layers.insert(1, Layer::new("95 % band", Tone::All, Shape::Band(bounded.collect())).companion());
+        chart.rules = rules(data, false);
+        chart.table = table(&data.groups);
+        Some(chart)
+    };
+    runs.iter().map(one).collect()
+}
+
+fn points(group: &Group) -> Vec<Point> {
+    let samples = group.histogram.count();
+    let decades = (samples.max(1) as f64).log10();
+    let steps = (decades * f64::from(STEPS_A_DECADE)).floor() as u32;
+    let wanted = (0..=steps).map(|step| 10_f64.powf(f64::from(step) / f64::from(STEPS_A_DECADE))).chain([samples as f64]);
+    let ranked: Vec<_> = wanted
+        .map(|one_in| {
+            let at_or_above = ((samples as f64 / one_in).round() as u64).clamp(1, samples.max(1));
+            let probability = 1.0 - 1.0 / one_in;
+            let ranks = quantile_ranks_of_clustered(samples, probability, group.extremal_index, Confidence::NINETY_FIVE);
+            (one_in, samples - at_or_above + 1, ranks)
+        })
+        .collect();
+    let mut ranks: Vec<u64> = ranked.iter().flat_map(|(_, rank, ranks)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    let values = group.histogram.values_at(&ranks);
+    let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
+    let point = |(one_in, rank, ranks): &(f64, u64, tardy_core::statistics::quantile::QuantileRanks)| {
+        Some(Point { one_in: *one_in, value: value(*rank)?, lower: ranks.lower.and_then(value), upper: ranks.upper.and_then(value) })
+    };
+    ranked.iter().filter_map(point).collect()
+}
+
+fn table(groups: &[Group]) -> Table {
+    let head = ["samples", "percentile", "latency, µs", "lower, 95 %, µs", "upper, 95 %, µs"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    for group in groups.iter().filter(|group| group.what != What::Processor) {
+        let points = points(group);
+        let last = points.len().saturating_sub(1);
+        // One row a third of a nine, and the largest.
+        for point in points.iter().enumerate().filter(|(index, _)| index % 5 == 0 || *index == last).map(|(_, point)| point) {
+            let bound = |bound: Option<i64>| bound.map_or_else(|| "not bounded".to_owned(), words::micros);
+            let percentile = if point.one_in >= group.histogram.count() as f64 { "max".to_owned() } else { percent(point.one_in) };
+            rows.push(vec![group.name.clone(), percentile, words::micros(point.value), bound(point.lower), bound(point.upper)]);
+        }
+    }
+    Table { head, rows }
+}
+
+/// With a digit more than the axis needs: between decades percentiles are not round.
+fn percent(one_in: f64) -> String {
+    if (one_in.log10() - one_in.log10().round()).abs() < 1e-9 {
+        return words::percentile(one_in);
+    }
+    let decimals = (one_in.log10().ceil() as usize).min(12);
+    format!("{:.decimals$} %", 100.0 - 100.0 / one_in)
+}

@@ -1,0 +1,67 @@
+//! Smallest and largest latency over time, a colour a processor.
+
+use super::super::data::{ProbeData, RunData};
+use super::super::model::{Chart, Columns, Kind, Layer, Mark, Shape, Table, Tone};
+use super::super::scale::latency_name;
+use super::super::{shapes, words};
+use super::{capital, kept_note, latency_axis, rules, time_axis};
+
+/// Rows of the table.
+const ROWS: usize = 60;
+
+pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    let (x, y) = (time_axis(runs, probe), latency_axis(runs, probe));
+    let one = |run: &RunData| {
+        let data = run.probe(probe).filter(|probe| probe.has_time())?;
+        let note = format!(
+            "Each column of pixels spans from the smallest to the largest {} of its time; no maximum is lost.{}",
+            data.quantity,
+            kept_note(data)
+        );
+        let title = format!("{} over time", capital(&data.quantity));
+        let mut chart = Chart::new(Kind::Timeline, title, note, x.clone(), y.clone());
+        chart.spans = data.spans.clone();
+        // The worst is drawn last, on top.
+        for (index, lane) in data.lanes.iter().enumerate().rev() {
+            let tone = Tone::Series(index);
+            chart.layers.push(Layer::new(&lane.name, tone, Shape::Columns(lane.swept.columns.clone())));
+        }
+        chart.rules = rules(data, false);
+        chart.marks = worst(data);
+        chart.table = table(data);
+        Some(chart)
+    };
+    runs.iter().map(one).collect()
+}
+
+/// The largest latency, where its time is known.
+pub(super) fn worst(data: &ProbeData) -> Vec<Mark> {
+    let mark = data.worst.map(|(x, latency)| Mark { x, y: latency as f64, text: format!("max {}", latency_name(latency as f64, "µs")) });
+    mark.into_iter().collect()
+}
+
+/// Extremes of equal times, in at most [`ROWS`] rows.
+pub(super) fn table(data: &ProbeData) -> Table {
+    let mut head = vec!["from".to_owned(), "to".to_owned()];
+    for lane in &data.lanes {
+        head.extend([format!("{} min, µs", lane.name), format!("{} max, µs", lane.name)]);
+    }
+    let step = data.length / ROWS as f64;
+    let lanes: Vec<_> = data.lanes.iter().map(|lane| by_row(&lane.swept.columns, step)).collect();
+    let row = |row: usize| {
+        let time = |row: usize| words::time(row as f64 * step, data.length);
+        let mut cells = vec![time(row), time(row + 1)];
+        for lane in &lanes {
+            match lane.iter().find(|place| place.0 == row as f64) {
+                Some(&(_, min, max)) => cells.extend([words::micros(min), words::micros(max)]),
+                None => cells.extend(["–".to_owned(), "–".to_owned()]),
+            }
+        }
+        cells
+    };
+    Table { head, rows: (0..ROWS).map(row).collect() }
+}
+
+fn by_row(columns: &Columns, step: f64) -> Vec<(f64, i64, i64)> {
+    shapes::by_pixel(columns, |x| (x / step).min(ROWS as f64 - 1.0))
+}

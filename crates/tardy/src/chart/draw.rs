@@ -1,0 +1,325 @@
+//! A chart as a scene: frame, axes, phases, layers, marks.
+
+use super::model::{Chart, Rule, Tone};
+use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text, rectangle, text_width};
+use super::shapes;
+use super::words;
+
+/// Height of small text, in px.
+const SMALL: f64 = 12.0;
+const TITLE: f64 = 15.0;
+const LEGEND_LINE: f64 = 18.0;
+/// The names of phases stand above the axes, where no line crosses them.
+const SPAN_LINE: f64 = 16.0;
+/// From the axis to the names of its ticks.
+const TICK: f64 = 6.0;
+
+/// What is drawn beside the axes and what is in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// Title and legend too: a figure that stands alone.
+    Figure,
+    /// Nothing: the page around it has them. Hidden layers are drawn, and not shown.
+    Plot,
+}
+
+/// The rectangle between the axes, in px.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Area {
+    /// From the left edge.
+    pub left: f64,
+    /// From the top edge.
+    pub top: f64,
+    /// Its width.
+    pub width: f64,
+    /// Its height.
+    pub height: f64,
+}
+
+impl Area {
+    /// Where a point of the chart lies.
+    #[must_use]
+    pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
+        (self.x(chart, x), self.y(chart, y))
+    }
+
+    /// Where a value of the x axis lies.
+    #[must_use]
+    pub fn x(&self, chart: &Chart, value: f64) -> f64 {
+        self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
+    }
+
+    /// Where a value of the y axis lies.
+    #[must_use]
+    pub fn y(&self, chart: &Chart, value: f64) -> f64 {
+        self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    fn clip(&self) -> Option<(f64, f64, f64, f64)> {
+        Some((self.left, self.top, self.width, self.height))
+    }
+}
+
+/// Draws `chart` on `width` by `height` px; the rectangle between its axes is for scripts.
+#[must_use]
+pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene, Area) {
+    let mut items = Vec::new();
+    let top = if frame == Frame::Figure { title_and_legend(chart, width, &mut items) } else { 0.0 };
+    let area = area(chart, (width, height), top);
+    items.push(group("spans", None, spans(chart, &area)));
+    items.push(group("axis y", None, y_axis(chart, &area)));
+    items.push(group("axis x", None, x_axis(chart, &area)));
+    let mut layers = Vec::new();
+    for (index, layer) in chart.layers.iter().enumerate() {
+        if frame == Frame::Plot || !layer.is_hidden {
+            let items = shapes::items(chart, layer, &area);
+            layers.push(Item::Group(Group { class: "layer", layer: Some(index), is_hidden: layer.is_hidden, clip: None, items }));
+        }
+    }
+    items.push(group("layers", area.clip(), layers));
+    items.push(group("rules", None, chart.rules.iter().flat_map(|rule| self::rule(chart, rule, &area)).collect()));
+    items.push(group("marks", None, marks(chart, &area)));
+    let description = format!("{}. {}", chart.title, chart.note);
+    (Scene { width, height, description, items }, area)
+}
+
+/// Several drawings beside each other, under one description.
+#[must_use]
+pub fn beside(scenes: Vec<Scene>) -> Scene {
+    let mut all = Scene::default();
+    let mut descriptions = Vec::new();
+    for scene in scenes {
+        let left = all.width;
+        all.items.extend(scene.items.into_iter().map(|item| moved(item, left)));
+        all.width += scene.width;
+        all.height = all.height.max(scene.height);
+        descriptions.push(scene.description);
+    }
+    all.description = descriptions.join(" | ");
+    all
+}
+
+fn moved(item: Item, by: f64) -> Item {
+    match item {
+        Item::Path { mut steps, fill, stroke } => {
+            for step in &mut steps {
+                if let Step::Move(x, _) | Step::Line(x, _) = step {
+                    *x += by;
+                }
+            }
+            Item::Path { steps, fill, stroke }
+        }
+        Item::Circle { at, radius, fill, stroke } => Item::Circle { at: (at.0 + by, at.1), radius, fill, stroke },
+        Item::Text(text) => Item::Text(Text { at: (text.at.0 + by, text.at.1), ..text }),
+        Item::Group(group) => Item::Group(Group {
+            clip: group.clip.map(|(left, top, width, height)| (left + by, top, width, height)),
+            items: group.items.into_iter().map(|item| moved(item, by)).collect(),
+            ..group
+        }),
+    }
+}
+
+fn group(class: &'static str, clip: Option<(f64, f64, f64, f64)>, items: Vec<Item>) -> Item {
+    Item::Group(Group { class, layer: None, is_hidden: false, clip, items })
+}
+
+pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
+    Text { at, anchor, size: SMALL, tone, is_bold: false, has_halo: false, text: text.into() }
+}
+
+pub(super) fn line(from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) -> Item {
+    let steps = vec![Step::Move(from.0, from.1), Step::Line(to.0, to.1)];
+    Item::Path { steps, fill: None, stroke: Some(Stroke { tone, width, is_dashed: false, opacity: 1.0 }) }
+}
+
+/// Draws them, and gives the height that they take.
+fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
+    let margin = 12.0;
+    let mut title = text((margin, 22.0), Anchor::Start, Tone::Ink, fitting(&chart.title, TITLE, width - 2.0 * margin));
+    (title.size, title.is_bold) = (TITLE, true);
+    items.push(Item::Text(title));
+    let (mut x, mut y) = (margin, 42.0);
+    let entries: Vec<_> = chart.layers.iter().filter(|layer| !layer.is_companion && !layer.is_hidden).collect();
+    if entries.len() < 2 {
+        return 30.0;
+    }
+    for layer in entries {
+        let name = fitting(&layer.name, SMALL, width - 2.0 * margin - 20.0);
+        let needed = 22.0 + text_width(&name, SMALL) + 14.0;
+        if x > margin && x + needed > width - margin {
+            (x, y) = (margin, y + LEGEND_LINE);
+        }
+        let stroke = Stroke { tone: layer.tone, width: 2.5, is_dashed: layer.is_dashed, opacity: 1.0 };
+        let steps = vec![Step::Move(x, y - 4.0), Step::Line(x + 16.0, y - 4.0)];
+        items.push(Item::Path { steps, fill: None, stroke: Some(stroke) });
+        items.push(Item::Text(text((x + 22.0, y), Anchor::Start, Tone::Ink, name)));
+        x += needed;
+    }
+    let hidden = chart.layers.iter().filter(|layer| !layer.is_companion && layer.is_hidden).count();
+    if hidden > 0 {
+        items.push(Item::Text(text((x, y), Anchor::Start, Tone::Muted, format!("{hidden} more not shown"))));
+    }
+    y + 6.0
+}
+
+/// As much of a text as fits.
+pub(super) fn fitting(text: &str, size: f64, width: f64) -> String {
+    if text_width(text, size) <= width {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for character in text.chars() {
+        if text_width(&short, size) + size * 1.6 > width {
+            break;
+        }
+        short.push(character);
+    }
+    short.push('…');
+    short
+}
+
+fn area(chart: &Chart, (width, height): (f64, f64), top: f64) -> Area {
+    let wanted = ticks_wanted(height - top);
+    let named = chart.y.ticks(wanted).into_iter().filter(|tick| tick.is_named);
+    let widest = named.map(|tick| text_width(&words::tick(&chart.y, tick.value), SMALL)).fold(0.0, f64::max);
+    // The name of the y axis stands above it.
+    let names_of_spans = if chart.spans.is_empty() { 0.0 } else { SPAN_LINE };
+    let (left, top) = ((widest + TICK + 8.0).round(), (top + 24.0 + names_of_spans).round());
+    let lines = if chart.x.categories.is_empty() { 1.0 } else { 2.0 };
+    let bottom = 22.0 + 16.0 * lines;
+    Area { left, top, width: (width - left - 14.0).max(40.0), height: (height - top - bottom).max(40.0) }
+}
+
+fn ticks_wanted(height: f64) -> usize {
+    (height / 45.0) as usize
+}
+
+fn y_axis(chart: &Chart, area: &Area) -> Vec<Item> {
+    let mut items = vec![Item::Text(text(
+        (4.0, area.top - 10.0 - if chart.spans.is_empty() { 0.0 } else { SPAN_LINE }),
+        Anchor::Start,
+        Tone::Muted,
+        chart.y.title.clone(),
+    ))];
+    for tick in chart.y.ticks(ticks_wanted(area.height)) {
+        let y = area.y(chart, tick.value);
+        if tick.is_named {
+            items.push(line((area.left, y), (area.right(), y), Tone::Grid, 1.0));
+            items.push(Item::Text(text((area.left - TICK, y + 4.0), Anchor::End, Tone::Muted, words::tick(&chart.y, tick.value))));
+        }
+    }
+    items
+}
+
+fn x_axis(chart: &Chart, area: &Area) -> Vec<Item> {
+    let base = area.bottom();
+    let mut items = vec![line((area.left, base), (area.right(), base), Tone::Muted, 1.0)];
+    let title = text((area.right(), base + 34.0), Anchor::End, Tone::Muted, chart.x.title.clone());
+    if !chart.x.categories.is_empty() {
+        items.extend(categories(chart, area));
+        items.push(Item::Text(Text { at: (title.at.0, title.at.1 + 16.0), ..title }));
+        return items;
+    }
+    let wanted = (area.width / 85.0) as usize;
+    let mut taken = f64::NEG_INFINITY;
+    for tick in chart.x.ticks(wanted) {
+        let x = area.x(chart, tick.value);
+        let length = if tick.is_named { 5.0 } else { 3.0 };
+        items.push(line((x, base), (x, base + length), Tone::Muted, 1.0));
+        let name = words::tick(&chart.x, tick.value);
+        let half = text_width(&name, SMALL) / 2.0;
+        if tick.is_named && x - half > taken {
+            items.push(line((x, area.top), (x, base), Tone::Grid, 1.0));
+            let (at, anchor) = match x {
+                x if x + half > area.right() + 12.0 => (area.right() + 12.0, Anchor::End),
+                x => (x, Anchor::Middle),
+            };
+            items.push(Item::Text(text((at, base + 18.0), anchor, Tone::Muted, name)));
+            taken = x + half + 8.0;
+        }
+    }
+    items.push(Item::Text(title));
+    items
+}
+
+/// Names below their places; every other one a line lower, where they are many.
+fn categories(chart: &Chart, area: &Area) -> Vec<Item> {
+    let names = &chart.x.categories;
+    let room = area.width / names.len().max(1) as f64;
+    let is_tight = names.iter().any(|name| text_width(name, SMALL) > room - 6.0);
+    let name = |(index, name): (usize, &String)| {
+        let lower = if is_tight && index % 2 == 1 { 16.0 } else { 0.0 };
+        let width = if is_tight { 2.0 * room } else { room };
+        let at = (area.x(chart, index as f64), area.bottom() + 18.0 + lower);
+        Item::Text(text(at, Anchor::Middle, Tone::Ink, fitting(name, SMALL, width - 6.0)))
+    };
+    names.iter().enumerate().map(name).collect()
+}
+
+/// Every other phase is shaded, and each is named where its name fits.
+fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (index, span) in chart.spans.iter().enumerate() {
+        let (left, right) = (area.x(chart, span.begin).max(area.left), area.x(chart, span.end).min(area.right()));
+        if right <= left {
+            continue;
+        }
+        if index % 2 == 0 {
+            let steps = rectangle(left, area.top, right - left, area.height);
+            items.push(Item::Path { steps, fill: Some((Tone::Shade, 1.0)), stroke: None });
+        }
+        items.push(line((left, area.top), (left, area.bottom()), Tone::Grid, 1.0));
+        let name = fitting(&span.name, 11.0, right - left - 4.0);
+        if name.chars().count() > 3 || name == span.name {
+            items.push(Item::Text(Text { size: 11.0, ..text((left + 2.0, area.top - 5.0), Anchor::Start, Tone::Muted, name) }));
+        }
+    }
+    items
+}
+
+fn rule(chart: &Chart, rule: &Rule, area: &Area) -> Vec<Item> {
+    let axis = if rule.is_vertical { &chart.x } else { &chart.y };
+    if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
+        return Vec::new();
+    }
+    let (from, to, label) = if rule.is_vertical {
+        let x = area.x(chart, rule.value);
+        let anchor = if x > area.left + area.width * 0.6 { Anchor::End } else { Anchor::Start };
+        let beside = if anchor == Anchor::End { -5.0 } else { 5.0 };
+        ((x, area.top), (x, area.bottom()), text((x + beside, area.top + 28.0), anchor, Tone::Alarm, rule.text.clone()))
+    } else {
+        let y = area.y(chart, rule.value);
+        ((area.left, y), (area.right(), y), text((area.right() - 4.0, y - 5.0), Anchor::End, Tone::Alarm, rule.text.clone()))
+    };
+    let stroke = Stroke { tone: Tone::Alarm, width: 1.2, is_dashed: true, opacity: 0.9 };
+    let steps = vec![Step::Move(from.0, from.1), Step::Line(to.0, to.1)];
+    vec![Item::Path { steps, fill: None, stroke: Some(stroke) }, Item::Text(Text { has_halo: true, ..label })]
+}
+
+fn marks(chart: &Chart, area: &Area) -> Vec<Item> {
+    let mut items = Vec::new();
+    for mark in &chart.marks {
+        let (x, y) = area.point(chart, mark.x, mark.y);
+        let stroke = Stroke { tone: Tone::Alarm, width: 1.8, is_dashed: false, opacity: 1.0 };
+        items.push(Item::Circle { at: (x, y), radius: 4.5, fill: None, stroke: Some(stroke) });
+        let half = text_width(&mark.text, SMALL) / 2.0;
+        let (at, anchor) = match x {
+            x if x + half > area.right() => (area.right(), Anchor::End),
+            x if x - half < area.left => (area.left + 2.0, Anchor::Start),
+            x => (x, Anchor::Middle),
+        };
+        // Above the point, or below it where there is no room.
+        let base = if y - area.top > 40.0 { y - 10.0 } else { y + 20.0 };
+        let label = text((at, base), anchor, Tone::Ink, mark.text.clone());
+        items.push(Item::Text(Text { is_bold: true, has_halo: true, ..label }));
+    }
+    items
+}

@@ -1,0 +1,330 @@
+//! What a chart shows: axes, layers, marks, and the same numbers as a table. Drawn by [`super::draw`], embedded in reports by [`super::json`].
+
+use super::scale::{Scale, Tick, time_ticks};
+
+/// The kinds of charts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Smallest and largest latency over time, with the phases
+    Timeline,
+    /// How many samples have which latency, both scales logarithmic
+    Hist,
+    /// Share of samples at or below a latency, with its 95 % band
+    Cdf,
+    /// Share of samples at or above a latency, with its 95 % band
+    Ccdf,
+    /// Latency of each percentile, with its 95 % interval
+    Percentiles,
+    /// Largest latency so far against the number of samples
+    RunningMax,
+    /// How many samples have which latency when
+    Heatmap,
+    /// Samples over time, one by one where they are few
+    Scatter,
+    /// Smallest, median and largest latency of each run and load
+    Bars,
+}
+
+impl Kind {
+    /// As the command line and file names write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeline => "timeline",
+            Self::Hist => "hist",
+            Self::Cdf => "cdf",
+            Self::Ccdf => "ccdf",
+            Self::Percentiles => "percentiles",
+            Self::RunningMax => "running-max",
+            Self::Heatmap => "heatmap",
+            Self::Scatter => "scatter",
+            Self::Bars => "bars",
+        }
+    }
+}
+
+/// What the values of an axis are, and thereby how they are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// Latencies in ns.
+    Latency,
+    /// Seconds from the start of the run on.
+    Seconds,
+    /// Counts.
+    Count,
+    /// Shares from 0 to 1.
+    Share,
+    /// One in so many samples, written as the percentile.
+    OneIn,
+    /// Places in [`Axis::categories`].
+    Category,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it shows, with the unit where its ticks do not name it.
+    pub title: String,
+    /// How values become places.
+    pub scale: Scale,
+    /// What the values are.
+    pub values: Values,
+    /// Smallest value shown.
+    pub low: f64,
+    /// Largest value shown.
+    pub high: f64,
+    /// Names of categories.
+    pub categories: Vec<String>,
+}
+
+impl Axis {
+    /// An axis without categories.
+    #[must_use]
+    pub fn new(title: impl Into<String>, scale: Scale, values: Values, (low, high): (f64, f64)) -> Self {
+        // A single value still needs an axis of some length around it.
+        let (low, high) = match scale {
+            Scale::Log => (low.max(f64::MIN_POSITIVE), high.max(low.max(f64::MIN_POSITIVE) * 1.25)),
+            _ if high > low => (low, high),
+            _ => (low, low + 1.0),
+        };
+        Self { title: title.into(), scale, values, low, high, categories: Vec::new() }
+    }
+
+    /// Values to mark, about `wanted` of them named.
+    #[must_use]
+    pub fn ticks(&self, wanted: usize) -> Vec<Tick> {
+        match self.values {
+            Values::Seconds => time_ticks(self.low, self.high, wanted),
+            _ => self.scale.ticks(self.low, self.high, wanted),
+        }
+    }
+
+    /// Where `value` lies between the ends, from 0 to 1; beyond them where it lies beyond.
+    #[must_use]
+    pub fn fraction(&self, value: f64) -> f64 {
+        let (low, high) = (self.scale.place(self.low), self.scale.place(self.high));
+        (self.scale.place(value) - low) / (high - low)
+    }
+}
+
+/// Colours by what they stand for; each way of drawing has its own shades.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// All samples together.
+    All,
+    /// One of several series.
+    Series(usize),
+    /// A count in a heat map, 0 for the fewest to [`HEAT_LEVELS`] - 1 for the most.
+    Heat(usize),
+    /// Text.
+    Ink,
+    /// Text that steps back, and axes.
+    Muted,
+    /// Grid lines.
+    Grid,
+    /// Every other phase.
+    Shade,
+    /// The paper.
+    Surface,
+    /// Deadlines and what is worst.
+    Alarm,
+}
+
+/// Different colours for series; further ones repeat them.
+pub const SERIES_TONES: usize = 7;
+/// Different colours of a heat map.
+pub const HEAT_LEVELS: usize = 8;
+
+/// Smallest and largest value of equal stretches, of which some may hold none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Columns {
+    /// Where the first stretch begins.
+    pub begin: f64,
+    /// Length of each.
+    pub step: f64,
+    /// Smallest and largest value of each.
+    pub extremes: Vec<Option<(i64, i64)>>,
+}
+
+/// A cell of a heat map, or a place where samples are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cell {
+    /// From and to on the x axis.
+    pub x: (f64, f64),
+    /// From and to on the y axis.
+    pub y: (f64, f64),
+    /// How many samples.
+    pub count: u64,
+}
+
+/// Smallest, median and largest value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// Place on the axis of categories; fractions stand beside each other.
+    pub x: f64,
+    /// Width on that axis.
+    pub width: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Median.
+    pub median: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What a layer draws.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// Straight lines between points.
+    Line(Vec<(f64, f64)>),
+    /// A value that holds from each point on to the next.
+    Steps(Vec<(f64, f64)>),
+    /// A value that holds from each point back to the one before.
+    StepsBefore(Vec<(f64, f64)>),
+    /// Counts between successive edges, of which there is one more.
+    Bins {
+        /// The edges.
+        edges: Vec<f64>,
+        /// The counts.
+        counts: Vec<u64>,
+    },
+    /// (x, lower, upper) of a band.
+    Band(Vec<(f64, f64, f64)>),
+    /// Extremes of stretches.
+    Columns(Columns),
+    /// Single points.
+    Dots(Vec<(f64, f64)>),
+    /// Cells of a heat map, coloured by count up to the largest.
+    Cells {
+        /// Those with samples.
+        cells: Vec<Cell>,
+        /// The count of the last colour.
+        largest: u64,
+    },
+    /// Extents with a median.
+    Ranges(Vec<Range>),
+}
+
+/// One series of a chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// As the legend names it.
+    pub name: String,
+    /// Its colour.
+    pub tone: Tone,
+    /// What is drawn.
+    pub shape: Shape,
+    /// Whether lines are dashed: what is a model and no observation.
+    pub is_dashed: bool,
+    /// Whether the legend has to be asked for it.
+    pub is_hidden: bool,
+    /// Whether it belongs to the layer before it, and has no place of its own in the legend.
+    pub is_companion: bool,
+}
+
+impl Layer {
+    /// A layer that is shown.
+    #[must_use]
+    pub fn new(name: impl Into<String>, tone: Tone, shape: Shape) -> Self {
+        Self { name: name.into(), tone, shape, is_dashed: false, is_hidden: false, is_companion: false }
+    }
+
+    /// The same, shown and hidden with the layer before it.
+    #[must_use]
+    pub fn companion(self) -> Self {
+        Self { is_companion: true, ..self }
+    }
+
+    /// The same, hidden where `is_hidden`.
+    #[must_use]
+    pub fn hidden(self, is_hidden: bool) -> Self {
+        Self { is_hidden, ..self }
+    }
+}
+
+/// A stretch of the x axis with a name: a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// Its name.
+    pub name: String,
+    /// From where.
+    pub begin: f64,
+    /// To where.
+    pub end: f64,
+}
+
+/// A named point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// Where, on the x axis.
+    pub x: f64,
+    /// Where, on the y axis.
+    pub y: f64,
+    /// What it says.
+    pub text: String,
+}
+
+/// A line across the chart at a value: a deadline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Whether it stands at a value of the x axis.
+    pub is_vertical: bool,
+    /// The value.
+    pub value: f64,
+    /// What it says.
+    pub text: String,
+}
+
+/// The numbers of a chart.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// Names of the columns, with units.
+    pub head: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its title.
+    pub title: String,
+    /// One sentence that says how to read it.
+    pub note: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// Phases.
+    pub spans: Vec<Span>,
+    /// Series, drawn in this order.
+    pub layers: Vec<Layer>,
+    /// Deadlines.
+    pub rules: Vec<Rule>,
+    /// Named points.
+    pub marks: Vec<Mark>,
+    /// All of it in numbers.
+    pub table: Table,
+}
+
+impl Chart {
+    /// A chart with nothing in it yet.
+    #[must_use]
+    pub fn new(kind: Kind, title: impl Into<String>, note: impl Into<String>, x: Axis, y: Axis) -> Self {
+        let (title, note) = (title.into(), note.into());
+        Self {
+            kind,
+            title,
+            note,
+            x,
+            y,
+            spans: Vec::new(),
+            layers: Vec::new(),
+            rules: Vec::new(),
+            marks: Vec::new(),
+            table: Table::default(),
+        }
+    }
+}

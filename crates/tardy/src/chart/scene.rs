@@ -1,0 +1,138 @@
+//! Drawing by few primitives, which SVG and PNG both have.
+
+use super::model::Tone;
+
+/// A step of a path; coordinates in px, to the right and downwards.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Go there.
+    Move(f64, f64),
+    /// Draw a straight line there.
+    Line(f64, f64),
+    /// Draw a line back to where the last move went.
+    Close,
+}
+
+/// A line's look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stroke {
+    /// Its colour.
+    pub tone: Tone,
+    /// Its width in px.
+    pub width: f64,
+    /// Whether it is dashed.
+    pub is_dashed: bool,
+    /// From 0 to 1.
+    pub opacity: f64,
+}
+
+/// Where a text stands against its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// It begins there.
+    Start,
+    /// It is centred there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// A line of text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Text {
+    /// Where, in px; the base line for y.
+    pub at: (f64, f64),
+    /// Against that point.
+    pub anchor: Anchor,
+    /// Height in px.
+    pub size: f64,
+    /// Its colour.
+    pub tone: Tone,
+    /// Whether it is set in bold.
+    pub is_bold: bool,
+    /// Whether the paper's colour surrounds it, so that it can be read above lines.
+    pub has_halo: bool,
+    /// What it says.
+    pub text: String,
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// An area, a line, or both.
+    Path {
+        /// Its steps.
+        steps: Vec<Step>,
+        /// The area's colour and opacity.
+        fill: Option<(Tone, f64)>,
+        /// The line.
+        stroke: Option<Stroke>,
+    },
+    /// A circle.
+    Circle {
+        /// Its centre.
+        at: (f64, f64),
+        /// Its radius in px.
+        radius: f64,
+        /// The area's colour.
+        fill: Option<Tone>,
+        /// The line.
+        stroke: Option<Stroke>,
+    },
+    /// A text.
+    Text(Text),
+    /// Items that belong together.
+    Group(Group),
+}
+
+/// Items that belong together, and are cut off at the edge of `clip`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Group {
+    /// What it is, for scripts and style sheets.
+    pub class: &'static str,
+    /// Place of the layer that it draws.
+    pub layer: Option<usize>,
+    /// Whether it is not shown at first.
+    pub is_hidden: bool,
+    /// Left, top, width, height in px.
+    pub clip: Option<(f64, f64, f64, f64)>,
+    /// The items.
+    pub items: Vec<Item>,
+}
+
+/// A drawing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scene {
+    /// In px.
+    pub width: f64,
+    /// In px.
+    pub height: f64,
+    /// What it shows, for those who cannot see it.
+    pub description: String,
+    /// The items, in the order in which they cover each other.
+    pub items: Vec<Item>,
+}
+
+/// The steps of a rectangle.
+#[must_use]
+pub fn rectangle(left: f64, top: f64, width: f64, height: f64) -> Vec<Step> {
+    vec![
+        Step::Move(left, top),
+        Step::Line(left + width, top),
+        Step::Line(left + width, top + height),
+        Step::Line(left, top + height),
+        Step::Close,
+    ]
+}
+
+/// About how wide a text is, in px: the mean width of the letters of common fonts for screens.
+#[must_use]
+pub fn text_width(text: &str, size: f64) -> f64 {
+    let units = |c: char| match c {
+        'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' | '\u{202f}' => 0.29,
+        'm' | 'w' | 'M' | 'W' | '%' => 0.85,
+        'A'..='Z' => 0.66,
+        _ => 0.56,
+    };
+    text.chars().map(units).sum::<f64>() * size
+}

@@ -1,0 +1,121 @@
+//! How numbers are written in charts and their tables.
+
+use super::model::{Axis, Values};
+use super::scale::latency_name;
+
+/// A value of an axis as a tick names it.
+#[must_use]
+pub fn tick(axis: &Axis, value: f64) -> String {
+    match axis.values {
+        Values::Latency => latency_name(value, "µs"),
+        Values::Seconds => time(value, axis.high),
+        Values::Count => count(value),
+        Values::Share => share(value),
+        Values::OneIn => percentile(value),
+        Values::Category => axis.categories.get(value.round() as usize).cloned().unwrap_or_default(),
+    }
+}
+
+/// A moment of a run that lasts up to `longest`, both in s: bare seconds up to two minutes, then minutes and hours.
+#[must_use]
+pub fn time(seconds: f64, longest: f64) -> String {
+    if longest <= 120.0 {
+        let decimals = if longest <= 2.0 { 2 } else { 1 };
+        let text = format!("{seconds:.decimals$}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        return format!("{} s", if text.is_empty() || text == "-" { "0" } else { text });
+    }
+    let whole = seconds.round() as i64;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 || longest >= 7200.0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// A count as an axis names it.
+#[must_use]
+pub fn count(value: f64) -> String {
+    let (divisor, unit) = match value {
+        below if below < 1e4 => (1.0, ""),
+        below if below < 1e6 => (1e3, " k"),
+        below if below < 1e9 => (1e6, " M"),
+        _ => (1e9, " G"),
+    };
+    format!("{}{unit}", (value / divisor * 100.0).round() / 100.0)
+}
+
+/// A count with all its digits, in groups of three.
+#[must_use]
+pub fn whole(count: u64) -> String {
+    let digits = count.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            // A narrow space that does not break.
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A share: in percent where that is readable, as a power of ten below.
+#[must_use]
+pub fn share(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value >= 1e-3 {
+        return format!("{} %", (value * 1e6).round() / 1e4);
+    }
+    let exponent = value.log10().floor();
+    let mantissa = (value / 10_f64.powf(exponent) * 100.0).round() / 100.0;
+    if (mantissa - 1.0).abs() < 1e-9 {
+        format!("10{}", superscript(exponent as i32))
+    } else {
+        format!("{mantissa}×10{}", superscript(exponent as i32))
+    }
+}
+
+fn superscript(number: i32) -> String {
+    let digit = |c: char| match c {
+        '-' => '⁻',
+        '0' => '⁰',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        other => char::from_u32('⁴' as u32 + other as u32 - '4' as u32).unwrap_or(other),
+    };
+    number.to_string().chars().map(digit).collect()
+}
+
+/// The percentile that one in `one_in` samples lies at or above.
+#[must_use]
+pub fn percentile(one_in: f64) -> String {
+    if one_in <= 1.0 {
+        return "min".to_owned();
+    }
+    // Enough digits that the last nine is seen: 1 in 1000 is 99.9 %.
+    let decimals = (one_in.log10().ceil() as usize).saturating_sub(2).min(12);
+    let text = format!("{:.decimals$}", 100.0 - 100.0 / one_in);
+    format!("{text} %")
+}
+
+/// A latency in us with ns, for tables.
+#[must_use]
+pub fn micros(nanos: i64) -> String {
+    format!("{:.3}", nanos as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_have_their_units() {
+        assert_eq!([0.0, 0.5, 51.0].map(|value| time(value, 60.0)), ["0 s", "0.5 s", "51 s"]);
+        assert_eq!([0.0, 61.0, 3_661.0].map(|value| time(value, 9_000.0)), ["0:00:00", "0:01:01", "1:01:01"]);
+        assert_eq!([1.0, 2_500.0, 1e5, 6.55e7].map(count), ["1", "2500", "100 k", "65.5 M"]);
+        assert_eq!([1.0, 0.25, 1e-3, 1e-5, 2.5e-7].map(share), ["100 %", "25 %", "0.1 %", "10⁻⁵", "2.5×10⁻⁷"]);
+        assert_eq!([1.0, 10.0, 100.0, 1e3, 1e6].map(percentile), ["min", "90 %", "99 %", "99.9 %", "99.9999 %"]);
+        assert_eq!(whole(65_500_000), "65\u{202f}500\u{202f}000");
+    }
+}

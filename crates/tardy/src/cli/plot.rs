@@ -1,0 +1,80 @@
+//! What `tardy plot` and `tardy report` take.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::DeadlineArgs;
+use crate::chart::model::Kind;
+
+/// `tardy plot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tardy plot board7 --kind ccdf -o tail.svg
+  tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
+  tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)")]
+pub struct PlotArgs {
+    /// Folders that `tardy run` made
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// What to draw
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub kind: Kind,
+    /// File to write; its name ends in .svg or .png
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Probe to draw, where a run has several
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// Width and height of each panel in px
+    #[arg(long, value_name = "WxH", default_value = "760x440")]
+    pub size: Size,
+    /// Pixels of a .png for each px of --size
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
+    pub scale: f64,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: DeadlineArgs,
+}
+
+/// Width and height in px.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Size {
+    /// To the right.
+    pub width: f64,
+    /// Downwards.
+    pub height: f64,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let px = |text: &str| text.parse::<u32>().ok().filter(|px| (200..=10_000).contains(px)).map(f64::from);
+        let size = text.split_once('x').and_then(|(width, height)| Some(Self { width: px(width)?, height: px(height)? }));
+        size.ok_or_else(|| format!("`{text}` is not a size: write width and height in px from 200 to 10000, as in 760x440"))
+    }
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse::<f64>().ok().filter(|scale| (0.25..=10.0).contains(scale));
+    scale.ok_or_else(|| format!("`{text}` is not a factor from 0.25 to 10: write a number such as 2"))
+}
+
+/// `tardy report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file needs nothing else: no network, no other file. Runs stand in columns, and their charts have the same axes."
+)]
+pub struct ReportArgs {
+    /// Folders that `tardy run` made
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// File to write
+    #[arg(long, value_name = "FILE")]
+    pub html: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub deadline: DeadlineArgs,
+}

@@ -1,0 +1,110 @@
+//! `tardy plot`: a chart of runs as a file for papers.
+
+use std::path::{Path, PathBuf};
+
+use super::exit::Exit;
+use crate::chart::build;
+use crate::chart::data::{DataError, Detail, RunData};
+use crate::chart::draw::{Frame, beside, draw};
+use crate::chart::model::{Chart, Kind};
+use crate::chart::png::{self, PngError};
+use crate::chart::svg;
+use crate::cli::plot::PlotArgs;
+
+/// Samples drawn one by one; a picture has no room for more.
+const POINTS: usize = 20_000;
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+enum PlotError {
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error("{0} ends neither in .svg nor in .png: give --output such a name")]
+    Format(PathBuf),
+    #[error("the runs have several probes: name one of {0} with --probe")]
+    Probe(String),
+    #[error("no run has samples of a probe {0}: they have {1}")]
+    NoSuchProbe(String, String),
+    #[error("nothing to draw: {0}")]
+    Nothing(&'static str),
+    #[error(transparent)]
+    Png(#[from] PngError),
+    #[error("cannot write {0}: {1}: give another file with --output")]
+    Unwritable(PathBuf, std::io::Error),
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Svg,
+    Png,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &PlotArgs) -> Exit {
+    match plot(args) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            if matches!(error, PlotError::Unwritable(..)) { Exit::Machine } else { Exit::Usage }
+        }
+    }
+}
+
+fn plot(args: &PlotArgs) -> Result<(), PlotError> {
+    let format = format(&args.output)?;
+    let detail = Detail { columns: 8192, points: POINTS };
+    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, detail);
+    let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let probe = probe(&runs, args.probe.as_deref())?;
+    let mut charts: Vec<Option<Chart>> = build::each(args.kind, &runs, &probe);
+    if runs.len() > 1 && args.kind != Kind::Bars {
+        for (chart, run) in charts.iter_mut().zip(&runs) {
+            if let Some(chart) = chart {
+                chart.title = format!("{}: {}", run.name, chart.title);
+            }
+        }
+    }
+    let size = (args.size.width, args.size.height);
+    let scenes: Vec<_> = charts.iter().flatten().map(|chart| draw(chart, size, Frame::Figure).0).collect();
+    if scenes.is_empty() {
+        return Err(PlotError::Nothing(
+            "the samples were not stored, only their histogram: --kind hist, cdf, ccdf, percentiles and bars show that",
+        ));
+    }
+    for (chart, run) in charts.iter().zip(&runs) {
+        if chart.is_none() {
+            eprintln!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
+        }
+    }
+    let scene = beside(scenes);
+    let bytes = match format {
+        Format::Svg => svg::file(&scene).into_bytes(),
+        Format::Png => png::file(&scene, args.scale)?,
+    };
+    std::fs::write(&args.output, bytes).map_err(|error| PlotError::Unwritable(args.output.clone(), error))
+}
+
+fn format(output: &Path) -> Result<Format, PlotError> {
+    match output.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        _ => Err(PlotError::Format(output.to_owned())),
+    }
+}
+
+fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {
+    let mut names: Vec<&str> = Vec::new();
+    for probe in runs.iter().flat_map(|run| &run.probes).filter(|probe| probe.all().histogram.count() > 0) {
+        if !names.contains(&probe.probe.as_str()) {
+            names.push(&probe.probe);
+        }
+    }
+    match (wanted, names.as_slice()) {
+        (_, []) => Err(PlotError::Nothing("the runs have no sample")),
+        (Some(wanted), names) if names.contains(&wanted) => Ok(wanted.to_owned()),
+        (Some(wanted), names) => Err(PlotError::NoSuchProbe(wanted.to_owned(), names.join(", "))),
+        (None, [one]) => Ok((*one).to_owned()),
+        (None, names) => Err(PlotError::Probe(names.join(", "))),
+    }
+}

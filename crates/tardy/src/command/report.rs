@@ -1,0 +1,43 @@
+//! `tardy report`: a report of runs as one HTML file.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tardy_core::units::Nanos;
+
+use super::exit::Exit;
+use crate::chart::data::{DataError, Detail, RunData};
+use crate::cli::plot::ReportArgs;
+use crate::report::html;
+
+/// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything else.
+const COLUMNS: usize = 64 * 1024;
+/// So many for each run at least, whatever their number.
+const COLUMNS_MIN: usize = 4096;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ReportArgs) -> Exit {
+    let page = match page(args) {
+        Ok(page) => page,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    match std::fs::write(&args.html, page) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());
+            Exit::Machine
+        }
+    }
+}
+
+fn page(args: &ReportArgs) -> Result<String, DataError> {
+    let detail = Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0 };
+    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, detail);
+    let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+    Ok(html::page(&runs, Nanos(now)))
+}

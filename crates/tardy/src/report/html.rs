@@ -1,0 +1,161 @@
+//! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts, every number as a table, the machine, and
+//! how to repeat it.
+//!
+//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what the script reads, and the page's own policy
+//! lets no script run but ours.
+
+mod facts;
+mod figure;
+mod head;
+mod repeat;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use tardy_core::units::Nanos;
+
+use crate::chart::build;
+use crate::chart::data::RunData;
+use crate::chart::json;
+use crate::chart::model::Kind;
+use crate::chart::palette::{DARK, LIGHT};
+use figure::Figures;
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+
+/// The charts of each run, in their order.
+const KINDS: [Kind; 7] = [Kind::Timeline, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
+
+/// The whole file. `now` is the wall-clock time that it is made at.
+#[must_use]
+pub fn page(runs: &[RunData], now: Nanos) -> String {
+    let mut figures = Figures::default();
+    let charts = charts(runs, &mut figures);
+    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let columns = format!("--runs:{}", runs.len());
+    let body = html! {
+        main class=(if runs.len() == 1 { "one" } else { "many" }) style=(columns) {
+            (head::head(runs, &title))
+            (charts)
+            (facts::section(runs))
+            (repeat::section(runs))
+            footer {
+                "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
+                "Charts: hover or use the arrow keys for values, the legend to show and hide, drag over the time line to look closer."
+            }
+        }
+        script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – latency report" }
+                style { (PreEscaped(style())) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// Nothing is fetched, and only our own script runs, even if some text did end up as markup.
+fn policy() -> String {
+    let digest = Sha256::digest(SCRIPT.as_bytes());
+    format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'", base64(&digest))
+}
+
+/// Base 64 of RFC 4648.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, index| bits << 8 | u32::from(three.get(index).copied().unwrap_or(0)));
+        for index in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * index) & 63) as usize] as char;
+            text.push(if index <= three.len() { letter } else { '=' });
+        }
+    }
+    text
+}
+
+/// Paper is light, whatever the screen is.
+fn style() -> String {
+    let (light, dark) = (LIGHT.style(), DARK.style());
+    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}")
+}
+
+fn charts(runs: &[RunData], figures: &mut Figures) -> Markup {
+    let mut probes: Vec<&str> = Vec::new();
+    for probe in runs.iter().flat_map(|run| &run.probes) {
+        if !probes.contains(&probe.probe.as_str()) {
+            probes.push(&probe.probe);
+        }
+    }
+    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, figures)).collect();
+    html! { @for section in sections { (section) } }
+}
+
+/// Charts of one probe: those of all runs in one first, then each kind with a column a run.
+fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup {
+    let bars = build::together(runs, probe).map(|chart| figures.add(chart));
+    let tails = (runs.len() > 1).then(|| build::overlaid(runs, probe)).flatten().map(|chart| figures.add(chart));
+    let mut rows: Vec<Vec<Markup>> = Vec::new();
+    for kind in KINDS {
+        let charts = build::each(kind, runs, probe);
+        if charts.iter().any(Option::is_some) {
+            rows.push(charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect());
+        }
+    }
+    let quantity = runs.iter().find_map(|run| run.probe(probe)).map_or("latency", |probe| probe.quantity.as_str());
+    html! {
+        section {
+            h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
+            @if let Some(tails) = tails { div class="span" { (tails) } }
+            @if rows.is_empty() { p { "No sample of this probe." } }
+            @for (index, row) in rows.into_iter().enumerate() {
+                div class="columns" {
+                    @for (run, figure) in runs.iter().zip(row) {
+                        div {
+                            @if runs.len() > 1 && index == 0 { p class="run-name" { (run.name) } }
+                            (figure)
+                        }
+                    }
+                }
+                // By load, behind the time line that shows when they were.
+                @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
+            }
+        }
+    }
+}
+
+fn absent() -> Markup {
+    html! { p class="quiet" { "Not shown: this run kept no samples, only their histogram." } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_64_is_that_of_the_standard() {
+        // RFC 4648, section 10.
+        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
+        assert_eq!(texts, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
+    }
+
+    #[test]
+    fn the_script_does_not_end_its_element_and_makes_no_markup_from_text() {
+        for forbidden in
+            ["</", "<!--", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"]
+        {
+            assert!(!SCRIPT.contains(forbidden), "{forbidden}");
+        }
+        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+}

@@ -1,0 +1,111 @@
+//! A chart in the page: drawn wide and narrow, with its legend, its tools, and its numbers as a table.
+
+use maud::{Markup, PreEscaped, html};
+use serde_json::Value;
+
+use crate::chart::draw::{Frame, draw};
+use crate::chart::json;
+use crate::chart::model::{Chart, HEAT_LEVELS, Kind, Layer, Table, Tone};
+use crate::chart::palette::variable;
+use crate::chart::svg;
+
+/// In px: beside each other for a screen, and for a phone or a column.
+const WIDE: (f64, f64) = (1080.0, 400.0);
+const NARROW: (f64, f64) = (460.0, 340.0);
+
+/// The charts of a page, and what its script must know of them.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    data: Vec<Value>,
+}
+
+impl Figures {
+    /// What the script reads.
+    pub(super) fn data(self) -> Value {
+        Value::Array(self.data)
+    }
+
+    /// The figure of a chart.
+    pub(super) fn add(&mut self, chart: Chart) -> Markup {
+        let index = self.data.len();
+        let figure = figure(&chart, index);
+        self.data.push(json::chart(&chart));
+        figure
+    }
+}
+
+fn figure(chart: &Chart, index: usize) -> Markup {
+    let legend: Vec<(usize, &Layer)> = chart.layers.iter().enumerate().filter(|(_, layer)| !layer.is_companion).collect();
+    let label = format!("{}. {} Use the arrow keys to read values.", chart.title, chart.note);
+    html! {
+        figure data-chart=(index) class=(chart.kind.name()) {
+            figcaption { h3 { (chart.title) } p class="note" { (chart.note) } }
+            @if legend.len() > 1 {
+                div class="legend" role="group" aria-label="Series" {
+                    @for (place, layer) in legend {
+                        button type="button" data-layer=(place) aria-pressed=(!layer.is_hidden) {
+                            span class="swatch" style={ "--c:var(" (variable(layer.tone)) ")" } {}
+                            (layer.name)
+                        }
+                    }
+                }
+            }
+            @if chart.kind == Kind::Heatmap {
+                p class="heat" {
+                    "1"
+                    span { @for level in 0..HEAT_LEVELS { i style={ "--c:var(" (variable(Tone::Heat(level))) ")" } {} } }
+                    "most samples"
+                }
+            }
+            @if chart.kind == Kind::Timeline {
+                div class="tools" role="group" aria-label="Time shown" {
+                    button type="button" data-do="in" { "Closer" }
+                    button type="button" data-do="out" { "Wider" }
+                    button type="button" data-do="left" { "Earlier" }
+                    button type="button" data-do="right" { "Later" }
+                    button type="button" data-do="all" { "Whole run" }
+                    small { "or drag over a stretch, pinch, + − 0" }
+                }
+            }
+            div class="plot" tabindex="0" role="group" aria-label=(label) {
+                (drawing(chart, "wide", WIDE, &format!("w{index}")))
+                (drawing(chart, "narrow", NARROW, &format!("n{index}")))
+                div class="tip" hidden {}
+            }
+            (numbers(&chart.table))
+        }
+    }
+}
+
+fn drawing(chart: &Chart, class: &str, size: (f64, f64), prefix: &str) -> Markup {
+    let (scene, area) = draw(chart, size, Frame::Plot);
+    html! {
+        svg class=(class) viewBox={ "0 0 " (size.0) " " (size.1) } data-area=(json::area(&area)) aria-hidden="true" {
+            (PreEscaped(svg::fragment(&scene, prefix)))
+        }
+    }
+}
+
+/// The numbers of a chart, closed until asked for.
+fn numbers(table: &Table) -> Markup {
+    html! {
+        @if !table.rows.is_empty() {
+            details {
+                summary { "Numbers (" (table.rows.len()) " rows)" }
+                (self::table(table, ""))
+            }
+        }
+    }
+}
+
+/// A table that scrolls where it is too wide; it takes the focus, so that keys can scroll it.
+pub(super) fn table(table: &Table, class: &str) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Table" {
+            table class=(class) {
+                thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
+                tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How to repeat a run: the command line that asks for the same, and the plan that it came to.
+
+use maud::{Markup, html};
+
+use crate::chart::data::RunData;
+use crate::cli::run::PolicyName;
+use crate::plan::Plan;
+use crate::record::keep::Keep;
+use crate::report::plan_text;
+use crate::run::record::RunKind;
+use crate::scenario::built_in;
+
+pub(super) fn section(runs: &[RunData]) -> Markup {
+    html! {
+        section {
+            h2 id="repeat" { "How to repeat it" }
+            div class="columns" {
+                @for run in runs {
+                    div {
+                        @if runs.len() > 1 { p class="run-name" { (run.name) } }
+                        @if run.record.kind == RunKind::Imported {
+                            p { "Imported from another tool's output; how it was measured is known to that tool." }
+                        } @else {
+                            pre { (command(&run.record.plan)) }
+                            p class="note" {
+                                "The same probes, loads, lengths and random numbers, on the same processors; measured with tardy "
+                                (run.record.tool.version) ". This report: " code { "tardy report " (quoted(&run.folder)) " --html report.html" }
+                            }
+                            details { summary { "The plan that it came to, with what was changed for the run" } pre { (plan_text::text(&run.record.plan)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The command line that asks for `plan`.
+fn command(plan: &Plan) -> String {
+    let mut words = vec!["tardy".to_owned(), "run".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
+    if plan.scenario == "flags" {
+        if let Some(cycles) = plan.cycles {
+            option("cycles", cycles.to_string());
+        } else {
+            let loads: Vec<String> =
+                plan.phases.last().map(|phase| phase.loads.iter().map(|load| load.label.clone()).collect()).unwrap_or_default();
+            if loads.is_empty() {
+                option("load", "none".to_owned());
+            }
+            loads.into_iter().for_each(|load| option("load", load));
+            option("for", plan.length().exact());
+        }
+    } else {
+        // Of a user's own scenario the name is known, not its file.
+        let is_built_in = built_in::find(&plan.scenario).is_some();
+        option("scenario", if is_built_in { plan.scenario.clone() } else { format!("{}.toml", plan.scenario) });
+        option("for", plan.length().exact());
+    }
+    for probe in &plan.probes {
+        let own = probe.parameters.iter().map(|(name, value)| format!(":{name}={value}")).collect::<String>();
+        let differs = plan.probes.iter().any(|other| other.period != probe.period);
+        let period = if differs { format!(":period={}", probe.period.exact()) } else { String::new() };
+        option("probe", format!("{}{period}{own}", probe.name));
+    }
+    if let Some(probe) = plan.probes.first() {
+        if plan.probes.iter().all(|other| other.period == probe.period) {
+            option("period", probe.period.exact());
+        }
+        if let Some(priority) = probe.priority {
+            option("priority", priority.to_string());
+        }
+        match probe.policy {
+            PolicyName::Fifo => {}
+            PolicyName::Rr => option("policy", "rr".to_owned()),
+            PolicyName::Other => option("policy", "other".to_owned()),
+        }
+        if probe.dither.get() > 0 {
+            option("dither", probe.dither.exact());
+        }
+    }
+    option("cpus", plan.measured_cpus.to_string());
+    match plan.window {
+        Some(window) => match window.earliest {
+            Some(earliest) => option("window", format!("{}..{}", earliest.exact(), window.latest.exact())),
+            None => option("deadline", window.latest.exact()),
+        },
+        None => {}
+    }
+    if let Some(misses) = plan.misses_allowed {
+        option("misses", format!("{misses:e}"));
+    }
+    match plan.keep {
+        Keep::All => {}
+        Keep::Tail(least) => option("keep", format!("tail:{}", least.exact())),
+        Keep::Histogram => option("keep", "histogram".to_owned()),
+    }
+    if let Some(limit) = plan.stop_above {
+        option("stop-above", limit.exact());
+    }
+    match plan.cpu_dma_latency_us {
+        None => option("cpu-dma-latency", "leave".to_owned()),
+        Some(0) => {}
+        Some(latency) => option("cpu-dma-latency", latency.to_string()),
+    }
+    option("seed", plan.seed.to_string());
+    if plan.aligned {
+        words.push("--aligned".to_owned());
+    }
+    words.join(" ")
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(["io:size=64MiB", "a b", "it's", ""].map(quoted), ["io:size=64MiB", "'a b'", "'it'\\''s'", "''"]);
+    }
+}

@@ -1,0 +1,153 @@
+//! A histogram of a few lines for the terminal: both scales logarithmic, every bin with a sample visible, the largest one at the right end.
+
+use tardy_core::histogram::Histogram;
+
+use crate::chart::bins::{Bins, resolution};
+use crate::chart::scale::{Scale, latency_name};
+
+/// Bins, one a column.
+const COLUMNS: usize = 96;
+/// Widest number at the left, and a space.
+const MARGIN: usize = 7;
+
+/// How columns are filled, from the bottom up; the first stands for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Eighths of a line.
+    Unicode,
+    /// Thirds of a line, for terminals of which it is not known that they can do more.
+    Ascii,
+}
+
+impl Blocks {
+    /// What the locale of the environment allows, by the order of locale(7).
+    #[must_use]
+    pub fn of_environment() -> Self {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::of_locale(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).as_deref())
+    }
+
+    fn of_locale(locale: Option<&str>) -> Self {
+        let codeset = locale.and_then(|locale| locale.split_once('.')).map_or("", |(_, codeset)| codeset);
+        let is_utf_8 = ["utf-8", "utf8"].iter().any(|name| codeset.to_ascii_lowercase().starts_with(name));
+        if is_utf_8 { Self::Unicode } else { Self::Ascii }
+    }
+
+    fn glyphs(self) -> &'static [char] {
+        match self {
+            Self::Unicode => &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+            Self::Ascii => &[' ', '.', ':', '#'],
+        }
+    }
+}
+
+/// The histogram in `height` lines, and a line for its axis; nothing where there is no sample.
+#[must_use]
+pub fn text(histogram: &Histogram, quantity: &str, height: usize, blocks: Blocks) -> String {
+    let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else { return String::new() };
+    let scale = Scale::of_latency(min);
+    let bins = Bins::over(min, max, scale, COLUMNS, resolution([histogram]));
+    let counts = bins.counts(histogram);
+    let highest = counts.iter().copied().max().unwrap_or(1);
+    let levels: Vec<usize> = counts.iter().map(|&count| level(count, highest, height, blocks)).collect();
+    let mut lines: Vec<String> = (0..height).rev().map(|row| line(row, height, highest, &levels, blocks)).collect();
+    lines.push(axis(&bins, scale, (min, max), quantity));
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Filled parts of a column: none for no sample, at least one for one sample, all for the most.
+fn level(count: u64, highest: u64, height: usize, blocks: Blocks) -> usize {
+    let parts = height * (blocks.glyphs().len() - 1);
+    if count == 0 {
+        return 0;
+    }
+    let share = if highest > 1 { (count as f64).ln() / (highest as f64).ln() } else { 1.0 };
+    1 + (share * (parts - 1) as f64).round() as usize
+}
+
+fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Blocks) -> String {
+    let glyphs = blocks.glyphs();
+    let parts = glyphs.len() - 1;
+    let label = match row {
+        row if row + 1 == height => short_count(highest),
+        0 => "1".to_owned(),
+        _ => String::new(),
+    };
+    let column = |level: &usize| glyphs[level.saturating_sub(row * parts).min(parts)];
+    format!("{label:>width$} {}", levels.iter().map(column).collect::<String>(), width = MARGIN - 1)
+}
+
+/// Named values below the columns in which they lie, decades before others; the largest value always.
+fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str) -> String {
+    let largest = format!("max {}", latency_name(max as f64, "us"));
+    let end = (MARGIN + bins.len()).saturating_sub(largest.len()).max(MARGIN);
+    let mut line = vec![' '; end];
+    let mut ticks = scale.ticks(min as f64, max as f64, 8);
+    ticks.retain(|tick| tick.is_named);
+    ticks.sort_by_key(|tick| !is_decade(tick.value));
+    for tick in ticks {
+        // A name begins below its value, with a mark where the eye looks for it.
+        let name: Vec<char> = format!("'{}", latency_name(tick.value, "us")).chars().collect();
+        let at = MARGIN + bins.index(tick.value as i64);
+        let room = at.saturating_sub(1)..at + name.len() + 1;
+        if line.get(room).is_some_and(|room| room.iter().all(|&c| c == ' ')) {
+            line[at..at + name.len()].copy_from_slice(&name);
+        }
+    }
+    format!("{}{largest}   {quantity}, both scales logarithmic", line.into_iter().collect::<String>())
+}
+
+fn is_decade(value: f64) -> bool {
+    value == 0.0 || (value.abs().log10() - value.abs().log10().round()).abs() < 1e-9
+}
+
+fn short_count(count: u64) -> String {
+    let (divisor, unit) = match count {
+        0..10_000 => return count.to_string(),
+        10_000..1_000_000 => (1e3, "k"),
+        1_000_000..1_000_000_000 => (1e6, "M"),
+        _ => (1e9, "G"),
+    };
+    let value = count as f64 / divisor;
+    if value < 100.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::histogram::Budget;
+
+    fn histogram(values: impl IntoIterator<Item = i64>) -> Histogram {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        values.into_iter().for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn one_late_sample_among_many_is_seen_at_the_right_end() {
+        let values = (0..100_000_i64).map(|index| 8_000 + index * 7_919 % 10_007).chain([1_000_000]);
+        for blocks in [Blocks::Ascii, Blocks::Unicode] {
+            let text = text(&histogram(values.clone()), "latency", 3, blocks);
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), 4, "{text}");
+            assert_eq!(lines[2].chars().count(), MARGIN + COLUMNS, "{text}");
+            assert!(lines[2].ends_with(['.', '▁']), "{text}");
+            assert!(lines[3].contains("'10 us") && lines[3].contains("'100 us") && lines[3].contains("max 1 ms"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_single_value_and_early_wake_ups_are_drawn() {
+        assert!(text(&histogram([5_000]), "latency", 2, Blocks::Ascii).contains("max 5 us"));
+        let early = text(&histogram([-40_000, -2_000, 0, 3_000, 90_000]), "interval error", 2, Blocks::Ascii);
+        assert!(early.contains("'-10 us") && early.contains("'10 us") && early.contains("interval error"), "{early}");
+        assert_eq!(text(&histogram([]), "latency", 2, Blocks::Ascii), "");
+    }
+
+    #[test]
+    fn blocks_follow_the_locale() {
+        let blocks = ["C.UTF-8", "de_DE.utf8@euro", "C", "en_US.ISO-8859-1"].map(|locale| Blocks::of_locale(Some(locale)));
+        assert_eq!(blocks, [Blocks::Unicode, Blocks::Unicode, Blocks::Ascii, Blocks::Ascii]);
+        assert_eq!(Blocks::of_locale(None), Blocks::Ascii);
+    }
+}

@@ -1,0 +1,77 @@
+//! How long the HTML report of a day's samples takes, and how large its file is.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use tardy_sys::process;
+
+use super::figure::{Bench, Figure, Measured, row};
+use super::made_run;
+use super::statistics::median;
+use crate::failure::{Failure, Result, While};
+
+/// As in `long-summary`.
+const SAMPLES: u64 = 65_500_000;
+const RUNS: usize = 5;
+
+/// The figure.
+pub(crate) const FIGURE: Figure = Figure {
+    name: "long-report",
+    title: "HTML report of 65.5 million stored samples",
+    promise: "under 5 s, file below 3 MB, page cache warm",
+    measure,
+};
+
+fn measure(bench: &Bench) -> Result<Measured> {
+    let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
+    let mut table = vec![row(["run", "samples", "min, s", "median, s", "max, s", "peak memory, MiB", "file, MB"])];
+    let mut reached = Vec::new();
+    for series in [2, 1] {
+        let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+        let (run, file) = (place.path().join("run"), place.path().join("report.html"));
+        made_run::make(&bench.tardy, &run, series, samples / u64::from(series))?;
+        let mut seconds = Vec::new();
+        let mut resident = 0;
+        // The first one warms the page cache.
+        for round in 0..=RUNS {
+            let mut command = Command::new(&bench.tardy);
+            command.arg("report").arg(&run).arg("--html").arg(&file).stdout(Stdio::null());
+            let begin = Instant::now();
+            let child = command.spawn().while_doing(|| "starting tardy".to_owned())?;
+            let pid = i32::try_from(child.id()).while_doing(|| "starting tardy".to_owned())?;
+            let (status, usage) = process::reap_with_usage(pid).while_doing(|| "waiting for tardy".to_owned())?;
+            if !status.success() {
+                return Err(Failure::new(format!("`tardy report` failed ({status})")));
+            }
+            if round > 0 {
+                seconds.push(begin.elapsed().as_secs_f64());
+                resident = resident.max(usage.resident_bytes_max);
+            }
+        }
+        let bytes = std::fs::metadata(&file).while_doing(|| format!("looking at {}", file.display()))?.len();
+        let (fastest, slowest) = seconds.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), &s| (min.min(s), max.max(s)));
+        let megabytes = bytes as f64 / 1e6;
+        table.push(vec![
+            format!("{series} series"),
+            samples.to_string(),
+            format!("{fastest:.2}"),
+            format!("{:.2}", median(&seconds)),
+            format!("{slowest:.2}"),
+            format!("{:.0}", resident as f64 / f64::from(1 << 20)),
+            format!("{megabytes:.2}"),
+        ]);
+        reached.push(format!("{:.2} s and {megabytes:.2} MB for {:.1} million in {series} series", median(&seconds), samples as f64 / 1e6));
+    }
+    Ok(Measured {
+        reached: reached.join("; "),
+        commands: vec!["tardy report RUN --html report.html".to_owned()],
+        tables: vec![table],
+        notes: vec![
+            "The runs are those of `long-summary`. The samples are read twice: for the numbers, and in the order of time for the charts."
+                .to_owned(),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."
+            ),
+        ],
+    })
+}

@@ -21,7 +21,7 @@ mod wake_ups;
 
 use clap::Args;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, While};
 use crate::workspace;
 use figure::{Bench, Figure};
 
@@ -58,6 +58,9 @@ pub(crate) struct BenchArguments {
     /// Short runs: for a look, and for CI
     #[arg(long)]
     quick: bool,
+    /// Measure this binary, in place of one that is built for users first
+    #[arg(long, value_name = "FILE")]
+    tardy: Option<std::path::PathBuf>,
     /// Write what was measured to docs/benchmarks.md; sections of other figures stay as they are
     #[arg(long, conflicts_with = "quick")]
     write: bool,
@@ -70,7 +73,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
         return Ok(());
     }
     let chosen = chosen(&arguments.names)?;
-    let bench = Bench::new(workspace::build_tardy()?, arguments.quick);
+    let tardy = match &arguments.tardy {
+        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        None => workspace::build_tardy()?,
+    };
+    let bench = Bench::new(tardy, arguments.quick);
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.title);
         match (figure.measure)(&bench) {

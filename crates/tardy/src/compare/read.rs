@@ -11,6 +11,7 @@ use super::group::{Key, RunGroup, groups};
 use super::judge::{RUNS_MIN, settle, table};
 use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, Table};
 use super::side::{CompareError, RunRead, Side};
+use crate::lab::record::Record;
 
 /// The runs of a side by what can be compared of them.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
@@ -211,6 +212,7 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     if from.record.clock != to.record.clock {
         warnings.push("one side is in virtual time, the other in real time: lengths of code paths against times of a machine".to_owned());
     }
+    warnings.extend(different_starts(from, to));
     let periods = |run: &RunRead| -> Vec<String> {
         run.summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect()
     };
@@ -238,6 +240,20 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
         warnings.push(format!("intervals say nothing of how much runs differ among themselves: {RUNS_MIN} runs a side would"));
     }
     warnings
+}
+
+/// Guests of the lab that differ in where they began: what they show differs as between two pads, whatever else is the same.
+fn different_starts(from: &RunRead, to: &RunRead) -> Option<String> {
+    // A record that cannot be read is none of a comparison's business: nothing in it is compared.
+    let start = |run: &RunRead| Some(Record::read(&run.folder).ok()??.inputs);
+    let (from, to) = (start(from)?, start(to)?);
+    let is_same_guest = from.variant.kernel.digest == to.variant.kernel.digest && from.command_line == to.command_line;
+    let words = match (&from.snapshot, &to.snapshot) {
+        (Some(one), Some(other)) if is_same_guest && one != other => "the guests began from different snapshots",
+        (Some(_), None) | (None, Some(_)) => "one side's guest began from a snapshot, the other's booted",
+        _ => return None,
+    };
+    Some(format!("{words}: a difference may come from that alone; run both with --snapshots, or both without"))
 }
 
 fn missing(groups: &Groups, other: &Groups) -> Vec<String> {

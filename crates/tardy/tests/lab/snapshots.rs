@@ -59,6 +59,19 @@ fn runs_from_a_snapshot_are_the_same_and_differ_from_one_that_booted() {
     assert_eq!(first["inputs"]["snapshot"], other["inputs"]["snapshot"]);
     assert_ne!(first["sample_digest"], other["sample_digest"], "the plan comes with the run, not with the snapshot");
     assert_ne!(first["input_digest"], other["input_digest"]);
+
+    let booted = folder.path().join("booted");
+    super::compared(&booted, &["--kernel", REAL_TIME, "--cycles", "400"]);
+    let record: Value = serde_json::from_slice(&std::fs::read(booted.join("6.1-rt/pad-000/lab.json")).unwrap()).unwrap();
+    assert_ne!(first["sample_digest"], record["sample_digest"]);
+    let compared = |one: &str, other: &str| {
+        let run = |name: &str| folder.path().join(name).join("6.1-rt/pad-000");
+        let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("compare").args([run(one), run(other)]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let warning = "began from a snapshot, the other's booted";
+    assert!(compared("first", "booted").contains(warning), "{}", compared("first", "booted"));
+    assert!(!compared("first", "other").contains(warning));
 }
 
 #[test]

@@ -13,8 +13,9 @@ pub(crate) const FIGURE: Figure = Figure {
 };
 
 const VARIANTS: [&str; 4] = ["6.1-none", "6.1-voluntary", "6.1-full", "6.1-rt"];
-/// The phases of the built-in scenario `lab`.
-const PHASES: [&str; 8] = ["idle", "memory", "munmap", "procfs", "io", "fork", "mmap-lock", "hackbench"];
+const SCENARIO: &str = "crates/tardy/tests/data/lab/order.toml";
+/// Its phases.
+const PHASES: [&str; 6] = ["idle", "memory", "munmap", "procfs", "io", "fork"];
 const REAL_TIME_MAX_US: f64 = 60.0;
 const STOCK_MIN_US: f64 = 1000.0;
 const RATIO_MIN: f64 = 5.0;
@@ -23,7 +24,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let mut commands = Vec::new();
     let pads = if bench.is_quick { "2" } else { "10" };
     let mut arguments = MODELS.to_vec();
-    arguments.extend(["--pads", pads]);
+    arguments.extend(["--scenario", SCENARIO, "--pads", pads]);
     let experiment = Experiment::run(bench, "order", &arguments, &mut commands)?;
     let mut table = vec![[&["variant"], &PHASES[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for variant in VARIANTS {

@@ -5,9 +5,11 @@
 mod contender;
 mod document;
 mod figure;
+mod import_rate;
 mod instructions;
 mod lab;
 mod load_rates;
+mod long_comparison;
 mod long_report;
 mod long_summary;
 pub(crate) mod made_run;
@@ -37,6 +39,8 @@ const FIGURES: &[Figure] = &[
     real_runs::STORED_BYTES,
     long_summary::FIGURE,
     long_report::FIGURE,
+    long_comparison::FIGURE,
+    import_rate::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,
     lab::PAIRS,

@@ -164,8 +164,13 @@ fn sentence(
         _ if samples == 0 => "no sample was taken that says something about a deadline".to_owned(),
         (0, _) => {
             let hours = evidence.measured.as_secs_f64() / 3600.0;
-            let an_hour = if hours > 0.0 { upper * samples as f64 / hours } else { f64::INFINITY };
-            format!("no miss in {samples} samples: fewer than {} an hour at 95 %{independent}, under these loads", significant(an_hour))
+            // Of some imports the length is not known.
+            let bound = if hours > 0.0 {
+                format!("fewer than {} an hour", significant(upper * samples as f64 / hours))
+            } else {
+                format!("fewer than {} in a million", significant(upper * 1e6))
+            };
+            format!("no miss in {samples} samples: {bound} at 95 %{independent}, under these loads")
         }
         (_, None) => format!("{misses} of {samples} due times missed {window}"),
         (_, Some(_)) => format!(

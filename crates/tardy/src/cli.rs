@@ -5,6 +5,7 @@ pub mod advise;
 pub mod compare;
 pub mod cost;
 pub mod export;
+pub mod import;
 pub mod lab;
 pub mod plot;
 pub mod run;
@@ -45,6 +46,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Judge whether work is in time on the kernels measured, and which kind of kernel suits it
     Advise(Box<advise::AdviseArgs>),
+    /// Make runs from the output of other tools
+    Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
     /// Draw a chart of runs as SVG or PNG
@@ -100,9 +103,43 @@ pub struct ShowArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
+    /// Print all statistics too: what was observed, bounds, and a model of the tail where nothing speaks against one
+    #[arg(long)]
+    pub statistics: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub questions: StatisticsArgs,
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `--statistics` asks for.
+#[derive(Debug, Clone, Args)]
+pub struct StatisticsArgs {
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones from the median to the maximum]
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
+    pub limits: Vec<Nanos>,
+    /// Width of the buckets that are counted, and that the mode is one of
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
+    pub bucket: Nanos,
+    /// How far the model of the tail is asked to reach
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
+    pub horizon: Nanos,
+    /// Clock rate of the processors in MHz, for OSADL's rule of thumb, where the machine does not name it
+    #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
+    pub mhz: Option<u32>,
+}
+
+impl StatisticsArgs {
+    /// The same as a question.
+    #[must_use]
+    pub fn question(&self) -> crate::statistics::read::Question {
+        let mut limits = self.limits.clone();
+        limits.sort_unstable();
+        limits.dedup();
+        crate::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, mhz: self.mhz.map(f64::from) }
+    }
 }
 
 /// `tardy list`.

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod cost;
 pub mod exit;
 pub mod export;
+pub mod import;
 pub mod lab;
 pub mod list;
 pub mod load;

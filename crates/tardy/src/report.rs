@@ -9,6 +9,7 @@ pub mod html;
 pub mod junit;
 pub mod plan_text;
 pub mod split_text;
+pub mod statistics_text;
 pub mod summary_text;
 pub mod table;
 pub mod terminal_histogram;

@@ -5,3 +5,4 @@ mod fitted_lateness;
 pub mod model;
 pub mod read;
 pub mod split;
+mod stated;

@@ -2,16 +2,28 @@
 
 use std::path::Path;
 
+use serde::Serialize;
 use tardy_core::verdict::Window;
 
 use super::exit::Exit;
 use super::output;
 use crate::cli::ShowArgs;
-use crate::report::summary_text;
 use crate::report::terminal_histogram::{self, Blocks};
+use crate::report::{statistics_text, summary_text};
 use crate::run::folder;
 use crate::run::record::RunKind;
+use crate::statistics::read::{Question, Statistics, statistics};
+use crate::summary::model::Summary;
 use crate::summary::read::read;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistics: Option<&'a Statistics>,
+}
 
 /// Runs the command.
 #[must_use]
@@ -19,13 +31,21 @@ pub fn run(args: &ShowArgs) -> Exit {
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => super::cost::show(&args.run, args.reference, args.json),
         // What is wrong with the folder is said by who reads it for its summary.
-        _ => show(&args.run, args.deadline.window(), args.deadline.misses, args.json),
+        _ => {
+            let question = args.statistics.then(|| args.questions.question());
+            show_with(&args.run, args.deadline.window(), args.deadline.misses, args.json, question.as_ref())
+        }
     }
 }
 
 /// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.
 #[must_use]
 pub fn show(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, is_json: bool) -> Exit {
+    show_with(folder, window, misses_allowed, is_json, None)
+}
+
+/// The same, with statistics where they are asked for.
+fn show_with(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, is_json: bool, question: Option<&Question>) -> Exit {
     let run = match read(folder, window, misses_allowed) {
         Ok(run) => run,
         Err(error) => {
@@ -34,15 +54,25 @@ pub fn show(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, 
         }
     };
     let summary = run.summary();
+    let statistics = match question.map(|question| statistics(folder, question)).transpose() {
+        Ok(statistics) => statistics,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
     let text = if is_json {
-        let mut json = serde_json::to_string_pretty(&summary).expect("all keys are text and all numbers finite or null");
+        let mut json = serde_json::to_string_pretty(&Shown { summary: &summary, statistics: statistics.as_ref() })
+            .expect("all keys are text and all numbers finite or null");
         json.push('\n');
         json
     } else {
         let blocks = Blocks::of_environment();
-        summary_text::text(&summary, output::is_colored(), |probe, lines| {
+        let mut text = summary_text::text(&summary, output::is_colored(), |probe, lines| {
             terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, lines, blocks)
-        })
+        });
+        text.extend(statistics.as_ref().map(statistics_text::text));
+        text
     };
     match output::print(&text) {
         Ok(()) => Exit::of_run(&summary),

@@ -193,6 +193,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
         plan: plan(&measured),
         cost: Some(cost.clone()),
+        imported: None,
         measured_cpus: measured,
         phases: Vec::new(),
         load_work: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_core::chunk::Chunk;
 use tardy_core::cpu::CpuId;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::Sample;
@@ -91,6 +92,14 @@ impl ExportedRun {
         self.summary.series.iter().find(|summary| summary.probe == series.descriptor.probe && summary.cpu == series.descriptor.cpu)
     }
 
+    /// What the values of a series are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
+    #[must_use]
+    pub fn resolution_of(&self, series: &ExportedSeries) -> Nanos {
+        let place = self.record.series.iter().position(|entry| entry.file == series.descriptor.file_name());
+        let stated = place.and_then(|place| self.record.imported.as_ref()?.series.get(place));
+        stated.map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
+    }
+
     /// Names of the phases, each with its begin and end on the run's clock.
     pub(super) fn phases(&self) -> Vec<(Nanos, Nanos, &str)> {
         let phases = self.record.phases.iter();
@@ -113,6 +122,14 @@ impl ExportedSeries {
             }
         })?;
         failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Calls `visit` with each chunk, in order.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn chunks(&self, visit: impl FnMut(&Chunk)) -> Result<(), SeriesError> {
+        self.file.read(visit).map(|_| ())
     }
 
     /// How often each value came: from the histogram where not every sample was kept.

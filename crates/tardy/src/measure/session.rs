@@ -95,6 +95,7 @@ fn first_record(plan: Plan, root: &Root) -> RunRecord {
         measured_cpus: plan.measured_cpus.clone(),
         plan,
         cost: None,
+        imported: None,
         phases: Vec::new(),
         load_work: Vec::new(),
         samples_folder: None,

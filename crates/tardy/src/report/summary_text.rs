@@ -53,11 +53,15 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
     let probes: Vec<String> = summary.probes.iter().map(named).collect();
     let _ = writeln!(
         out,
-        "{}: {} on cpus {}, {} measured{}",
+        "{}: {}{}, {}{}",
         summary.run,
         probes.join(", "),
-        summary.measured_cpus,
-        seconds(summary.measured_ns),
+        if summary.measured_cpus.is_empty() { String::new() } else { format!(" on cpus {}", summary.measured_cpus) },
+        if summary.measured_ns > Nanos::ZERO {
+            format!("{} measured", seconds(summary.measured_ns))
+        } else {
+            "length not known".to_owned()
+        },
         match summary.state {
             State::Finished => "",
             State::Running => ", CUT OFF",
@@ -84,9 +88,13 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
 }
 
 /// A probe with its period, where it has one.
-/// A probe with its period, if it has one.
 pub(super) fn named(probe: &ProbeSummary) -> String {
-    if probe.has_no_period { probe.probe.clone() } else { format!("{} every {}", probe.probe, probe.period_ns.exact()) }
+    // The period of an import may not be known.
+    if probe.has_no_period || probe.period_ns.get() <= 0 {
+        probe.probe.clone()
+    } else {
+        format!("{} every {}", probe.probe, probe.period_ns.exact())
+    }
 }
 
 /// The columns: smaller percentiles are left out where they say nothing about lateness.
@@ -119,7 +127,9 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", micros(jitter)));
         table.row(row("together".into(), all, jitter, has_misses.then_some(in_a_row)));
     }
-    table.row(bounds("  at most, 95 %", &all.percentiles));
+    if !all.percentiles.is_empty() {
+        table.row(bounds("  at most, 95 %", &all.percentiles));
+    }
     if let Some(corrected) = &all.percentiles_corrected {
         let mut cells = vec!["with skipped due times".to_owned(), (all.samples + all.missed).to_string(), String::new(), String::new()];
         cells.push(corrected.first().map_or_else(String::new, |median| micros(median.value_ns)));
@@ -159,7 +169,9 @@ fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<u64>) 
     cells.push(numbers.percentiles.first().map_or_else(String::new, |median| micros(median.value_ns)));
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));
-    cells.extend([micros(numbers.max_ns), seconds(Nanos(numbers.max_at_ns)), jitter]);
+    // The maximum of an import may have no time.
+    let at = if numbers.max_at_ns == 0 { "-".to_owned() } else { seconds(Nanos(numbers.max_at_ns)) };
+    cells.extend([micros(numbers.max_ns), at, jitter]);
     if let Some(in_a_row) = in_a_row {
         cells.extend([numbers.misses.unwrap_or(0).to_string(), in_a_row.to_string()]);
     }
@@ -190,6 +202,7 @@ fn notes(out: &mut String, all: &Numbers) {
             format!("late samples cluster: bounds count {} samples as {:.0}", all.samples, all.samples as f64 * index)
         }
         Some(_) => String::new(),
+        None if all.percentiles.is_empty() => String::new(),
         None => "bounds assume independent samples: too few to tell".to_owned(),
     };
     let unbounded = if all.percentiles.iter().any(|percentile| !percentile.is_bounded()) {
@@ -248,7 +261,9 @@ fn phases(out: &mut String, summary: &Summary) {
 }
 
 fn blind_spot(out: &mut String, summary: &Summary) {
-    if let Some(period) = summary.probes.iter().filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns).min() {
+    if let Some(period) =
+        summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0).map(|probe| probe.period_ns).min()
+    {
         let period = period.exact();
         let _ = writeln!(
             out,

@@ -68,7 +68,9 @@ impl SeriesFile {
         let format = |error| SeriesError::Format { path: path.to_owned(), error };
         let (json, chunks_begin) = chunk::decode_head(&head).map_err(format)?;
         let descriptor: Descriptor = serde_json::from_slice(json).map_err(|_| format(FormatError::BadDescriptor))?;
-        if descriptor.schedule.period().get() <= 0 {
+        // 0 is an interval that the tool which took the samples did not say.
+        let least = i64::from(descriptor.schedule.is_grid());
+        if descriptor.schedule.period().get() < least {
             return Err(format(FormatError::BadDescriptor));
         }
         Ok(Self { path: path.to_owned(), descriptor, chunks_begin: chunks_begin as u64, length })

@@ -16,6 +16,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 
 use crate::cost::record::CostRecord;
+use crate::import::record::ImportRecord;
 use crate::machine::facts::MachineFacts;
 use crate::measure::interference::Interference;
 use crate::measure::overhead::Overhead;
@@ -149,6 +150,9 @@ pub struct RunRecord {
     /// What operations were timed, in folders of kind `cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostRecord>,
+    /// Where the numbers come from, in folders of kind `imported`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportRecord>,
     /// Processors that were measured.
     pub measured_cpus: CpuList,
     /// Phases as they happened.

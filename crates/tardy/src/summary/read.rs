@@ -12,9 +12,10 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::{Evidence, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
 
-use super::by_phase;
 use super::fitted_lateness::{self, FittedLateness};
 use super::model::{InterruptCount, ProbeSummary, SeriesSummary, Summary};
+use super::{by_phase, stated};
+use crate::import::record::Stated;
 use crate::record::series::FLUSH_INTERVAL;
 use crate::run::folder::{self, FolderError};
 use crate::run::histogram_file::{self, StoredHistogram};
@@ -42,7 +43,9 @@ pub struct Read {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
     /// All samples: from the histogram where not every one was kept.
-    whole: Cell,
+    pub(super) whole: Cell,
+    /// What the tool states that an import is from.
+    pub(super) stated: Option<Stated>,
     /// Latenesses against the fitted grid, where values are interval errors.
     fitted: Option<FittedLateness>,
     end: PartEnd,
@@ -78,8 +81,9 @@ pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) ->
     let questions = questions(&record, window.or(record.plan.window));
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
     let mut series = Vec::new();
-    for entry in &record.series {
-        series.push(read_series(&samples.join(&entry.file), entry.counts, &questions)?);
+    for (index, entry) in record.series.iter().enumerate() {
+        let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
+        series.push(read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?);
     }
     let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
     Ok(ReadRun { folder: path.to_owned(), record, series, questions, misses_allowed })
@@ -127,7 +131,7 @@ impl ReadRun {
     /// From the first due time to the last wake-up.
     #[must_use]
     pub fn measured(&self) -> Nanos {
-        measured(&self.series)
+        length(&self.record, &self.series)
     }
 
     /// The names of the probes, in the order of their series.
@@ -198,7 +202,7 @@ fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.
-fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions) -> Result<Read, SummaryError> {
+fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated>, questions: &Questions) -> Result<Read, SummaryError> {
     let file = SeriesFile::open(path)?;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let descriptor = file.descriptor().clone();
@@ -233,7 +237,7 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, questions: &Questions
         Meaning::IntervalError { has_own_clock } if is_every_sample => fitted_lateness::read(&file, has_own_clock)?,
         _ => None,
     };
-    Ok(Read { descriptor, accumulator, whole, fitted, end, file: path.to_owned() })
+    Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned() })
 }
 
 /// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
@@ -286,7 +290,7 @@ impl Read {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: numbers(whole, whole.extremal_index(), start.get(), self.is_judged()),
+            numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.is_judged())),
             counts: self.accumulator.counts,
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
@@ -301,6 +305,12 @@ impl Read {
             from_histogram,
         }
     }
+}
+
+/// Where no sample was kept, how long a tool says that it measured.
+fn length(record: &RunRecord, series: &[Read]) -> Nanos {
+    let stated = record.imported.as_ref().and(record.ended_ns).map_or(Nanos::ZERO, |end| end - record.started.monotonic_ns);
+    Some(measured(series)).filter(|&length| length > Nanos::ZERO).unwrap_or(stated)
 }
 
 pub(super) fn measured(series: &[Read]) -> Nanos {
@@ -349,7 +359,8 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
 }
 
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
-    let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
+    let of =
+        |severity| -> Vec<String> { warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect() };
     let cells: Vec<(&Cell, Counts)> =
         series.iter().filter(|read| read.is_judged()).map(|read| (&read.whole, read.accumulator.counts)).collect();
     // What was lost was not seen, and says nothing about misses.
@@ -357,12 +368,12 @@ fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warning
     let samples: u64 = cells.iter().map(|(_, counts)| seen(counts)).sum();
     let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
     let evidence = Evidence {
-        misses: cells.iter().map(|(cell, _)| cell.misses).sum(),
+        misses: cells.iter().map(|(cell, _)| cell.misses).sum::<u64>() + stated::misses(series, window),
         samples,
         extremal_index: pooled_index(&indices),
         measured,
         degraded: of(Severity::Degraded),
-        incomplete: of(Severity::Incomplete),
+        incomplete: of(Severity::Incomplete).into_iter().chain(stated::shortcoming(series, window)).collect(),
     };
     judge(window, misses_allowed, evidence)
 }
@@ -390,7 +401,7 @@ fn probe_summaries(series: &[Read], start: Nanos) -> Vec<ProbeSummary> {
                 quantity: of_probe[0].descriptor.quantity.clone(),
                 has_no_period: matches!(of_probe[0].descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: of_probe[0].descriptor.schedule.period(),
-                numbers: together(&cells, start, of_probe[0].is_judged()),
+                numbers: stated::numbers_of_all(&of_probe, together(&cells, start, of_probe[0].is_judged())),
                 counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
             }
         })

@@ -1,0 +1,42 @@
+//! What `tardy import` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use tardy_core::units::Nanos;
+
+use super::positive_duration;
+use crate::import::{FORMATS, Settings, Unit};
+
+/// `tardy import`.
+#[derive(Debug, Clone, Args)]
+pub struct ImportArgs {
+    /// Output of another tool; each file becomes a run
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What they are [default: what they look like]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
+    pub format: Option<String>,
+    /// Folder to make; of several files, the folder of their runs [default: the file's name with -imported, here]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Unit of the values, where the file does not say it or says it wrongly
+    #[arg(long, value_enum)]
+    pub unit: Option<Unit>,
+    /// Time between two due times, where the file does not say it
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub period: Option<Nanos>,
+}
+
+impl ImportArgs {
+    /// What the files may not say.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings { unit: self.unit, period: self.period }
+    }
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about)))
+}

@@ -1,0 +1,75 @@
+//! Small text files, whole in memory, line by line; and the numbers in them.
+
+use std::io::Read;
+
+use super::{ImportError, Source, Unit};
+
+/// Largest text that is read whole, in bytes: no histogram of a peer comes near it.
+const BYTES_MAX: u64 = 256 << 20;
+
+impl Source {
+    /// All of the text; bytes that are no UTF-8 become U+FFFD.
+    pub(super) fn text(&mut self) -> Result<String, ImportError> {
+        let mut bytes = Vec::new();
+        (&mut self.input).take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| self.unreadable(error))?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(self.expected(1, format!("a text of at most {} MiB in this format", BYTES_MAX >> 20), "more"));
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+}
+
+/// Lines with their numbers from 1 on, without escape sequences of terminals.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, String)> + '_ {
+    text.lines().enumerate().map(|(index, line)| (index as u64 + 1, without_escapes(line)))
+}
+
+/// `line` without control sequences (`ESC [ ... letter`), which cyclictest prints to write its lines over.
+fn without_escapes(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character != '\x1b' {
+            out.push(character);
+        } else if characters.next() == Some('[') {
+            characters.by_ref().find(char::is_ascii_alphabetic);
+        }
+    }
+    out
+}
+
+/// The first lines of a head, as far as it is text.
+pub(super) fn head_lines(head: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(head);
+    text.lines().map(without_escapes).collect()
+}
+
+/// A decimal number in a unit as whole ns, without going through floating point for whole numbers; `None` where it is none or too large.
+pub(super) fn nanos(text: &str, unit: Unit) -> Option<i64> {
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.checked_mul(unit.nanos());
+    }
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite())? * unit.nanos() as f64;
+    // Above 2^62 nothing is a time any more.
+    (value.abs() < 4.6e18).then(|| value.round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_left_out() {
+        assert_eq!(without_escapes("\x1b[2AT: 0\x1b[K"), "T: 0");
+        assert_eq!(without_escapes("\x1b"), "");
+    }
+
+    #[test]
+    fn numbers_become_whole_nanoseconds() {
+        assert_eq!((nanos("20", Unit::Us), nanos("1.5", Unit::Ms), nanos("nan", Unit::Us)), (Some(20_000), Some(1_500_000), None));
+        assert_eq!((nanos("99999999999999999", Unit::S), nanos("1e300", Unit::Ns), nanos("", Unit::Ns)), (None, None, None));
+    }
+}

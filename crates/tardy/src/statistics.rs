@@ -1,0 +1,7 @@
+//! Statistics of a run in three layers that are never mixed in one number: what was observed, bounds that assume no distribution, and a
+//! model of the tail behind its gate.
+
+pub mod bounds;
+pub mod observed;
+pub mod read;
+pub mod tail;

@@ -1,0 +1,144 @@
+//! What holds whatever the distribution: percentiles between order statistics, shares above limits, and how far the maximum reaches. All of it
+//! counts the effective number of samples: late ones come in clusters.
+
+use serde::Serialize;
+use tardy_core::histogram::Histogram;
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::poisson::rate_upper;
+use tardy_core::statistics::proportion::proportion_upper;
+use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
+use tardy_core::statistics::tolerance::samples_needed;
+use tardy_core::summary::numbers::Percentile;
+use tardy_core::units::Nanos;
+
+/// The percentiles that are bounded.
+pub const PERCENTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.999_99, 0.999_999, 0.999_999_9];
+const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
+
+/// The second layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bounds {
+    /// Of every statement by itself.
+    pub confidence: f64,
+    /// Independent samples that all of them count for.
+    pub effective_samples: f64,
+    /// Whether that is an assumption, because there are too few samples to tell.
+    pub is_independence_assumed: bool,
+    /// Between order statistics.
+    pub percentiles: Vec<Percentile>,
+    /// Shares above limits.
+    pub exceedances: Vec<Exceedance>,
+    /// The share of samples that lie at or below the maximum seen, at least (Wilks; the rule of three turned round).
+    pub covered_by_max: f64,
+    /// Shares that the maximum would cover with more samples, and how many.
+    pub needed: Vec<Needed>,
+}
+
+/// How often a limit is exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Exceedance {
+    /// The limit.
+    pub limit_ns: Nanos,
+    /// Samples above it.
+    pub samples: u64,
+    /// Their share, at most (Clopper and Pearson).
+    pub share_upper: f64,
+    /// Clusters an hour, at most (Poisson); absent where the length of the run is not known.
+    pub an_hour_upper: Option<f64>,
+}
+
+/// What a statement would need.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Needed {
+    /// The share.
+    pub share: f64,
+    /// Samples, clustering as these do.
+    pub samples: u64,
+}
+
+/// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
+#[must_use]
+pub fn bounds(histogram: &Histogram, extremal_index: Option<f64>, length: Nanos, limits: &[Nanos]) -> Option<Bounds> {
+    let samples = histogram.count();
+    let index = extremal_index.unwrap_or(1.0);
+    let effective = samples as f64 * index;
+    if samples == 0 {
+        return None;
+    }
+    let exceedance = |&limit_ns: &Nanos| {
+        let above = histogram.above(limit_ns.get());
+        let clusters = above as f64 * index;
+        let hours = length.as_secs_f64() / 3600.0;
+        Exceedance {
+            limit_ns,
+            samples: above,
+            share_upper: proportion_upper(clusters, effective, CONFIDENCE),
+            an_hour_upper: (hours > 0.0).then(|| rate_upper(clusters, hours, CONFIDENCE)),
+        }
+    };
+    let needed = (5..=9).map(|digits| 1.0 - 10_f64.powi(-digits)).filter_map(|share| {
+        let samples = samples_needed(share, 1, CONFIDENCE)? as f64 / index;
+        Some(Needed { share, samples: samples.ceil() as u64 })
+    });
+    Some(Bounds {
+        confidence: CONFIDENCE.get(),
+        effective_samples: effective,
+        is_independence_assumed: extremal_index.is_none(),
+        percentiles: percentiles(histogram, index),
+        exceedances: limits.iter().map(exceedance).collect(),
+        covered_by_max: CONFIDENCE.miss().powf(1.0 / effective),
+        needed: needed.filter(|needed| needed.samples > samples).take(2).collect(),
+    })
+}
+
+fn percentiles(histogram: &Histogram, index: f64) -> Vec<Percentile> {
+    let samples = histogram.count();
+    let value = |rank: Option<u64>| rank.and_then(|rank| histogram.values_at(&[rank])[0]);
+    let percentile = |&probability: &f64| {
+        let ranks = quantile_ranks_of_clustered(samples, probability, index, CONFIDENCE);
+        let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
+        Some(Percentile {
+            probability,
+            value_ns: value(Some(samples.saturating_sub(above).max(1)))?,
+            lower_ns: value(ranks.lower),
+            upper_ns: value(ranks.upper),
+            samples_needed: ranks.samples_needed,
+        })
+    };
+    // Beyond the last sample there is nothing to give a value to.
+    PERCENTILES.iter().filter(|&&probability| (1.0 - probability) * samples as f64 >= 0.1).filter_map(percentile).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::histogram::Budget;
+
+    fn uniform(samples: i64) -> Histogram {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        (1..=samples).for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn a_million_without_a_miss_bound_the_share_by_the_rule_of_three() {
+        let found = bounds(&uniform(1_000_000), Some(1.0), Nanos::from_secs(1000), &[Nanos(1_000_000)]).unwrap();
+        // Golden: 0 of 1e6, one-sided 95 %.
+        assert!((found.exceedances[0].share_upper - 2.995_727_8e-6).abs() < 1e-12);
+        assert!((1.0 - found.covered_by_max - 2.995_727_8e-6).abs() < 1e-12);
+        // Golden: Wilks for 1e-6 and 1e-7.
+        assert_eq!(found.needed.iter().map(|needed| needed.samples).collect::<Vec<_>>(), [2_995_731, 29_957_322]);
+        // Golden: ranks 999983 to 999997 around the 99.999 % quantile.
+        let percentile = found.percentiles.iter().find(|percentile| percentile.probability == 0.999_99).unwrap();
+        assert_eq!((percentile.lower_ns, percentile.upper_ns), (Some(999_983), Some(999_997)));
+    }
+
+    #[test]
+    fn clustered_samples_say_less() {
+        let of = |index| bounds(&uniform(100_000), Some(index), Nanos::from_secs(100), &[Nanos(99_990)]).unwrap();
+        let (alone, clustered) = (of(1.0), of(0.25));
+        assert!(clustered.exceedances[0].share_upper > alone.exceedances[0].share_upper);
+        assert!(clustered.covered_by_max < alone.covered_by_max && clustered.needed[0].samples > alone.needed[0].samples);
+        assert!(bounds(&Histogram::new(Budget::ANALYSIS), None, Nanos::ZERO, &[]).is_none());
+    }
+}

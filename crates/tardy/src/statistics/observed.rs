@@ -1,0 +1,134 @@
+//! What was seen, and nothing else: all that williams2002 printed of a run.
+
+use serde::Serialize;
+use tardy_core::histogram::Histogram;
+use tardy_core::statistics::moments::Moments;
+use tardy_core::units::Nanos;
+
+/// The first layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Observed {
+    /// How many.
+    pub samples: u64,
+    /// Width of the buckets that `buckets` and the mode are counted in.
+    pub bucket_ns: Nanos,
+    /// Buckets with a sample.
+    pub buckets: u64,
+    /// The smallest value.
+    pub min_ns: i64,
+    /// The largest value.
+    pub max_ns: i64,
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+    /// The middle value, or the smaller of both middle ones.
+    pub median_ns: i64,
+    /// Lower edge of the fullest bucket; of several the lowest.
+    pub mode_ns: i64,
+    /// Samples in it.
+    pub mode_samples: u64,
+    /// With n - 1; absent for one sample.
+    pub variance_ns2: Option<f64>,
+    /// Its root.
+    pub standard_deviation_ns: Option<f64>,
+    /// Shares below limits.
+    pub below: Vec<Below>,
+    /// The smallest value that 99.999 % of the samples do not exceed; absent with fewer than 100,000.
+    pub five_nines_ns: Option<i64>,
+}
+
+/// How much lay below a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Below {
+    /// The limit.
+    pub limit_ns: Nanos,
+    /// Samples below it.
+    pub samples: u64,
+    /// Their share.
+    pub share: f64,
+}
+
+/// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
+#[must_use]
+pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Option<Observed> {
+    let samples = histogram.count();
+    let width = bucket.get().max(1);
+    let mut moments = Moments::default();
+    let (mut buckets, mut open, mut mode) = (0, None, (0, 0));
+    let mut below: Vec<u64> = vec![0; limits.len()];
+    histogram.for_each(|value, count| {
+        moments.push_many(value as f64, count);
+        let edge = value.div_euclid(width).saturating_mul(width);
+        let filled = match open {
+            Some((at, filled)) if at == edge => filled + count,
+            _ => {
+                buckets += 1;
+                count
+            }
+        };
+        open = Some((edge, filled));
+        if filled > mode.1 {
+            mode = (edge, filled);
+        }
+        let first = limits.partition_point(|limit| limit.get() <= value);
+        below[first..].iter_mut().for_each(|samples| *samples += count);
+    });
+    let ranks = [samples.div_ceil(2), samples - samples / 100_000];
+    let [median, five_nines] = histogram.values_at(&ranks)[..] else { return None };
+    let share = |samples_below: u64| samples_below as f64 / samples as f64;
+    Some(Observed {
+        samples,
+        bucket_ns: Nanos(width),
+        buckets,
+        min_ns: histogram.min()?,
+        max_ns: histogram.max()?,
+        mean_ns: moments.mean()?,
+        median_ns: median?,
+        mode_ns: mode.0,
+        mode_samples: mode.1,
+        variance_ns2: moments.variance(),
+        standard_deviation_ns: moments.standard_deviation(),
+        below: limits.iter().zip(below).map(|(&limit_ns, samples)| Below { limit_ns, samples, share: share(samples) }).collect(),
+        five_nines_ns: five_nines.filter(|_| samples >= 100_000),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tardy_core::histogram::Budget;
+
+    fn of(values: &[i64]) -> Option<Observed> {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        values.iter().for_each(|&value| histogram.record(value));
+        observed(&histogram, Nanos(1_000), &[Nanos(10_000), Nanos(20_000)])
+    }
+
+    #[test]
+    fn a_few_values_by_hand() {
+        let found = of(&[1_000, 1_999, 2_000, 10_000, -1]).unwrap();
+        assert_eq!((found.samples, found.buckets, found.median_ns, found.mode_ns, found.mode_samples), (5, 4, 1_999, 1_000, 2));
+        assert_eq!(found.below.iter().map(|below| below.samples).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!((found.mean_ns, found.five_nines_ns), (2_999.6, None));
+        assert!(of(&[]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_those_of_the_sorted_values(values in proptest::collection::vec(-5_000_i64..40_000, 1..300)) {
+            let found = of(&values).unwrap();
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(found.median_ns, sorted[(sorted.len() - 1) / 2]);
+            for below in &found.below {
+                prop_assert_eq!(below.samples, values.iter().filter(|&&value| value < below.limit_ns.get()).count() as u64);
+            }
+            let mut edges: Vec<i64> = values.iter().map(|value| value.div_euclid(1_000)).collect();
+            edges.sort_unstable();
+            edges.dedup();
+            prop_assert_eq!(found.buckets, edges.len() as u64);
+            let mean = values.iter().sum::<i64>() as f64 / values.len() as f64;
+            prop_assert!((found.mean_ns - mean).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `tardy import`: other tools' output through the real binary, and what `tardy show` then says.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use support::made_run::MadeRun;
+use support::workplace::{Outcome, Workplace};
+use tardy::import::record::Stated;
+use tardy::import::sink::Sink;
+use tardy::import::{FORMATS, Settings, Source, Unit};
+use tardy_core::histogram::Histogram;
+use tardy_core::sample::Record;
+use tardy_core::series::Descriptor;
+use tardy_core::units::Nanos;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import").join(name)
+}
+
+/// Imports a sample as `run`.
+fn import(place: &Workplace, name: &str, flags: &str) -> Outcome {
+    std::fs::copy(sample(name), place.path(name)).unwrap();
+    place.tardy(&format!("import {name} --out run {flags}"))
+}
+
+/// What `show` prints of an imported sample, and what the import said before.
+fn shown(name: &str, flags: &str) -> String {
+    let place = Workplace::new();
+    let said = import(&place, name, flags).ends_with(0);
+    format!("{}---\n{}", said.stdout, place.tardy("show run").ends_with(0).stdout)
+}
+
+#[test]
+fn every_sample_is_recognised_and_shown() {
+    for (name, flags) in [
+        ("cyclictest-h.txt", ""),
+        ("cyclictest-H.txt", ""),
+        ("cyclictest-h-overflow.txt", ""),
+        ("cyclictest-h.v2.10-layout-synth.txt", "--period 1ms"),
+        ("cyclictest-q.txt", ""),
+        ("cyclictest-v.txt", ""),
+        ("cyclictest.json", ""),
+        ("cyclictest-h.json", ""),
+        ("jitterdebugger-results.json", ""),
+        ("jitterdebugger-samples.raw", ""),
+        ("jitterdebugger-samples.csv", ""),
+        ("oslat.txt", ""),
+        ("oslat.json", ""),
+        ("rtla-timerlat-hist.docsample.txt", ""),
+        ("rteval-summary.synth.xml", ""),
+        ("hdr.hlog", "--unit ns"),
+        ("hdr.hgrm", "--unit us"),
+    ] {
+        insta::assert_snapshot!(name, shown(name, flags));
+    }
+}
+
+/// Counts by value of each series, as `tardy export` gives them.
+fn counts(place: &Workplace, run: &str) -> Value {
+    place.tardy(&format!("export {run} --format json")).ends_with(0).json()["histograms"].clone()
+}
+
+#[test]
+fn both_layouts_of_the_histogram_are_the_same_run() {
+    let of = |name: &str| {
+        let place = Workplace::new();
+        import(&place, name, "").ends_with(0);
+        counts(&place, "run")
+    };
+    assert_eq!(of("cyclictest-h.txt"), of("cyclictest-h.v2.10-layout-synth.txt"));
+}
+
+#[test]
+fn raw_and_csv_samples_of_jitterdebugger_are_the_same_run() {
+    let of = |name: &str| {
+        let place = Workplace::new();
+        import(&place, name, "").ends_with(0);
+        place.tardy("export run --format csv").ends_with(0).stdout
+    };
+    let raw = of("jitterdebugger-samples.raw");
+    assert_eq!(raw, of("jitterdebugger-samples.csv"));
+    assert_eq!(raw.lines().count(), 2001);
+}
+
+#[test]
+fn verbose_samples_come_through_one_by_one_with_the_periods_they_skipped() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-v.txt", "").ends_with(0);
+    let text = std::fs::read_to_string(sample("cyclictest-v.txt")).unwrap();
+    let of_thread = |thread: &str| -> Vec<i64> {
+        let rows = text.lines().filter_map(|line| line.trim().strip_prefix(&format!("{thread}:")));
+        rows.map(|row| row.rsplit(':').next().unwrap().trim().parse::<i64>().unwrap() * 1000).collect()
+    };
+    for (series, (thread, interval)) in support::series::all(&place.path("run")).iter().zip([("0", 1_500_000), ("1", 2_000_000)]) {
+        let latencies: Vec<i64> = series.samples.iter().map(|sample| sample.latency.get()).collect();
+        assert_eq!(latencies, of_thread(thread));
+        let missed: i64 = latencies.iter().map(|latency| latency / interval).sum();
+        assert_eq!((series.counts.missed as i64, series.counts.expected as i64), (missed, latencies.len() as i64 + missed));
+        assert!(series.counts.is_exact());
+    }
+}
+
+#[test]
+fn an_overrun_of_cyclictests_buffer_is_noticed() {
+    let place = Workplace::new();
+    let value = |cycle: u64| 20 + cycle % 16_384 * 7919 % 31;
+    let lines = |aliased: bool| -> String {
+        let of = |cycle: u64| if aliased { value(cycle) } else { value(cycle) + cycle / 16_384 * 5 };
+        let samples = (0..40_000).map(|cycle| format!("{:8}:{cycle:8}:{:8}\n", 0, of(cycle)));
+        std::iter::once("Thread 0 Interval: 1000\n".to_owned()).chain(samples).collect()
+    };
+    std::fs::write(place.path("overrun.txt"), lines(true)).unwrap();
+    std::fs::write(place.path("whole.txt"), lines(false)).unwrap();
+    let overrun = place.tardy("import overrun.txt").ends_with(0);
+    assert!(overrun.stdout.contains("values come again 16384 cycles later"), "{}", overrun.stdout);
+    assert!(!place.tardy("import whole.txt").ends_with(0).stdout.contains("come again"));
+}
+
+#[test]
+fn lost_cycles_are_lost_and_named() {
+    let place = Workplace::new();
+    std::fs::write(place.path("cut.txt"), "Thread 0 Interval: 1000\n0:0:5\n0:1:6\n0:5:7\n").unwrap();
+    place.tardy("import cut.txt --out run").ends_with(0);
+    let summary = place.summary("run");
+    assert_eq!(summary["series"][0]["counts"]["lost"], 3);
+    assert_eq!(summary["series"][0]["counts"]["expected"], 6);
+}
+
+#[test]
+fn a_run_survives_the_way_through_rt_tests_json() {
+    let latencies = vec![(0..5_000).map(|index| 20_000 + index * 7919 % 30_011).collect(), vec![15_500, 2_500_999, 16_000, 16_999]];
+    let place = Workplace::new();
+    MadeRun::new(latencies.clone()).write(&place.path("run"));
+    place.tardy("export run --format rt-tests-json --output run.json").ends_with(0);
+    place.tardy("import run.json --out again").ends_with(0);
+    let again = counts(&place, "again");
+    for (series, latencies) in again.as_array().unwrap().iter().zip(&latencies) {
+        let mut expected = std::collections::BTreeMap::new();
+        latencies.iter().for_each(|latency| *expected.entry(latency / 1000 * 1000).or_insert(0) += 1);
+        let expected: Vec<(i64, u64)> = expected.into_iter().collect();
+        assert_eq!(serde_json::from_value::<Vec<(i64, u64)>>(series["counts"].clone()).unwrap(), expected);
+    }
+    // And what was imported is exported as it was, but for who wrote it and when it ended.
+    let document = |run: &str| place.tardy(&format!("export {run} --format rt-tests-json")).json();
+    let (first, second) = (document("run"), document("again"));
+    for thread in ["0", "1"] {
+        for key in ["histogram", "cycles", "min", "max", "cpu", "interval_ns"] {
+            assert_eq!(first["thread"][thread][key], second["thread"][thread][key], "{thread} {key}");
+        }
+    }
+    assert_eq!(first["start_time"], second["start_time"]);
+}
+
+#[test]
+fn what_is_not_in_a_file_is_asked_for() {
+    let place = Workplace::new();
+    for (name, text, expected) in [
+        ("a.hgrm", "Value Percentile TotalCount 1/(1-Percentile)\n1.0 1.0 5\n", "does not say the unit of its values: give --unit"),
+        ("v.txt", "0:0:5\n", "does not say the interval of its threads: give --period"),
+        ("r.txt", "Index IRQ-000\n0 5\n", "does not say the unit of its values: give --unit us"),
+        ("j.json", "{\"version\": 3, \"cpu\": {}}", "give --unit us"),
+    ] {
+        std::fs::write(place.path(name), text).unwrap();
+        let refused = place.tardy(&format!("import {name} --out run")).ends_with(2);
+        assert!(refused.stderr.contains(expected), "{name}: {}", refused.stderr);
+        assert!(!place.path("run").exists());
+    }
+}
+
+#[test]
+fn unreadable_input_names_the_line_and_leaves_nothing() {
+    let place = Workplace::new();
+    for (name, text, expected) in [
+        ("h.txt", "# Histogram\n000001 000002\n000002 x\n", "h.txt: line 3: expected a bucket and its count"),
+        ("h2.txt", "# Histogram\n000001 000002\n000002 1 2\n", "h2.txt: line 3: expected 1 counts"),
+        ("h3.txt", "# Histogram\n000001 000002\n", "h3.txt: line 2: expected a line `# Min Latencies: ...`"),
+        ("v.txt", "Thread 0 Interval: 1000\n0:0:5\nhello\n", "v.txt: line 3: expected `thread: cycle: value`"),
+        ("v2.txt", "Thread 0 Interval: 1000\n0:5:5\n0:4:5\n", "v2.txt: line 3: expected cycle 6 of thread 0"),
+        ("c.json", "{\"file_version\": 1,\n\"cmdline\": \"cyclictest\"\n\"x\": 1}", "c.json: line 3: expected JSON"),
+        ("c2.json", "{\"file_version\": 1, \"cmdline\": \"cyclictest\"}", "expected an object `thread`"),
+        ("r.xml", "<rteval>\n<a>\n</rteval>", "r.xml: line 3: expected XML"),
+        ("t.txt", "# Time unit is microseconds (us)\nIndex IRQ-000 Thr-000\n0 1\n", "t.txt: line 3: expected 2 counts"),
+        ("o.txt", "oslat V 2.40\n        Core:\t 1 2\n    001 (us):\t 5\n", "o.txt: line 3: expected 2 values"),
+        ("l.hlog", "#[Histogram log format version 1.3]\n1,1,1,HISTF!\n", "l.hlog: line 2: expected a histogram in base64"),
+        ("j.csv", "0;1.000000000;5\n0;1;5\n", "j.csv: line 2: expected `cpu;seconds.nanoseconds;value`"),
+        ("n.txt", "nothing known\n", "n.txt: not recognised: name its format with --as"),
+    ] {
+        std::fs::write(place.path(name), text).unwrap();
+        let refused = place.tardy(&format!("import {name} --out run --unit us")).ends_with(2);
+        assert!(refused.stderr.contains(expected) && refused.stdout.is_empty(), "{name}: {}", refused.stderr);
+        std::fs::remove_file(place.path(name)).unwrap();
+        assert_eq!(place.names(), Vec::<String>::new(), "{name}");
+    }
+    let absent = place.tardy("import nowhere.txt").ends_with(2);
+    assert!(absent.stderr.contains("cannot read nowhere.txt"), "{}", absent.stderr);
+}
+
+#[test]
+fn several_files_become_a_folder_of_runs_and_no_run_is_overwritten() {
+    let place = Workplace::new();
+    for name in ["cyclictest-h.txt", "cyclictest-H.txt"] {
+        std::fs::copy(sample(name), place.path(name)).unwrap();
+    }
+    place.tardy("import cyclictest-h.txt cyclictest-H.txt --out runs").ends_with(0);
+    assert_eq!(support::workplace::names(&place.path("runs")), ["cyclictest-H", "cyclictest-h"]);
+    let again = place.tardy("import cyclictest-h.txt --out runs/cyclictest-h").ends_with(2);
+    assert!(again.stderr.contains("never overwritten"), "{}", again.stderr);
+    // Without samples a comparison falls back on order statistics.
+    let compared = place.tardy("compare runs/cyclictest-h runs/cyclictest-H --quantiles 0.5");
+    assert!(compared.stdout.contains("bounds by order statistics"), "{compared:?}");
+}
+
+#[test]
+fn extremes_alone_decide_about_a_deadline_and_never_about_a_share() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-q.txt", "").ends_with(0);
+    place.tardy("show run --deadline 6ms").ends_with(0);
+    place.tardy("show run --deadline 100us").ends_with(1);
+    let share = place.tardy("show run --deadline 100us --misses 0.5").ends_with(4);
+    assert!(share.stdout.contains("only the extremes are known"), "{}", share.stdout);
+}
+
+/// Takes everything and keeps nothing.
+struct Nowhere(usize);
+
+impl Sink for Nowhere {
+    fn open(&mut self, _: Descriptor) -> std::io::Result<usize> {
+        self.0 += 1;
+        Ok(self.0 - 1)
+    }
+
+    fn push(&mut self, series: usize, _: Record) -> std::io::Result<()> {
+        assert!(series < self.0);
+        Ok(())
+    }
+
+    fn state(&mut self, series: usize, _: Stated) {
+        assert!(series < self.0);
+    }
+
+    fn whole(&mut self, _: Descriptor, histogram: &Histogram, _: Stated) -> std::io::Result<()> {
+        let _ = (histogram.count(), histogram.max());
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn no_damage_to_a_sample_makes_any_reader_panic() {
+    let mut random = rand_pcg::Pcg64::seed_from_u64(1);
+    for name in support::workplace::names(&sample("")) {
+        let mut whole = std::fs::read(sample(&name)).unwrap();
+        whole.truncate(20_000);
+        for _ in 0..150 {
+            let mut bytes = whole.clone();
+            for _ in 0..random.random_range(1..6) {
+                let at = random.random_range(0..bytes.len());
+                match random.random_range(0..5) {
+                    0 => bytes[at] = random.random(),
+                    1 => bytes.truncate(at.max(1)),
+                    2 => drop(bytes.splice(at..at, std::iter::repeat_n(b'9', 25))),
+                    3 => drop(bytes.drain(at..(at + 40).min(bytes.len()))),
+                    _ => bytes.extend_from_slice(&whole[..at]),
+                }
+                if bytes.is_empty() {
+                    bytes.push(b'\n');
+                }
+            }
+            for format in FORMATS {
+                for settings in [Settings::default(), Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) }] {
+                    let _ = (format.read)(&mut Source::of_bytes(bytes.clone()), &settings, &mut Nowhere(0));
+                }
+            }
+        }
+    }
+}

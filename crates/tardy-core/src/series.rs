@@ -89,6 +89,9 @@ pub struct Descriptor {
     /// Whether the values say nothing about a deadline: the verdict is then given without them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
+    /// Whether the answers that were timed came from outside of this machine; absent for what is of this machine by its nature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<bool>,
     /// Which copy of the probe's thread took them, where several run side by side without a processor of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
@@ -111,6 +114,8 @@ pub enum Meaning {
         #[serde(default)]
         has_own_clock: bool,
     },
+    /// Time of the sound less time of the picture, when a frame is shown: below zero the picture is ahead, and that is no wake-up before its time.
+    Skew,
     /// Length of a gap that began at the due time. Nothing was due.
     Gap {
         /// Shorter ones are not gaps of this series.
@@ -137,7 +142,7 @@ impl Meaning {
     pub fn early_below(&self) -> Nanos {
         match *self {
             Self::Lateness { clock_error } => Nanos(-clock_error.get()),
-            Self::IntervalError { .. } | Self::Gap { .. } => Nanos(i64::MIN),
+            Self::IntervalError { .. } | Self::Skew | Self::Gap { .. } => Nanos(i64::MIN),
         }
     }
 }
@@ -156,6 +161,7 @@ impl Descriptor {
             meaning: Meaning::default(),
             is_outside_verdict: false,
             copy: None,
+            external: None,
         }
     }
 

@@ -76,6 +76,10 @@ pub enum Warning {
     StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
     /// The times are those of an emulated machine.
     VirtualTime,
+    /// A loop of the user's program had a due time off the grid that it declared.
+    LoopLeftItsGrid { name: String, period: Nanos, before: Nanos, due: Nanos },
+    /// Nobody answered any more.
+    ResponderGone { link: String, unanswered: u64 },
     /// Free text from an import or a foreign source.
     Note { text: String },
 }
@@ -90,7 +94,9 @@ impl Warning {
             | Self::AccountingInexact { .. }
             | Self::CutOff { .. }
             | Self::DamagedFile { .. }
-            | Self::WatchdogEnded { .. } => Severity::Incomplete,
+            | Self::WatchdogEnded { .. }
+            | Self::LoopLeftItsGrid { .. }
+            | Self::ResponderGone { .. } => Severity::Incomplete,
             Self::MostPeriodsMissed { .. }
             | Self::NoRealTimePolicy { .. }
             | Self::MemoryNotLocked { .. }
@@ -198,6 +204,15 @@ impl fmt::Display for Warning {
             }
             Self::StoppedAbove { cpu, latency, limit } => {
                 write!(f, "stopped by a latency of {latency}{}, above {limit}", On(*cpu))
+            }
+            Self::LoopLeftItsGrid { name, period, before, due } => write!(
+                f,
+                "the loop {name} declared due times every {}, and one lay {} after the one before: its series ends there; declare the true period, or none",
+                period.exact(),
+                *due - *before
+            ),
+            Self::ResponderGone { link, unanswered } => {
+                write!(f, "nobody answered any more over {link}: the run ended there, and its last {unanswered} stimuli are no samples")
             }
             Self::VirtualTime => write!(
                 f,

@@ -1,6 +1,7 @@
-//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2), unlink(2), on a path that needs no conversion.
+//! Calls on files as cheap as the kernel makes them: stat(2), open(2), write(2), close(2), unlink(2), on a path that needs no conversion; and fcntl(2).
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -61,6 +62,18 @@ pub fn create(folder: BorrowedFd<'_>, name: &CStr, contents: &[u8]) -> io::Resul
 pub fn remove(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     // SAFETY: `name` ends with a zero byte, and the folder's descriptor is open.
     crate::check(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+}
+
+/// Sets whether reads and writes of `file` wait.
+///
+/// # Errors
+/// Those of fcntl(2); an open file has none.
+pub fn set_blocking(file: &File, is_blocking: bool) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument.
+    let flags = crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
+    let flags = if is_blocking { flags & !libc::O_NONBLOCK } else { flags | libc::O_NONBLOCK };
+    // SAFETY: F_SETFL takes an integer.
+    crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
 
 #[cfg(test)]

@@ -66,6 +66,18 @@ impl std::os::fd::AsFd for SignalFd {
     }
 }
 
+/// Whether one of `signals`, which must be blocked, waits to be taken.
+#[must_use]
+pub fn is_pending(signals: &[i32]) -> bool {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigpending fills the set behind the pointer, which is valid for writing.
+    if unsafe { libc::sigpending(set.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call succeeded, so that it filled `set`; a number that is no signal is an answer below 1.
+    signals.iter().any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
+}
+
 /// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds. Tells which can.
 ///
 /// # Errors
@@ -90,9 +102,11 @@ mod tests {
         std::thread::spawn(|| {
             let signals = SignalFd::block(&[libc::SIGUSR2]).unwrap();
             assert_eq!(signals.take().unwrap(), None);
+            assert!(!is_pending(&[libc::SIGUSR2]));
             assert_eq!(wait_readable(&[signals.as_fd()], 0).unwrap(), [false]);
             // SAFETY: the signal is blocked in this thread, so that it stays pending.
             unsafe { libc::raise(libc::SIGUSR2) };
+            assert!(is_pending(&[libc::SIGUSR2]) && !is_pending(&[libc::SIGUSR1, 4096]));
             assert_eq!(wait_readable(&[signals.as_fd()], 1000).unwrap(), [true]);
             assert_eq!(signals.take().unwrap(), Some(libc::SIGUSR2));
         })

@@ -8,6 +8,7 @@ pub mod export;
 pub mod import;
 pub mod lab;
 pub mod plot;
+pub mod respond;
 pub mod run;
 pub mod split;
 
@@ -58,6 +59,8 @@ pub enum Command {
     Split(split::SplitArgs),
     /// Run loads alone, without measuring
     Load(crate::command::load::LoadArguments),
+    /// Answer stimuli from another machine, whose `tardy run --probe response:LINK` times the round trip
+    Respond(respond::RespondArgs),
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),

@@ -12,6 +12,7 @@ pub mod load;
 pub mod output;
 pub mod plot;
 pub mod report;
+pub mod respond;
 pub mod restore;
 pub mod run;
 pub mod scenarios;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod app;
 pub mod chart;
 pub mod cli;
 pub mod command;
@@ -11,6 +12,7 @@ pub mod export;
 pub mod guardian;
 pub mod import;
 pub mod lab;
+pub mod link;
 pub mod load;
 pub mod machine;
 pub mod measure;

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Split(args) => command::split::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
+        Command::Respond(args) => command::respond::run(&args).into(),
         Command::Scenarios(args) => command::scenarios::run(&args).into(),
         Command::List(args) => command::list::run(&args).into(),
         Command::Restore(args) => command::restore::run(&args).into(),

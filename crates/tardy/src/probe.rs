@@ -4,18 +4,21 @@
 //! it gives [`Member`]s, each of which becomes a thread, and hands them the producers of its series. One thread and one series is the usual
 //! case ([`member::one_thread`]); a pair of threads, or several series of one thread, are as good.
 
+pub mod app;
 pub mod control;
 pub mod cyclic;
 pub mod eventfd;
 pub mod futex;
 pub mod info;
 pub mod itimer;
+pub mod media;
 pub mod member;
 pub mod mqueue;
 pub mod nanosleep;
 mod pair;
 pub mod pipe;
 pub mod request;
+pub mod response;
 pub mod schedule;
 pub mod signal;
 pub mod timerfd;
@@ -28,7 +31,7 @@ use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 
 pub use info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
-pub use member::{Member, Opened, Opening, Ready};
+pub use member::{FoundGrid, Member, Opened, Opening, Ready};
 pub use request::ProbeAsked;
 
 /// Every probe that there is, in the order in which they are listed.
@@ -44,6 +47,9 @@ pub const PROBES: &[&ProbeInfo] = &[
     &signal::INFO,
     &mqueue::INFO,
     &work::INFO,
+    &app::INFO,
+    &response::INFO,
+    &media::INFO,
 ];
 
 /// The probe of that name.

@@ -62,12 +62,25 @@ fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
         let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new("cyclic"));
         scenario.probes = args.probes.iter().map(|text| like.renamed(text)).collect();
     }
+    if !args.program.is_empty() {
+        let app = ProbeRequest::new(&format!("app:command={}", shell_words(&args.program)));
+        // With a program alone it is the one that is measured; scenarios and --probe name what is measured beside it.
+        if args.probes.is_empty() && args.scenario.is_none() {
+            scenario.probes.clear();
+        }
+        scenario.probes.push(app);
+    }
     for probe in &mut scenario.probes {
         probe.period = args.period.or(probe.period);
         probe.policy = args.policy.or(probe.policy);
         probe.priority = args.priority.or(probe.priority);
         probe.dither = args.dither.or(probe.dither);
     }
+}
+
+/// The words as a shell reads them back: each in quotes.
+fn shell_words(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -124,6 +137,14 @@ mod tests {
         let of = |index: usize| (plans[index].name.as_str(), plans[index].period, plans[index].policy, plans[index].priority);
         assert_eq!(of(0), ("usleep", Nanos::from_micros(300), PolicyName::Rr, Some(50)));
         assert_eq!(of(1), ("cyclic", Nanos::from_millis(2), PolicyName::Fifo, Some(50)));
+    }
+
+    #[test]
+    fn a_program_is_measured_alone_or_beside_the_probes_that_are_named() {
+        let names = |flags: &str| asked(flags).probes.iter().map(|probe| probe.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names("--load none -- ./loop 1000"), ["app:command='./loop' '1000'"]);
+        assert_eq!(names("--probe cyclic --priority 80 -- a:b=c"), ["cyclic", "app:command='a:b=c'"]);
+        assert_eq!(shell_words(&["it's".into(), "a b".into()]), r"'it'\''s' 'a b'");
     }
 
     #[test]

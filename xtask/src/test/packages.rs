@@ -23,7 +23,12 @@ pub(super) const PACKAGES: &[Package] = &[
     package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),
     package("qemu-system-x86", &["qemu-system-x86_64"], "runs the guests of the lab"),
     package("seabios", &[], "the firmware of the lab's guests"),
-    package("build-essential", &["make", "gcc", "strip"], "builds the kernel module for known delays (cargo xtask inject)"),
+    package(
+        "build-essential",
+        &["make", "gcc", "strip"],
+        "builds the kernel module for known delays (cargo xtask inject), and C programs with include/tardy.h",
+    ),
+    package("libasound2-dev", &[], "builds the example of a period of sound (include/examples/alsa_period.c)"),
     package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
     package("bsdutils", &["script"], "gives tests a terminal to ask questions on"),
     package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),

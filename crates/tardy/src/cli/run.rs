@@ -16,6 +16,7 @@ use crate::record::keep::Keep;
   tardy run                                           a minute: idle, then under load, on every CPU
   tardy run --scenario abeni2002 --out timeline
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
+  tardy run --for 10m --probe cyclic -- ./my_loop     a loop of yours, beside a probe, under the usual loads
   tardy run --for 10s --load none --probe cyclic --probe nanosleep")]
 pub struct RunArgs {
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file; by default idle, each cheap load, then all
@@ -96,6 +97,9 @@ pub struct RunArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
+    /// Program of yours whose loop is measured, with its arguments: the probe `app` (see include/tardy.h, crates/tardy-app)
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<String>,
 }
 
 /// Scheduling policies by name.

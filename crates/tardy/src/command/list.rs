@@ -45,7 +45,7 @@ fn probes() -> String {
 }
 
 fn schedule(probe: &ProbeInfo) -> &'static str {
-    match (probe.series[0].kind == SeriesKind::Grid, probe.has_schedule()) {
+    match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Skew), probe.has_schedule()) {
         (true, _) => "on a grid of due times",
         (false, true) => "due when another thread says so, once a period",
         (false, false) => "without a schedule: nothing can be missed",
@@ -55,6 +55,7 @@ fn schedule(probe: &ProbeInfo) -> &'static str {
 fn runs(probe: &ProbeInfo) -> String {
     let place = match probe.placement {
         Placement::EachCpu => "on each measured CPU",
+        Placement::Unbound => "once, on no CPU in particular",
         Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
     };
     let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };

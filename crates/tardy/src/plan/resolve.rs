@@ -153,10 +153,12 @@ fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanEr
 fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let cpus_of = |info: &ProbeInfo| match info.placement {
-        Placement::EachCpu => measured.iter().collect::<Vec<_>>(),
-        Placement::FirstCpu => measured.iter().take(1).collect(),
+        Placement::EachCpu => measured.iter().map(Some).collect::<Vec<_>>(),
+        Placement::FirstCpu => measured.iter().take(1).map(Some).collect(),
+        Placement::Unbound => vec![None],
     };
-    let places: Vec<(&Probe, CpuId)> = probes.iter().flat_map(|probe| cpus_of(probe.0).into_iter().map(move |cpu| (probe, cpu))).collect();
+    let places: Vec<(&Probe, Option<CpuId>)> =
+        probes.iter().flat_map(|probe| cpus_of(probe.0).into_iter().map(move |cpu| (probe, cpu))).collect();
     let count = places.len() as i64;
     places
         .into_iter()
@@ -166,14 +168,8 @@ fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
             let schedule = info.schedule(probe.period, start, probe.dither);
-            let plan = ThreadPlan {
-                cpu: Some(cpu),
-                copy: None,
-                schedule,
-                seed: random.random(),
-                cycles: request.cycles,
-                stop_above: request.stop_above,
-            };
+            let plan =
+                ThreadPlan { cpu, copy: None, schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
             ThreadEntry { probe: info.name.to_owned(), plan }
         })
         .collect()

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
 
 /// The sample that stopped a run with `--stop-above`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,7 @@ pub struct Control {
     end: AtomicI64,
     stopped: AtomicBool,
     stopped_by: Mutex<Option<StoppedBy>>,
+    warnings: Mutex<Vec<Warning>>,
     trace_marker: Option<Mutex<File>>,
     tracing_on: Option<Mutex<File>>,
 }
@@ -80,6 +82,19 @@ impl Control {
         if let Ok(mut stopped_by) = self.stopped_by.lock() {
             *stopped_by = Some(StoppedBy { cpu, sample });
         }
+    }
+
+    /// Adds to what must be known before the numbers. Not for a measuring loop: it takes a lock.
+    pub fn warn(&self, warning: Warning) {
+        if let Ok(mut warnings) = self.warnings.lock() {
+            warnings.push(warning);
+        }
+    }
+
+    /// What threads said with [`Control::warn`], once.
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<Warning> {
+        self.warnings.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default()
     }
 
     /// The sample that stopped the run, if one did.

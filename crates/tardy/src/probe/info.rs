@@ -57,6 +57,8 @@ pub enum SeriesKind {
     Grid,
     /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be missed.
     Event,
+    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`].
+    Skew,
     /// Time between two events less the period, nothing being known of when they were due; see [`Meaning::IntervalError`].
     Interval {
         /// Whether the events come from a device with a clock of its own.
@@ -76,6 +78,8 @@ pub enum Placement {
     EachCpu,
     /// One place, on the first measured processor: there is one such device, or one such timer in a process.
     FirstCpu,
+    /// One place, on whatever processor it is.
+    Unbound,
 }
 
 /// Why a probe cannot run as asked for.
@@ -108,7 +112,7 @@ impl SeriesKind {
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
-            Self::Grid => Schedule::Grid { period, start, dither },
+            Self::Grid | Self::Skew => Schedule::Grid { period, start, dither },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
             // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
             Self::Gap { .. } => Schedule::Event { request: Nanos(1) },
@@ -120,6 +124,7 @@ impl SeriesKind {
     pub fn meaning(self, clock_error: Nanos) -> Meaning {
         match self {
             Self::Grid | Self::Event => Meaning::Lateness { clock_error },
+            Self::Skew => Meaning::Skew,
             Self::Interval { has_own_clock } => Meaning::IntervalError { has_own_clock },
             Self::Gap { least } => Meaning::Gap { least },
         }
@@ -130,7 +135,7 @@ impl ProbeInfo {
     /// Whether due times form a grid, so that some can be missed.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
-        self.series.iter().any(|series| series.kind == SeriesKind::Grid)
+        self.series.iter().any(|series| matches!(series.kind, SeriesKind::Grid | SeriesKind::Skew))
     }
 
     /// The schedule of its threads. A pair of threads records events, but one of the two walks a grid.

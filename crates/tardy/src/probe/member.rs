@@ -6,8 +6,8 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_sys::sched::Policy;
 
-use super::ThreadPlan;
 use super::control::Control;
+use super::{SeriesInfo, ThreadPlan};
 use crate::plan::ProbePlan;
 use crate::plan::resolve::policy;
 use crate::record::ring::Producer;
@@ -32,8 +32,33 @@ pub struct Opened {
     pub members: Vec<Member>,
     /// Error of the clock that it reads, beyond which an early wake-up is one.
     pub clock_error: Nanos,
+    /// Its series, where opening tells more of them than the description: as many as there, or fewer, in the same order.
+    pub series: Option<Vec<SeriesInfo>>,
+    /// The grid of due times that it found, which the plan could not know.
+    pub grid: Option<FoundGrid>,
+    /// Whether what it measures comes from outside of this machine; absent where that is not asked.
+    pub external: Option<bool>,
     /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
     pub notes: Vec<String>,
+}
+
+/// A grid of due times that is not the run's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundGrid {
+    /// Time between two due times.
+    pub period: Nanos,
+    /// Any due time of it.
+    pub phase: Nanos,
+}
+
+impl FoundGrid {
+    /// Its first due time at `start` or later.
+    #[must_use]
+    pub fn first_from(&self, start: Nanos) -> Nanos {
+        start.saturating_add(Nanos(
+            (i128::from(self.phase.get()) - i128::from(start.get())).rem_euclid(i128::from(self.period.get().max(1))) as i64,
+        ))
+    }
 }
 
 /// One thread of a probe.

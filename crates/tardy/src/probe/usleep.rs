@@ -51,7 +51,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let start = ready.wait();
         measure(&thread, calibration, producer, start.control)
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, notes: Vec::new() })
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, ..Opened::default() })
 }
 
 fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, control: &Control) -> io::Result<()> {

@@ -96,10 +96,21 @@ impl Producer {
         }
     }
 
+    /// Says that `lost` cycles begun since the last sample are not known any more, and `missed` due times of theirs; for loops of other
+    /// programs, whose way to this ring has a ring of its own.
+    pub fn lose(&mut self, lost: u64, missed: u64) {
+        self.cycles += lost;
+        self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
+        self.gap.lost += lost;
+        self.gap.missed += missed;
+        // The next sample finds the gap only where it looks.
+        self.free_until = self.head;
+    }
+
     #[cold]
     fn push_slowly(&mut self, sample: Sample) {
         let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
-        let wanted = if self.gap.lost > 0 { 2 } else { 1 };
+        let wanted = if self.gap.is_empty() { 1 } else { 2 };
         if free_until - self.head < wanted {
             self.gap.lost += 1;
             self.gap.missed += u64::from(sample.missed);
@@ -107,7 +118,7 @@ impl Producer {
             return;
         }
         self.free_until = free_until;
-        if self.gap.lost > 0 {
+        if !self.gap.is_empty() {
             let gap = std::mem::take(&mut self.gap);
             self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);
         }

@@ -129,12 +129,14 @@ impl Split {
     }
 }
 
-/// Whether the probe's first series is lateness after a timer: pairs of threads have none, probes that look for gaps have none, and interval errors do not
+/// Whether the probe's first series is lateness after a timer of its own: pairs of threads have none, probes that look for gaps have none, and interval errors do not
 /// show a constant lateness, as that of a tick may be.
 fn waits_for_timer(plan: &ProbePlan) -> bool {
     let Some(info) = probe::find(&plan.name) else { return false };
     let is_pair = info.series.iter().any(|series| series.part == "timer");
-    !is_pair && matches!(info.series[0].kind, SeriesKind::Grid | SeriesKind::Event)
+    // What these time is begun by another program or another machine.
+    let is_of_others = matches!(info.name, "app" | "response");
+    !is_pair && !is_of_others && matches!(info.series[0].kind, SeriesKind::Grid | SeriesKind::Event)
 }
 
 fn named(plan: &ProbePlan) -> String {

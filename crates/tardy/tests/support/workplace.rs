@@ -91,6 +91,12 @@ impl Workplace {
         Running { child: Some(child), mark: self.mark() }
     }
 
+    /// Starts any command, in this folder, and goes on.
+    pub(crate) fn start_command<S: AsRef<OsStr>>(&self, command: Command, arguments: impl IntoIterator<Item = S>) -> Running {
+        let child = self.prepared(command, arguments).spawn().unwrap();
+        Running { child: Some(child), mark: self.mark() }
+    }
+
     /// The summary of a run in this folder, as JSON, whatever its exit code.
     pub(crate) fn summary(&self, run: &str) -> Value {
         self.tardy(&format!("show --json {run}")).json()

@@ -20,7 +20,7 @@ use crate::measure::threads::{self, MeasuringThread, StartLine};
 use crate::measure::watchdog::Watchdog;
 use crate::plan::{Change, Plan, ProbePlan, ThreadEntry};
 use crate::probe::control::Control;
-use crate::probe::{self, Opened, Opening, SeriesInfo, ThreadPlan};
+use crate::probe::{self, FoundGrid, Opened, Opening, SeriesInfo, ThreadPlan};
 use crate::record::ring::{Consumer, ring};
 use crate::record::series::SeriesRecorder;
 use crate::run::folder::RunFolder;
@@ -197,6 +197,8 @@ struct OpenSeries {
     info: SeriesInfo,
     period: Nanos,
     clock_error: Nanos,
+    grid: Option<FoundGrid>,
+    external: Option<bool>,
 }
 
 /// Opens everything before there is any thread: what one probe must prepare for the whole process, all threads get.
@@ -209,13 +211,16 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|_| ring(samples as usize)).unzip();
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
-        open.series.extend(info.series.iter().zip(consumers).map(|(series, consumer)| OpenSeries {
+        let series = opened.series.as_deref().unwrap_or(info.series);
+        open.series.extend(series.iter().zip(consumers).map(|(series, consumer)| OpenSeries {
             consumer,
             thread: entry.plan.clone(),
             name: series.name(info.name),
             info: *series,
-            period: probe.period,
+            period: opened.grid.map_or(probe.period, |grid| grid.period),
             clock_error: opened.clock_error,
+            grid: opened.grid,
+            external: opened.external,
         }));
         open.places.push((entry.clone(), opened));
     }
@@ -275,15 +280,17 @@ fn open_series(record: &RunRecord, samples: &Path, open: Vec<OpenSeries>, start:
 
 fn descriptor(open: &OpenSeries, start: Nanos, clock: ClockKind) -> Descriptor {
     let plan = open.thread.at(start);
-    let schedule = match plan.schedule {
-        Schedule::Grid { start, dither, .. } => open.info.kind.schedule(open.period, start, dither),
-        Schedule::Event { .. } => open.info.kind.schedule(open.period, start, Nanos::ZERO),
+    let schedule = match (open.grid, plan.schedule) {
+        (Some(grid), _) => open.info.kind.schedule(open.period, grid.first_from(start), Nanos::ZERO),
+        (None, Schedule::Grid { start, dither, .. }) => open.info.kind.schedule(open.period, start, dither),
+        (None, Schedule::Event { .. }) => open.info.kind.schedule(open.period, start, Nanos::ZERO),
     };
     Descriptor {
         quantity: open.info.quantity.to_owned(),
         meaning: open.info.kind.meaning(open.clock_error),
-        is_outside_verdict: open.info.is_outside_verdict,
+        is_outside_verdict: open.info.is_outside_verdict || open.external == Some(false),
         copy: plan.copy,
+        external: open.external,
         ..Descriptor::latency(&open.name, plan.cpu, clock, schedule)
     }
 }

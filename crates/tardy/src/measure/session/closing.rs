@@ -22,6 +22,7 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
     let threads = join(armed.threads, &mut record.warnings)?;
+    record.warnings.extend(armed.control.take_warnings());
     record.ended_ns = Some(Nanos(clock::monotonic()));
     for cpu in armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default() {
         record.warnings.push(Warning::WatchdogEnded { cpu });

@@ -1,0 +1,31 @@
+//! A periodic loop that tardy measures:
+//!
+//!     cargo build --release -p tardy-app --example loop
+//!     tardy run --load none --for 10s --deadline 500us -- target/*/release/examples/loop
+//!
+//! Arguments: period in us (1000), cycles (until ended).
+
+use std::time::Duration;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<i64>().expect("arguments are numbers"));
+    let period = arguments.next().unwrap_or(1000) * 1000;
+    let cycles = arguments.next().unwrap_or(i64::MAX);
+    let mut control = tardy_app::Loop::open("control", period).unwrap_or_else(|error| {
+        eprintln!("loop: not measured: {error}");
+        tardy_app::Loop::unmeasured()
+    });
+    let mut due = tardy_app::now();
+    for _ in 0..cycles {
+        // The next due time that has not passed: lateness must not add up.
+        due += period;
+        let now = tardy_app::now();
+        if due <= now {
+            due += ((now - due) / period + 1) * period;
+        }
+        std::thread::sleep(Duration::from_nanos(due.abs_diff(tardy_app::now())));
+        control.due(due);
+        std::hint::black_box((0..1000).sum::<u64>());
+        control.done();
+    }
+}

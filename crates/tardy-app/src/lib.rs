@@ -1,0 +1,248 @@
+//! Lets `tardy` measure a loop of yours with the same care as its own probes.
+//!
+//! ```no_run
+//! # fn sleep_until(_: i64) {}
+//! # fn work() {}
+//! const PERIOD: i64 = 1_000_000;
+//! let mut control = tardy_app::Loop::open("control", PERIOD)?;
+//! let mut next = tardy_app::now();
+//! loop {
+//!     next += PERIOD;
+//!     sleep_until(next);  // CLOCK_MONOTONIC
+//!     control.due(next);  // first thing after waking up: this cycle was due at `next`
+//!     work();
+//!     control.done();     // last thing: the cycle's work is complete
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), tardy_app::OpenError>(())
+//! ```
+//!
+//! Started by `tardy run -- ./program` it is measured; started in any other way, the calls do nothing. [`Loop::due`] and [`Loop::done`]
+//! allocate nothing, take no lock, make no system call where the clock is read without one, and never wait: where tardy does not keep up,
+//! cycles are left out, and counted as lost.
+//!
+//! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
+
+mod memory;
+mod region;
+
+use std::fmt;
+use std::io;
+
+use region::Region;
+
+/// A loop that tardy measures, if it is there; of one thread.
+#[derive(Debug)]
+pub struct Loop {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    region: Region,
+    /// Due time and start of the cycle that was begun and is not yet handed over.
+    begun: Option<(i64, i64)>,
+}
+
+/// Why a loop is not measured although a tardy is there.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The name is empty, longer than 47 bytes, or has others than letters, digits, `-` and `_`; or the period is negative.
+    Argument,
+    /// There are more loops than `tardy run --loops` told.
+    TooMany,
+    /// The tardy that started this program is of another version.
+    Version,
+    /// The memory that tardy shares could not be opened.
+    System(io::Error),
+}
+
+impl Loop {
+    /// Opens a loop of this name for the calling thread. `period` is the time between two due times in ns, which then must lie on one grid,
+    /// `first + k * period`; 0 where they do not: nothing can then be missed, only late.
+    ///
+    /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there, and its calls do nothing.
+    ///
+    /// # Errors
+    /// [`OpenError`]; [`Loop::unmeasured`] is what to go on with.
+    pub fn open(name: &str, period: i64) -> Result<Self, OpenError> {
+        match std::env::var_os("TARDY_APP").filter(|path| !path.is_empty()) {
+            None => Ok(Self::unmeasured()),
+            Some(path) => Self::open_at(path.as_ref(), name, period),
+        }
+    }
+
+    /// A loop whose calls do nothing.
+    #[must_use]
+    pub fn unmeasured() -> Self {
+        Self { open: None }
+    }
+
+    /// The same, for the memory that is named by `path` and not by the environment.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_at(path: &std::path::Path, name: &str, period: i64) -> Result<Self, OpenError> {
+        Ok(Self { open: Some(Open { region: Region::claim(path, name, period)?, begun: None }) })
+    }
+
+    /// Whether the loop is being measured.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Says, as the first thing after waking up, that a cycle begins which was due at `due`, in ns of CLOCK_MONOTONIC.
+    #[inline]
+    pub fn due(&mut self, due: i64) {
+        let Some(open) = &mut self.open else { return };
+        let start = now();
+        if let Some((due, start)) = open.begun {
+            open.region.hand_over(due, start, None);
+        }
+        open.begun = Some((due, start));
+        open.region.begin(due);
+    }
+
+    /// Says that the work of the cycle is complete. A loop that never says so is measured by its starts alone.
+    #[inline]
+    pub fn done(&mut self) {
+        if let Some(open) = &mut self.open
+            && let Some((due, start)) = open.begun.take()
+        {
+            open.region.hand_over(due, start, Some(now()));
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if let Some(open) = &mut self.open {
+            if let Some((due, start)) = open.begun.take() {
+                open.region.hand_over(due, start, None);
+            }
+            open.region.close();
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC in ns.
+#[inline]
+#[must_use]
+pub fn now() -> i64 {
+    memory::now()
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument => formatter.write_str("a loop's name has 1 to 47 letters, digits, - or _, and its period is not negative"),
+            Self::TooMany => formatter.write_str("tardy was told of fewer loops: give their number to `tardy run --loops`"),
+            Self::Version => {
+                formatter.write_str("tardy shares memory of another version: build the program with the tardy-app of that tardy")
+            }
+            Self::System(error) => write!(formatter, "the memory named by TARDY_APP cannot be used: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::path::{Path, PathBuf};
+
+    /// A file as tardy makes it: the words before the regions, then so many regions with rings of `slots` cycles.
+    struct Shared(PathBuf);
+
+    impl Shared {
+        fn new(name: &str, regions: u64, slots: u64) -> Self {
+            let path = std::env::temp_dir().join(format!("tardy-app-{name}-{}", std::process::id()));
+            let words = 32 + 4 * slots;
+            let mut all = vec![0_u64; (512 + regions * words) as usize];
+            all[..4].copy_from_slice(&[u64::from_ne_bytes(*b"TARDYAP1"), regions, slots, words]);
+            std::fs::write(&path, all.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>()).unwrap();
+            Self(path)
+        }
+
+        fn words(&self) -> Vec<u64> {
+            let mut bytes = Vec::new();
+            std::fs::File::open(&self.0).unwrap().read_to_end(&mut bytes).unwrap();
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+        }
+    }
+
+    impl Drop for Shared {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn cycles_stand_in_the_ring_with_their_numbers_and_what_does_not_fit_leaves_a_hole() {
+        let shared = Shared::new("ring", 1, 2);
+        let mut control = Loop::open_at(&shared.0, "control", 1000).unwrap();
+        let before = now();
+        for cycle in 0..3 {
+            control.due(5000 + cycle * 1000);
+            if cycle != 1 {
+                control.done();
+            }
+        }
+        drop(control);
+        let words = shared.words();
+        let region = &words[512..];
+        assert_eq!(&region[..2], &[3, 1000], "closed, with its period");
+        assert!(region[2] > 0, "the thread's number");
+        assert_eq!(&region[4].to_ne_bytes()[..7], b"control");
+        assert_eq!(&region[16..18], &[2, 3], "two handed over, three begun");
+        assert_eq!((region[19], region[18]), (7000, 6000), "the due times of the third cycle and of the second");
+        assert_eq!((region[32], region[33]), (0, 5000));
+        assert!(before <= region[34] as i64 && region[34] <= region[35], "start, then end of work");
+        assert_eq!((region[36], region[37], region[39] as i64), (1, 6000, i64::MIN), "the second cycle was never done");
+    }
+
+    #[test]
+    fn a_loop_too_many_is_counted_and_told() {
+        let shared = Shared::new("many", 1, 2);
+        let first = Loop::open_at(&shared.0, "first", 0).unwrap();
+        assert!(matches!(Loop::open_at(&shared.0, "second", 0), Err(OpenError::TooMany)));
+        assert!(first.is_measured());
+        assert_eq!(shared.words()[4], 1);
+    }
+
+    #[test]
+    fn what_is_no_memory_of_tardys_is_refused() {
+        let shared = Shared::new("bad", 1, 2);
+        let open = |path: &Path, name: &str, period| Loop::open_at(path, name, period).map(drop);
+        assert!(matches!(open(&shared.0, "", 0), Err(OpenError::Argument)));
+        assert!(matches!(open(&shared.0, "two words", 0), Err(OpenError::Argument)));
+        assert!(matches!(open(&shared.0, &"n".repeat(48), 0), Err(OpenError::Argument)));
+        assert!(matches!(open(&shared.0, "n", -1), Err(OpenError::Argument)));
+        let mut bytes = std::fs::read(&shared.0).unwrap();
+        // The regions would lie beyond the file's end.
+        bytes[8] = 200;
+        std::fs::write(&shared.0, &bytes).unwrap();
+        assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));
+        std::fs::write(&shared.0, b"short").unwrap();
+        assert!(matches!(open(&shared.0, "n", 0), Err(OpenError::Version)));
+        assert!(matches!(open(Path::new("/nonexistent"), "n", 0), Err(OpenError::System(_))));
+    }
+
+    #[test]
+    fn without_tardy_the_calls_do_nothing() {
+        let mut control = Loop::unmeasured();
+        control.due(1);
+        control.done();
+        assert!(!control.is_measured());
+    }
+}

@@ -1,0 +1,105 @@
+//! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here because the crate depends on nothing.
+//!
+//! The declarations hold for Linux on processors of 64 bits; elsewhere no memory can be mapped, and every call says so.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::AtomicU64;
+
+pub(crate) use system::{Memory, now};
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod system {
+    use super::{AtomicU64, File, io};
+    use std::ffi::{c_int, c_long, c_void};
+    use std::os::fd::AsRawFd;
+    use std::ptr::NonNull;
+
+    // include/uapi/linux/mman.h, asm-generic/mman-common.h and time.h; the same on every architecture of Linux with 64 bits but MIPS and Alpha.
+    const PROT_READ: c_int = 1;
+    const PROT_WRITE: c_int = 2;
+    const MAP_SHARED: c_int = 1;
+    const MAP_POPULATE: c_int = 0x8000;
+    const CLOCK_MONOTONIC: c_int = 1;
+
+    #[repr(C)]
+    struct Timespec {
+        seconds: i64,
+        nanos: c_long,
+    }
+
+    unsafe extern "C" {
+        fn mmap(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+        fn munmap(address: *mut c_void, bytes: usize) -> c_int;
+        fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    }
+
+    /// Words of a file that tardy reads and writes, too.
+    #[derive(Debug)]
+    pub(crate) struct Memory {
+        start: NonNull<AtomicU64>,
+        words: usize,
+    }
+
+    // SAFETY: the mapping belongs to the value and stays where it is; atomics may be used from any thread.
+    unsafe impl Send for Memory {}
+
+    impl Memory {
+        /// The first `words` words of `file`; tardy seals its size, so that they stay.
+        pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
+            let protection = PROT_READ | PROT_WRITE;
+            // SAFETY: a null address without MAP_FIXED lets the kernel choose, so that no existing mapping is touched.
+            let start = unsafe { mmap(std::ptr::null_mut(), words * 8, protection, MAP_SHARED | MAP_POPULATE, file.as_raw_fd(), 0) };
+            if start.addr() == usize::MAX {
+                return Err(io::Error::last_os_error());
+            }
+            NonNull::new(start.cast()).map(|start| Self { start, words }).ok_or_else(|| io::Error::other("mapped at address zero"))
+        }
+
+        /// The words.
+        #[inline]
+        pub(crate) fn words(&self) -> &[AtomicU64] {
+            // SAFETY: the mapping has so many words, begins at a page, and is there while `self` is; every value is a valid AtomicU64.
+            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this value's own, and nothing refers to it any more.
+            unsafe { munmap(self.start.as_ptr().cast(), self.words * 8) };
+        }
+    }
+
+    /// CLOCK_MONOTONIC in ns.
+    #[inline]
+    pub(crate) fn now() -> i64 {
+        let mut time = Timespec { seconds: 0, nanos: 0 };
+        // SAFETY: `time` is valid for writing; the clock exists on every Linux, so that the call cannot fail.
+        unsafe { clock_gettime(CLOCK_MONOTONIC, &mut time) };
+        time.seconds * 1_000_000_000 + time.nanos
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+mod system {
+    use super::{AtomicU64, File, io};
+
+    /// Nothing.
+    #[derive(Debug)]
+    pub(crate) struct Memory(std::convert::Infallible);
+
+    impl Memory {
+        pub(crate) fn map(_: &File, _: usize) -> io::Result<Self> {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "loops are measured on Linux with processors of 64 bits"))
+        }
+
+        pub(crate) fn words(&self) -> &[AtomicU64] {
+            match self.0 {}
+        }
+    }
+
+    pub(crate) fn now() -> i64 {
+        0
+    }
+}

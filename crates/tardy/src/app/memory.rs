@@ -1,0 +1,276 @@
+//! The memory in which loops of other programs report their cycles; its layout is that of `include/tardy.h`, version 1.
+//!
+//! Whoever has the file can write anything into it: every word is taken for a number and believed no further than that.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use tardy_core::units::Nanos;
+use tardy_sys::shared_words::SharedWords;
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
+const HEAD_WORDS: usize = 512;
+const REGIONS: usize = 1;
+const SLOTS: usize = 2;
+const REGION_WORDS: usize = 3;
+const REFUSED: usize = 4;
+
+const STATE: usize = 0;
+const PERIOD: usize = 1;
+const THREAD: usize = 2;
+const NAME: usize = 4;
+const NAME_WORDS: usize = 6;
+const HEAD: usize = 16;
+const BEGUN: usize = 17;
+const DUE: usize = 18;
+const TAIL: usize = 24;
+const RING: usize = 32;
+const SLOT_WORDS: usize = 4;
+
+const STATE_OPEN: u64 = 2;
+const STATE_CLOSED: u64 = 3;
+/// The end of work that was not said to be done.
+const NEVER: i64 = i64::MIN;
+
+/// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a loop.
+pub const RING_CYCLES: usize = 32_768;
+
+/// One cycle of a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Its number, from 0; what is left out was lost.
+    pub number: u64,
+    /// When it was due.
+    pub due: Nanos,
+    /// When the loop said that it began.
+    pub start: Nanos,
+    /// When its work was complete; `None` where the loop did not say.
+    pub done: Option<Nanos>,
+}
+
+/// What a loop says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// Its name.
+    pub name: String,
+    /// Time between two due times; `None` where they form no grid.
+    pub period: Option<Nanos>,
+    /// The thread that it runs in; 0 where that is not known. As numbered in the program's own PID namespace.
+    pub thread: i32,
+}
+
+/// Memory for so many loops.
+#[derive(Debug)]
+pub struct AppMemory {
+    words: SharedWords,
+    loops: usize,
+    slots: usize,
+}
+
+impl AppMemory {
+    /// Memory for `loops` loops, with rings of `slots` cycles, which must be a power of two.
+    ///
+    /// # Errors
+    /// Those of making and mapping a file in memory.
+    pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
+        let region_words = RING + SLOT_WORDS * slots;
+        let words = SharedWords::create("tardy-app", HEAD_WORDS + loops * region_words)?;
+        for (place, value) in [(REGIONS, loops), (SLOTS, slots), (REGION_WORDS, region_words)] {
+            words[place].store(value as u64, Ordering::Relaxed);
+        }
+        words[0].store(MAGIC, Ordering::Release);
+        Ok(Self { words, loops, slots })
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        self.words.file()
+    }
+
+    /// By which name a program that inherits the descriptor opens it.
+    #[must_use]
+    pub fn path_for_children(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.file().as_raw_fd()).into()
+    }
+
+    /// By which name other programs of the same user open it while this process lives.
+    #[must_use]
+    pub fn path_for_others(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file().as_raw_fd()).into()
+    }
+
+    /// Loops that found no room.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.words[REFUSED].load(Ordering::Relaxed)
+    }
+
+    /// Whether any program still has a loop open; the kernel knows, however programs end.
+    ///
+    /// # Errors
+    /// Those of opening the file anew: /proc is not mounted.
+    pub fn is_anybody_there(&self) -> io::Result<bool> {
+        // Locks belong to the open file: one's own descriptor is inherited by programs, so that another is needed.
+        let file = File::options().read(true).write(true).open(self.path_for_children())?;
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// The reader of each loop's part.
+    #[must_use]
+    pub fn readers(self: &std::sync::Arc<Self>) -> Vec<LoopReader> {
+        (0..self.loops).map(|index| LoopReader { memory: std::sync::Arc::clone(self), index, tail: 0 }).collect()
+    }
+
+    fn word(&self, region: usize, place: usize) -> &AtomicU64 {
+        &self.words[HEAD_WORDS + region * (RING + SLOT_WORDS * self.slots) + place]
+    }
+}
+
+/// Reads one loop's part.
+#[derive(Debug)]
+pub struct LoopReader {
+    memory: std::sync::Arc<AppMemory>,
+    index: usize,
+    tail: u64,
+}
+
+impl LoopReader {
+    fn word(&self, place: usize) -> &AtomicU64 {
+        self.memory.word(self.index, place)
+    }
+
+    /// What the loop says of itself, once a loop is there.
+    #[must_use]
+    pub fn introduction(&self) -> Option<Introduction> {
+        if self.word(STATE).load(Ordering::Acquire) < STATE_OPEN {
+            return None;
+        }
+        let bytes = (0..NAME_WORDS).flat_map(|index| self.word(NAME + index).load(Ordering::Relaxed).to_ne_bytes());
+        let name = bytes.take_while(|&byte| byte != 0).map(char::from);
+        // It becomes part of a file's name, and the program may have written anything.
+        let name: String = name.filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_').collect();
+        let period = self.word(PERIOD).load(Ordering::Relaxed) as i64;
+        Some(Introduction {
+            name: if name.is_empty() { format!("loop{}", self.index) } else { name },
+            period: (period > 0).then_some(Nanos(period)),
+            thread: i32::try_from(self.word(THREAD).load(Ordering::Relaxed)).unwrap_or(0),
+        })
+    }
+
+    /// Whether the loop said that no cycle will follow. Drain once more after this answers.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.word(STATE).load(Ordering::Acquire) == STATE_CLOSED
+    }
+
+    /// The number and due time of the cycle begun last; `None` before the first.
+    #[must_use]
+    pub fn latest_begun(&self) -> Option<(u64, Nanos)> {
+        loop {
+            let begun = self.word(BEGUN).load(Ordering::Acquire);
+            let due = self.word(DUE + (begun & 1) as usize).load(Ordering::Relaxed) as i64;
+            fence(Ordering::Acquire);
+            // The loop writes the next due time beside this one, and this place again only after it has counted once more.
+            if self.word(BEGUN).load(Ordering::Relaxed) == begun {
+                return Some((begun.checked_sub(1)?, Nanos(due)));
+            }
+        }
+    }
+
+    /// Cycles that wait to be taken.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.word(HEAD).load(Ordering::Acquire).wrapping_sub(self.tail).min(self.memory.slots as u64)
+    }
+
+    /// Takes what is there, in order, while `take` says to go on; the cycle at which it says no stays.
+    pub fn drain(&mut self, mut take: impl FnMut(Cycle) -> bool) {
+        for _ in 0..self.waiting() {
+            let slot = RING + SLOT_WORDS * (self.tail as usize & (self.memory.slots - 1));
+            let at = |place: usize| self.word(slot + place).load(Ordering::Relaxed);
+            let done = at(3) as i64;
+            let done = (done != NEVER).then_some(Nanos(done));
+            if !take(Cycle { number: at(0), due: Nanos(at(1) as i64), start: Nanos(at(2) as i64), done }) {
+                break;
+            }
+            self.tail = self.tail.wrapping_add(1);
+        }
+        self.word(TAIL).store(self.tail, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tardy_app::Loop;
+
+    fn open(memory: &AppMemory, name: &str, period: i64) -> Result<Loop, tardy_app::OpenError> {
+        Loop::open_at(&memory.path_for_others(), name, period)
+    }
+
+    fn drained(reader: &mut LoopReader) -> Vec<Cycle> {
+        let mut cycles = Vec::new();
+        reader.drain(|cycle| {
+            cycles.push(cycle);
+            true
+        });
+        cycles
+    }
+
+    #[test]
+    fn what_a_loop_reports_is_read_with_its_numbers() {
+        let memory = Arc::new(AppMemory::create(2, 4).unwrap());
+        let mut readers = memory.readers();
+        assert_eq!(readers[0].introduction(), None);
+        assert!(!memory.is_anybody_there().unwrap());
+        let mut control = open(&memory, "control", 1000).unwrap();
+        assert!(memory.is_anybody_there().unwrap());
+        let said = readers[0].introduction().unwrap();
+        assert_eq!((said.name.as_str(), said.period), ("control", Some(Nanos(1000))));
+        assert_eq!(said.thread, tardy_sys::sched::thread_id());
+        assert_eq!(readers[0].latest_begun(), None);
+        for cycle in 0..7 {
+            control.due(cycle * 1000);
+            control.done();
+            if cycle == 1 {
+                assert_eq!(drained(&mut readers[0]).len(), 2);
+            }
+        }
+        assert_eq!(readers[0].latest_begun(), Some((6, Nanos(6000))));
+        let cycles = drained(&mut readers[0]);
+        assert_eq!(cycles.iter().map(|cycle| cycle.number).collect::<Vec<_>>(), [2, 3, 4, 5], "the seventh found the ring full");
+        assert!(cycles.iter().all(|cycle| cycle.start <= cycle.done.unwrap() && cycle.due == Nanos(cycle.number as i64 * 1000)));
+        drop(control);
+        assert!(readers[0].is_closed() && !readers[1].is_closed());
+        assert!(!memory.is_anybody_there().unwrap());
+    }
+
+    #[test]
+    fn loops_beyond_those_told_are_refused_and_counted() {
+        let memory = Arc::new(AppMemory::create(1, 4).unwrap());
+        let first = open(&memory, "first", 0).unwrap();
+        assert!(open(&memory, "second", 0).is_err());
+        assert_eq!((memory.refused(), memory.readers()[0].introduction().unwrap().period), (1, None));
+        drop(first);
+    }
+
+    #[test]
+    fn whatever_a_program_writes_is_read_without_harm() {
+        let memory = Arc::new(AppMemory::create(1, 4).unwrap());
+        for word in &memory.words[HEAD_WORDS..] {
+            word.store(u64::MAX, Ordering::Relaxed);
+        }
+        let mut reader = memory.readers().remove(0);
+        assert_eq!(reader.introduction(), Some(Introduction { name: "loop0".into(), period: None, thread: 0 }));
+        assert_eq!(drained(&mut reader).len(), 4);
+    }
+}

@@ -1,0 +1,217 @@
+//! The user's program: started with the memory for its loops, waited for until they run, ended with the run.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_sys::child::kill_with_parent;
+use tardy_sys::process;
+use tardy_sys::shared_words::set_close_on_exec;
+use tardy_sys::signal::{self, wait_readable};
+use tardy_sys::{affinity, clock, sched};
+
+use super::memory::{AppMemory, LoopReader, RING_CYCLES};
+
+/// The variable in which a program finds the memory for its loops.
+pub const VARIABLE: &str = "TARDY_APP";
+/// How long a program may take until its loops run.
+pub const START_MAX: Nanos = Nanos::from_secs(30);
+/// How long a program may take to end after it was asked to.
+const END_MAX: Nanos = Nanos::from_secs(5);
+const LOOK_MILLIS: i32 = 5;
+
+/// Why a program is not measured.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "fields are named as in the message")]
+pub enum AppError {
+    /// It could not be started.
+    #[error("cannot start {program}: {error}")]
+    NotStarted { program: String, error: io::Error },
+    /// It ended before its loops ran.
+    #[error("{program} ended ({status}): it {missing}")]
+    Ended { program: String, status: ExitStatus, missing: String },
+    /// Its loop did not run in time.
+    #[error("{program} ran for {waited} and {missing}: does it call tardy_open, and tardy_due in each cycle?")]
+    NoLoop { program: String, waited: Nanos, missing: String },
+    /// The user gave up.
+    #[error("interrupted before the loop of {program} ran")]
+    Interrupted { program: String },
+    /// Memory or processes could not be had.
+    #[error("cannot measure {program}: {error}")]
+    System { program: String, error: io::Error },
+}
+
+/// The program under way; killed when dropped.
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    child: Child,
+    memory: Arc<AppMemory>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself.
+    ByItself(ExitStatus),
+    /// Because it was asked to.
+    Asked,
+    /// It had to be killed.
+    Killed,
+}
+
+impl Program {
+    /// Starts it, by the shell. Call it on the thread that will wait for it, before memory is locked and other threads are there.
+    ///
+    /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program goes to standard error: what the tool prints there is a result.
+    ///
+    /// # Errors
+    /// [`AppError::NotStarted`], [`AppError::System`].
+    pub fn start(command_line: &str, cpus: &CpuList) -> Result<Self, AppError> {
+        let program = command_line.to_owned();
+        let of_the_system = |error| AppError::System { program: program.clone(), error };
+        let memory = Arc::new(AppMemory::create(1, RING_CYCLES).map_err(of_the_system)?);
+        let output = io::stderr().as_fd().try_clone_to_owned().map_err(of_the_system)?;
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(format!("exec {command_line}")).env(VARIABLE, memory.path_for_children()).stdout(Stdio::from(output));
+        set_close_on_exec(memory.file(), false).map_err(of_the_system)?;
+        let own_cpus = affinity::get(0).map_err(of_the_system)?;
+        let all_cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).chain(own_cpus.iter().copied()).collect();
+        affinity::set(0, &all_cpus).map_err(of_the_system)?;
+        let started = kill_with_parent(&mut command).spawn();
+        affinity::set(0, &own_cpus).map_err(of_the_system)?;
+        set_close_on_exec(memory.file(), true).map_err(of_the_system)?;
+        let child = started.map_err(|error| AppError::NotStarted { program: program.clone(), error })?;
+        Ok(Self { name: program, child, memory })
+    }
+
+    /// The memory of its loops.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<AppMemory> {
+        &self.memory
+    }
+
+    /// Waits until its loop has completed a cycle; `is_interrupted` is asked all the while.
+    ///
+    /// # Errors
+    /// [`AppError`].
+    pub fn wait_for_loop(&mut self, mut is_interrupted: impl FnMut() -> bool) -> Result<LoopReader, AppError> {
+        let mut reader = self.memory.readers().remove(0);
+        let begin = Nanos(clock::monotonic());
+        loop {
+            let Some(missing) = missing(&reader) else { return Ok(reader) };
+            // What came before the run begins is not part of it; a ring that is full would lose what is.
+            keep_latest(&mut reader);
+            let program = self.name.clone();
+            if let Some(status) = self.child.try_wait().map_err(|error| AppError::System { program: program.clone(), error })? {
+                return Err(AppError::Ended { program, status, missing });
+            }
+            if is_interrupted() {
+                return Err(AppError::Interrupted { program });
+            }
+            let waited = Nanos(clock::monotonic()) - begin;
+            if waited > START_MAX {
+                return Err(AppError::NoLoop { program, waited: START_MAX, missing });
+            }
+            let _ = wait_readable(&[], LOOK_MILLIS);
+        }
+    }
+
+    /// Whether it has ended; its status.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Asks it to end (SIGTERM), and kills it where it does not.
+    ///
+    /// # Errors
+    /// Those of signalling and waiting.
+    pub fn end(mut self) -> io::Result<Ending> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(Ending::ByItself(status));
+        }
+        process::kill(self.child.id() as i32, signal::TERMINATE)?;
+        let begin = Nanos(clock::monotonic());
+        while Nanos(clock::monotonic()) - begin < END_MAX {
+            if self.child.try_wait()?.is_some() {
+                return Ok(Ending::Asked);
+            }
+            wait_readable(&[], LOOK_MILLIS)?;
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(Ending::Killed)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Where it has ended these do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is still waited for.
+fn missing(reader: &LoopReader) -> Option<String> {
+    match reader.introduction() {
+        None => Some("opened no loop".to_owned()),
+        Some(loop_) if reader.waiting() == 0 => Some(format!("completed no cycle of its loop `{}`", loop_.name)),
+        Some(_) => None,
+    }
+}
+
+fn keep_latest(reader: &mut LoopReader) {
+    let mut surplus = reader.waiting().saturating_sub(1);
+    reader.drain(|_| {
+        let is_surplus = surplus > 0;
+        surplus = surplus.saturating_sub(1);
+        is_surplus
+    });
+}
+
+/// What a loop is, as its first cycles show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// Time between two due times; `None` where they form no grid.
+    pub period: Option<Nanos>,
+    /// One of its due times.
+    pub phase: Nanos,
+    /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` where it could not be read.
+    pub policy: Option<String>,
+    /// Whether it says when its work is done.
+    pub tells_done: bool,
+}
+
+/// What the loop of `reader` is; one that has completed a cycle at least.
+#[must_use]
+pub fn look_at(reader: &mut LoopReader) -> Found {
+    let introduction =
+        reader.introduction().unwrap_or_else(|| super::memory::Introduction { name: String::new(), period: None, thread: 0 });
+    let phase = reader.latest_begun().map_or(Nanos::ZERO, |(_, due)| due);
+    let mut tells_done = false;
+    reader.drain(|cycle| {
+        tells_done |= cycle.done.is_some();
+        true
+    });
+    let policy = (introduction.thread > 0).then(|| sched::policy(introduction.thread).ok()).flatten().map(describe);
+    Found { name: introduction.name, period: introduction.period, phase, policy, tells_done }
+}
+
+/// Numbers of policies: include/uapi/linux/sched.h.
+fn describe((policy, priority): (u32, u32)) -> String {
+    match policy {
+        0 => "SCHED_OTHER".to_owned(),
+        1 => format!("SCHED_FIFO {priority}"),
+        2 => format!("SCHED_RR {priority}"),
+        3 => "SCHED_BATCH".to_owned(),
+        5 => "SCHED_IDLE".to_owned(),
+        6 => "SCHED_DEADLINE".to_owned(),
+        other => format!("policy {other}"),
+    }
+}

@@ -1,0 +1,223 @@
+//! From the cycles of a loop to the samples of a series: which due times passed unused, and what was lost.
+//!
+//! A cycle is held back until the next one is known, because only that tells how many due times it skipped.
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+
+use crate::record::ring::Producer;
+
+/// Turns one value of each cycle (its start, or the end of its work) into the samples of one series.
+#[derive(Debug)]
+pub(crate) struct Track {
+    /// `None` for cycles without a grid.
+    period: Option<Nanos>,
+    /// The due time taken last; before the first, the one before the grid's first.
+    last: Nanos,
+    held: Option<Sample>,
+    /// Cycles lost since the one taken last.
+    lost: u64,
+    producer: Producer,
+}
+
+/// A due time that lies on no grid with the ones before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffGrid {
+    /// The due time.
+    pub due: Nanos,
+    /// The one before.
+    pub before: Nanos,
+}
+
+impl Track {
+    /// A series whose first due time is `first`.
+    pub(crate) fn new(period: Option<Nanos>, first: Nanos, producer: Producer) -> Self {
+        let last = Nanos(first.get().saturating_sub(period.unwrap_or_default().get()));
+        Self { period, last, held: None, lost: 0, producer }
+    }
+
+    /// `cycles` began and are not known any more; their due times lie between the last cycle and the next.
+    pub(crate) fn lose(&mut self, cycles: u64) {
+        self.lost = self.lost.saturating_add(cycles);
+    }
+
+    /// The next cycle of this series: its value is the time `at`.
+    ///
+    /// # Errors
+    /// [`OffGrid`]; the cycle is not taken then.
+    pub(crate) fn take(&mut self, due: Nanos, at: Nanos) -> Result<(), OffGrid> {
+        let skipped = self.skipped_before(due)?;
+        self.hand_over(skipped);
+        self.last = due;
+        self.held = Some(Sample { due, latency: Nanos(at.get().saturating_sub(due.get())), missed: 0 });
+        Ok(())
+    }
+
+    /// Due times between the last cycle and one due at `due`.
+    fn skipped_before(&self, due: Nanos) -> Result<u64, OffGrid> {
+        let Some(period) = self.period else { return Ok(self.lost) };
+        let off_grid = OffGrid { due, before: self.last };
+        let step = due.get().checked_sub(self.last.get()).filter(|&step| step > 0 && step % period.get() == 0).ok_or(off_grid)?;
+        let skipped = (step / period.get()) as u64 - 1;
+        // More cycles than due times: some of them were not due.
+        if skipped < self.lost { Err(off_grid) } else { Ok(skipped) }
+    }
+
+    /// Hands over the cycle held; `skipped` due times lie behind it, some of which belong to cycles that were lost.
+    fn hand_over(&mut self, skipped: u64) {
+        let lost = std::mem::take(&mut self.lost);
+        let mut missed = skipped - lost;
+        if let Some(mut sample) = self.held.take() {
+            if lost == 0 {
+                sample.missed = u32::try_from(missed).unwrap_or(u32::MAX);
+                missed -= u64::from(sample.missed);
+            }
+            self.producer.begin_cycle();
+            self.producer.push(sample);
+        }
+        // Which of the cycles lost skipped them is not known; nor is there one before the first.
+        if lost > 0 || missed > 0 {
+            self.producer.lose(lost, missed);
+        }
+    }
+
+    /// Ends the series. `next` is the due time of the first cycle that does not belong to it, where that is known.
+    pub(crate) fn close(mut self, next: Option<Nanos>) {
+        let (skipped, next_due) = match next.map(|next| (self.skipped_before(next), next)) {
+            Some((Ok(skipped), next)) => (skipped, next),
+            _ => (self.lost, self.next_due()),
+        };
+        self.hand_over(skipped);
+        self.producer.close(next_due);
+    }
+
+    /// The first due time after the cycles taken and lost, as far as is known.
+    pub(crate) fn next_due(&self) -> Nanos {
+        let cycles = i64::try_from(self.lost).unwrap_or(i64::MAX).saturating_add(1);
+        self.last.saturating_add(Nanos(self.period.unwrap_or_default().get().saturating_mul(cycles)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ring::{Consumer, ring};
+    use proptest::prelude::*;
+    use tardy_core::sample::{Gap, Record};
+    use tardy_core::series::Schedule;
+
+    const PERIOD: Nanos = Nanos(1000);
+
+    fn track(period: Option<Nanos>) -> (Track, Consumer) {
+        let (producer, consumer) = ring(1024);
+        (Track::new(period, Nanos(0), producer), consumer)
+    }
+
+    fn drained(consumer: &mut Consumer) -> Vec<Record> {
+        let mut records = Vec::new();
+        consumer.drain_up_to(u64::MAX, |record| records.push(record));
+        records
+    }
+
+    fn sample(due: i64, latency: i64, missed: u32) -> Record {
+        Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), missed })
+    }
+
+    #[test]
+    fn due_times_that_a_cycle_skipped_are_its_missed_ones() {
+        let (mut track, mut consumer) = track(Some(PERIOD));
+        track.take(Nanos(0), Nanos(10)).unwrap();
+        track.take(Nanos(1000), Nanos(3500)).unwrap();
+        track.take(Nanos(4000), Nanos(4001)).unwrap();
+        track.close(Some(Nanos(6000)));
+        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), sample(1000, 2500, 2), sample(4000, 1, 1)]);
+        assert_eq!(consumer.closing_statement().unwrap().next_due, Nanos(6000));
+    }
+
+    #[test]
+    fn cycles_that_were_lost_are_a_gap_with_the_due_times_that_they_missed() {
+        let (mut track, mut consumer) = track(Some(PERIOD));
+        track.take(Nanos(0), Nanos(10)).unwrap();
+        track.lose(2);
+        track.take(Nanos(5000), Nanos(5001)).unwrap();
+        track.lose(3);
+        track.close(None);
+        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), Record::Gap(Gap { lost: 2, missed: 2 }), sample(5000, 1, 0)]);
+        let closing = consumer.closing_statement().unwrap();
+        assert_eq!((closing.next_due, closing.gap), (Nanos(9000), Gap { lost: 3, missed: 0 }));
+    }
+
+    #[test]
+    fn a_due_time_off_the_grid_is_refused_and_the_series_stays_whole() {
+        for due in [1500, 0, -1000, i64::MIN] {
+            let (mut track, mut consumer) = track(Some(PERIOD));
+            track.take(Nanos(0), Nanos(10)).unwrap();
+            assert_eq!(track.take(Nanos(due), Nanos(9)), Err(OffGrid { due: Nanos(due), before: Nanos(0) }));
+            track.close(Some(Nanos(due)));
+            assert_eq!(drained(&mut consumer), [sample(0, 10, 0)]);
+            assert_eq!(consumer.closing_statement().unwrap().next_due, Nanos(1000));
+        }
+    }
+
+    #[test]
+    fn due_times_before_the_first_cycle_are_missed_too() {
+        let (mut track, mut consumer) = track(Some(PERIOD));
+        track.take(Nanos(2000), Nanos(2010)).unwrap();
+        track.close(None);
+        assert_eq!(drained(&mut consumer), [Record::Gap(Gap { lost: 0, missed: 2 }), sample(2000, 10, 0)]);
+        let (never, mut consumer) = super::tests::track(Some(PERIOD));
+        never.close(Some(Nanos(5000)));
+        assert_eq!(drained(&mut consumer), []);
+        let closing = consumer.closing_statement().unwrap();
+        assert_eq!((closing.next_due, closing.gap), (Nanos(5000), Gap { lost: 0, missed: 5 }));
+    }
+
+    #[test]
+    fn more_cycles_than_due_times_are_off_the_grid() {
+        let (mut track, _consumer) = track(Some(PERIOD));
+        track.take(Nanos(0), Nanos(10)).unwrap();
+        track.lose(3);
+        assert!(track.take(Nanos(2000), Nanos(2001)).is_err());
+    }
+
+    #[test]
+    fn without_a_grid_any_due_time_will_do_and_cycles_are_what_is_expected() {
+        let (mut track, mut consumer) = track(None);
+        track.take(Nanos(700), Nanos(710)).unwrap();
+        track.lose(2);
+        track.take(Nanos(300), Nanos(310)).unwrap();
+        track.close(None);
+        assert_eq!(drained(&mut consumer), [sample(700, 10, 0), Record::Gap(Gap { lost: 2, missed: 0 }), sample(300, 10, 0)]);
+        assert_eq!(consumer.cycles(), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn every_due_time_of_the_grid_is_recorded_missed_or_lost(
+            steps in proptest::collection::vec((1_u64..5, 0_u64..4), 1..40), losing_last in 0_u64..3,
+        ) {
+            let (mut track, mut consumer) = track(Some(PERIOD));
+            let mut place = 0;
+            track.take(Nanos(0), Nanos(5)).unwrap();
+            for (step, lost) in steps {
+                let lost = lost.min(step - 1);
+                track.lose(lost);
+                place += step;
+                track.take(Nanos(place as i64 * 1000), Nanos(place as i64 * 1000 + 5)).unwrap();
+            }
+            track.lose(losing_last);
+            track.close(None);
+            let (mut recorded, mut missed, mut lost) = (0, 0, 0);
+            for record in drained(&mut consumer) {
+                match record {
+                    Record::Sample(sample) => { recorded += 1; missed += u64::from(sample.missed); }
+                    Record::Gap(gap) => { lost += gap.lost; missed += gap.missed; }
+                }
+            }
+            let closing = consumer.closing_statement().unwrap();
+            let grid = Schedule::Grid { period: PERIOD, start: Nanos(0), dither: Nanos(0) };
+            let expected = grid.expected_at(closing.next_due).unwrap() - 1;
+            prop_assert_eq!(expected, recorded + missed + lost + closing.gap.lost + closing.gap.missed);
+        }
+    }
+}

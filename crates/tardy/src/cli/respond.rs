@@ -1,0 +1,33 @@
+//! `tardy respond`.
+
+use clap::Args;
+use tardy_core::units::Nanos;
+
+use super::positive_duration;
+use crate::link::Link;
+
+/// What the user asks for.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
+On the machine that asks:                   tardy run --load none --probe response:udp:board7
+Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0")]
+pub struct RespondArgs {
+    /// Where stimuli come from: udp:ADDRESS[:PORT], serial:DEVICE (modem lines), serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT
+    #[arg(value_name = "LINK")]
+    pub link: Link,
+    /// Real-time priority (SCHED_FIFO), 1 to 98
+    #[arg(long, value_name = "N", default_value = "95", value_parser = clap::value_parser!(u32).range(1..=98))]
+    pub priority: u32,
+    /// Answer as an ordinary task
+    #[arg(long, conflicts_with = "priority")]
+    pub ordinary: bool,
+    /// CPU to answer on; any by default
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// How long to answer; until a signal comes by default
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
+    pub length: Option<Nanos>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}

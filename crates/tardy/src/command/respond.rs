@@ -1,0 +1,160 @@
+//! `tardy respond`: answers stimuli until it is told to end, and says how late it was itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::histogram::Histogram;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::signal::{self, SignalFd, wait_readable};
+use tardy_sys::{affinity, clock, memlock, sched};
+
+use super::exit::Exit;
+use super::output;
+use crate::cli::respond::RespondArgs;
+use crate::link::respond::{Answered, Responder};
+
+const STACK_BYTES: usize = 256 << 10;
+/// How often it looks whether it is to end.
+const LOOK_MILLIS: i32 = 200;
+/// How long an answering thread may take to end; one that waits for a modem line sleeps until that changes.
+const END_MAX: Nanos = Nanos::from_secs(1);
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &RespondArgs) -> Exit {
+    let signals = match SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE]) {
+        Ok(signals) => signals,
+        Err(error) => return failed("cannot wait for signals", &error),
+    };
+    let responder = match Responder::open(&args.link) {
+        Ok(responder) => responder,
+        Err(error) => return failed(&args.link.to_string(), &error),
+    };
+    let mut warnings = Vec::new();
+    if let Err(error) = memlock::lock_all() {
+        warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let answering = match start(args, responder, &is_over) {
+        Ok((answering, prepared)) => {
+            warnings.extend(prepared);
+            answering
+        }
+        Err(error) => return failed("cannot start the answering thread", &error),
+    };
+    eprintln!("answering at {}", args.link);
+    for warning in &warnings {
+        eprintln!("! {warning}");
+    }
+    wait(args, &signals, &answering);
+    is_over.store(true, Ordering::Relaxed);
+    let begin = Nanos(clock::monotonic());
+    while !answering.is_finished() && Nanos(clock::monotonic()) - begin < END_MAX {
+        let _ = wait_readable(&[], 10);
+    }
+    if !answering.is_finished() {
+        eprintln!("tardy: the thread that waits for a modem line did not end; what it did is not known");
+        return Exit::Done;
+    }
+    match answering.join() {
+        Ok(Ok(answered)) => {
+            output::print(&if args.json { json(&answered, &warnings) } else { text(&answered) }).map_or(Exit::Machine, |()| Exit::Done)
+        }
+        Ok(Err(error)) => failed(&args.link.to_string(), &error),
+        Err(_) => failed("answering", &std::io::Error::other("the thread ended unexpectedly")),
+    }
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Exit {
+    eprintln!("tardy: {what}: {error}");
+    Exit::Machine
+}
+
+type Answering = JoinHandle<std::io::Result<Answered>>;
+
+/// Starts the thread, prepared as a probe's.
+fn start(args: &RespondArgs, mut responder: Responder, is_over: &Arc<AtomicBool>) -> std::io::Result<(Answering, Vec<Warning>)> {
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    let (cpu, is_over) = (args.cpu.map(CpuId), Arc::clone(is_over));
+    let priority = (!args.ordinary).then_some(args.priority);
+    let handle = std::thread::Builder::new().name("tardy-respond".into()).stack_size(STACK_BYTES).spawn(move || {
+        let mut warnings = Vec::new();
+        if let Some(cpu) = cpu
+            && let Err(error) = affinity::set(0, &[cpu.0])
+        {
+            warnings.push(Warning::NotBound { cpu, error: error.to_string() });
+        }
+        if let Some(priority) = priority
+            && let Err(error) = sched::set_policy(0, sched::Policy::Fifo { priority })
+        {
+            warnings.push(Warning::NoRealTimePolicy { policy: format!("SCHED_FIFO {priority}"), error: error.to_string() });
+        }
+        memlock::touch_stack();
+        let _ = ready.send(warnings);
+        drop(ready);
+        responder.answer(&is_over)
+    })?;
+    let warnings = is_ready.recv().map_err(|_| std::io::Error::other("it ended before it began"))?;
+    Ok((handle, warnings))
+}
+
+fn wait(args: &RespondArgs, signals: &SignalFd, answering: &Answering) {
+    use std::os::fd::AsFd;
+    let end = args.length.map_or(Nanos::MAX, |length| Nanos(clock::monotonic()).saturating_add(length));
+    while Nanos(clock::monotonic()) < end && !answering.is_finished() {
+        let _ = wait_readable(&[signals.as_fd()], LOOK_MILLIS);
+        if matches!(signals.take(), Ok(Some(signal)) if signal != signal::PIPE) {
+            break;
+        }
+    }
+}
+
+/// The median, 99.9 % and maximum of a histogram, in ns; `None` where it is empty.
+fn three(histogram: &Histogram) -> Option<[i64; 3]> {
+    let count = histogram.count();
+    let values = histogram.values_at(&[count.div_ceil(2), count - count / 1000]);
+    Some([values[0]?, values[1]?, histogram.max()?])
+}
+
+fn text(answered: &Answered) -> String {
+    let mut out = format!("{} answers, {} failed, {} others\n", answered.answers, answered.failures, answered.others);
+    for (what, histogram) in [("woken up after", &answered.wake_up), ("answered after", &answered.in_responder)] {
+        out += &match three(histogram) {
+            Some([median, high, max]) => {
+                format!("{what}: median {}, 99.9 % {}, max {}\n", Nanos(median), Nanos(high), Nanos(max))
+            }
+            None => format!("{what}: not known (nothing came, or the link has no stamps of the kernel)\n"),
+        };
+    }
+    out
+}
+
+fn json(answered: &Answered, warnings: &[Warning]) -> String {
+    let numbers = |histogram: &Histogram| {
+        three(histogram).map(
+            |[median, high, max]| serde_json::json!({ "count": histogram.count(), "median_ns": median, "p99_9_ns": high, "max_ns": max }),
+        )
+    };
+    let all = serde_json::json!({
+        "answers": answered.answers, "failures": answered.failures, "others": answered.others,
+        "wake_up": numbers(&answered.wake_up), "in_responder": numbers(&answered.in_responder), "warnings": warnings,
+    });
+    serde_json::to_string_pretty(&all).expect("all keys are text and all numbers finite or null") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::histogram::Budget;
+
+    #[test]
+    fn what_is_printed_are_values_that_were_counted() {
+        let mut histogram = Histogram::new(Budget::RECORDER);
+        assert_eq!(three(&histogram), None);
+        (1..=2000).for_each(|value| histogram.record(value));
+        assert_eq!(three(&histogram), Some([1000, 1998, 2000]));
+    }
+}

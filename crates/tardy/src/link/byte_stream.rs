@@ -1,0 +1,185 @@
+//! `serial-bytes` and `loopback`: one byte each way, over a serial device or a pseudo-terminal.
+//!
+//! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone takes 87 us each way. A stimulus is the low
+//! bits of its number; two values are kept for the question whether anybody is there.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_sys::serial::{self, Setting};
+use tardy_sys::signal::wait_readable;
+
+use super::exchange::{Answer, Initiator, floor};
+
+/// Stimuli are numbers below this; answers lie this far behind their numbers at most.
+const NUMBERS: u64 = 0xf0;
+const HELLO: u8 = 0xf0;
+/// The answer to a hello.
+pub(super) const HERE: u8 = 0xf1;
+const HELLOS: u32 = 5;
+const HELLO_WAIT_MILLIS: i32 = 200;
+
+/// An open end of the link; the device is put back when dropped.
+#[derive(Debug)]
+pub struct Terminal {
+    pub(super) file: File,
+    setting: Option<Setting>,
+}
+
+impl Terminal {
+    /// Opens the device, and makes it carry bytes as they are.
+    ///
+    /// # Errors
+    /// Those of [`serial::open`] and [`serial::make_raw`].
+    pub fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
+        let file = serial::open(device)?;
+        let setting = Some(serial::make_raw(&file, bits_per_second)?);
+        serial::discard(&file)?;
+        Ok(Self { file, setting })
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(setting) = &self.setting {
+            let _ = serial::restore(&self.file, setting);
+        }
+    }
+}
+
+/// The initiator's end.
+#[derive(Debug)]
+pub struct ByteInitiator {
+    terminal: Terminal,
+    sent: u64,
+}
+
+/// Both ends of a new pseudo-terminal: the initiator's, and the responder's.
+///
+/// # Errors
+/// Those of making one: /dev/pts is not mounted.
+pub fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
+    let (master, path) = serial::pseudo_terminal()?;
+    let responder = Terminal::open(&path, None)?;
+    tardy_sys::file::set_blocking(&master, false)?;
+    Ok((ByteInitiator { terminal: Terminal { file: master, setting: None }, sent: 0 }, responder))
+}
+
+impl ByteInitiator {
+    /// Opens the device, and asks whether a responder is there.
+    ///
+    /// # Errors
+    /// `TimedOut` where none is; those of the device.
+    pub fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
+        let mut terminal = Terminal::open(device, bits_per_second)?;
+        for _ in 0..HELLOS {
+            terminal.file.write_all(&[HELLO])?;
+            let mut byte = [0];
+            while wait_readable(&[terminal.file.as_fd()], HELLO_WAIT_MILLIS)?.contains(&true) {
+                match terminal.file.read(&mut byte) {
+                    Ok(1) if byte[0] == HERE => return Ok(Self { terminal, sent: 0 }),
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
+    }
+
+    /// The least that a round trip can come to: a byte written to a pseudo-terminal, and read at its other end, by one thread.
+    ///
+    /// # Errors
+    /// Those of pseudo-terminals.
+    pub fn floor() -> io::Result<Nanos> {
+        let (mut one, mut other) = loopback()?;
+        floor(|| {
+            one.send(0)?;
+            let mut byte = [0];
+            loop {
+                match other.file.read(&mut byte) {
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+}
+
+impl Initiator for ByteInitiator {
+    #[inline]
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        self.sent = number;
+        self.terminal.file.write_all(&[(number % NUMBERS) as u8])
+    }
+
+    #[inline]
+    fn look(&mut self) -> io::Result<Option<Answer>> {
+        let mut byte = [0];
+        match self.terminal.file.read(&mut byte) {
+            Ok(1) => {}
+            Ok(_) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let low = u64::from(byte[0]);
+        if low >= NUMBERS {
+            return Ok(None);
+        }
+        // The latest stimulus that this byte can answer.
+        let behind = (self.sent % NUMBERS + NUMBERS - low) % NUMBERS;
+        Ok(Some(Answer { number: self.sent.saturating_sub(behind), received: None, in_responder: None }))
+    }
+}
+
+/// What a responder does with a byte: stimuli come back as they are.
+#[inline]
+pub(super) fn answer_to(byte: u8) -> Option<u8> {
+    match byte {
+        HELLO => Some(HERE),
+        HERE.. => None,
+        stimulus => Some(stimulus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_answer_the_latest_stimulus_that_they_can() {
+        let (mut one, mut other) = loopback().unwrap();
+        for number in [0, 239, 240, 1000] {
+            one.send(number).unwrap();
+            let mut byte = [0];
+            wait_readable(&[other.file.as_fd()], 10_000).unwrap();
+            other.file.read_exact(&mut byte).unwrap();
+            other.file.write_all(&[answer_to(byte[0]).unwrap()]).unwrap();
+            wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();
+            assert_eq!(one.look().unwrap(), Some(Answer { number, received: None, in_responder: None }));
+            assert_eq!(one.look().unwrap(), None);
+        }
+        // An answer to the stimulus before.
+        one.send(1001).unwrap();
+        other.file.write_all(&[(1000 % NUMBERS) as u8]).unwrap();
+        wait_readable(&[one.terminal.file.as_fd()], 10_000).unwrap();
+        assert_eq!(one.look().unwrap().unwrap().number, 1000);
+        drop(other);
+        assert!(one.look().is_err(), "the other end is closed");
+    }
+
+    #[test]
+    fn hellos_are_answered_and_answers_are_not() {
+        assert_eq!((answer_to(HELLO), answer_to(HERE), answer_to(7), answer_to(0xff)), (Some(HERE), None, Some(7), None));
+    }
+
+    #[test]
+    fn a_round_trip_takes_some_time_at_least() {
+        assert!(ByteInitiator::floor().unwrap() > Nanos::ZERO);
+    }
+}

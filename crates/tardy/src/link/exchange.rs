@@ -1,0 +1,337 @@
+//! The initiator's loop: a stimulus, a busy wait for its answer, and what is said of both.
+//!
+//! A round trip in which the initiator was itself interrupted is not left out: the longest time between two of its looks stands beside it in a
+//! series of its own. A stimulus without an answer stands as a sample of the time-out: its answer came no earlier.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+use crate::record::ring::Producer;
+
+/// The initiator's end of a link.
+pub trait Initiator {
+    /// Sends the stimulus of this number.
+    ///
+    /// # Errors
+    /// Those of the link; the stimulus then counts as not answered.
+    fn send(&mut self, number: u64) -> io::Result<()>;
+
+    /// Looks for an answer, without waiting.
+    ///
+    /// # Errors
+    /// Those of the link.
+    fn look(&mut self) -> io::Result<Option<Answer>>;
+
+    /// Called when a stimulus had no answer, before the next one; for links whose answers have no numbers.
+    fn recover(&mut self) {}
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Number of the stimulus that it answers.
+    pub number: u64,
+    /// When the kernel received it, on the run's clock; absent where only the look is known.
+    pub received: Option<Nanos>,
+    /// How long it was in the responder, where that tells.
+    pub in_responder: Option<Nanos>,
+}
+
+/// How stimuli follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Time between two stimuli.
+    pub period: Nanos,
+    /// How long an answer is waited for.
+    pub time_out: Nanos,
+    /// A longer time between two looks is an interruption.
+    pub interrupted_above: Nanos,
+    /// Stimuli to send; until stopped if absent.
+    pub cycles: Option<u64>,
+}
+
+/// No answer for so long, and to so many stimuli, means that the responder is gone.
+const GONE_AFTER: Nanos = Nanos::from_secs(1);
+const GONE_STIMULI: usize = 10;
+/// Unanswered stimuli that are held back until it is known whether the responder is gone.
+const HELD_MAX: usize = 4_096;
+/// Numbers of unanswered stimuli that are remembered, so that an answer that comes after all is known for late and not for a duplicate.
+const REMEMBERED: usize = 256;
+
+/// Where the samples go.
+#[derive(Debug)]
+pub struct Rings {
+    /// Round trips.
+    pub round_trip: Producer,
+    /// The longest time between two looks, in each round trip.
+    pub look: Producer,
+    /// Time in the responder; for links that tell it.
+    pub in_responder: Option<Producer>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Stimuli sent.
+    pub sent: u64,
+    /// Answers in time.
+    pub answered: u64,
+    /// Stimuli that were not answered in time.
+    pub lost: u64,
+    /// Those of them whose answer came after the time-out.
+    pub late: u64,
+    /// Answers to what was answered before.
+    pub duplicate: u64,
+    /// Round trips in which the initiator was interrupted.
+    pub interrupted: u64,
+    /// Stimuli at the end that nobody was there to answer; none of them is a sample.
+    pub to_nobody: u64,
+}
+
+struct Exchange<'a, L> {
+    link: &'a mut L,
+    pace: Pace,
+    rings: Rings,
+    tally: Tally,
+    held: Vec<Unanswered>,
+    unanswered: [Option<u64>; REMEMBERED],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unanswered {
+    sent: Nanos,
+    look: Nanos,
+}
+
+/// What became of one stimulus.
+enum Outcome {
+    Answered { round_trip: Nanos, in_responder: Option<Nanos> },
+    Unanswered,
+}
+
+/// Sends stimuli until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
+pub fn exchange<L: Initiator>(link: &mut L, pace: Pace, rings: Rings, is_over: impl Fn(Nanos) -> bool) -> Tally {
+    let mut exchange =
+        Exchange { link, pace, rings, tally: Tally::default(), held: Vec::with_capacity(HELD_MAX), unanswered: [None; REMEMBERED] };
+    let end = exchange.run(is_over);
+    let Exchange { rings, tally, .. } = exchange;
+    rings.round_trip.close(end);
+    rings.look.close(end);
+    if let Some(producer) = rings.in_responder {
+        producer.close(end);
+    }
+    tally
+}
+
+impl<L: Initiator> Exchange<'_, L> {
+    fn run(&mut self, is_over: impl Fn(Nanos) -> bool) -> Nanos {
+        let mut next = Nanos(clock::monotonic());
+        let mut answered_at = next;
+        for number in 0..self.pace.cycles.unwrap_or(u64::MAX) {
+            if is_over(next) {
+                break;
+            }
+            if clock::sleep_until(&clock::Instant::from_nanos(next.get())).is_err() {
+                break;
+            }
+            self.take_stragglers();
+            let sent = Nanos(clock::monotonic());
+            let (outcome, look) = self.once(number, sent);
+            let now = Nanos(clock::monotonic());
+            self.tally.sent += 1;
+            self.tally.interrupted += u64::from(look > self.pace.interrupted_above);
+            let mut rest = Nanos::ZERO;
+            match outcome {
+                Outcome::Answered { round_trip, in_responder } => {
+                    answered_at = now;
+                    self.flush_held();
+                    self.tally.answered += 1;
+                    self.push(sent, round_trip, look);
+                    if let (Some(ring), Some(latency)) = (&mut self.rings.in_responder, in_responder) {
+                        ring.begin_cycle();
+                        ring.push(Sample { due: sent, latency, missed: 0 });
+                    }
+                }
+                Outcome::Unanswered => {
+                    self.held.push(Unanswered { sent, look });
+                    self.unanswered[number as usize % REMEMBERED] = Some(number);
+                    self.link.recover();
+                    if self.held.len() >= GONE_STIMULI && now - answered_at >= GONE_AFTER {
+                        self.tally.to_nobody = self.held.len() as u64;
+                        self.held.clear();
+                        return now;
+                    }
+                    if self.held.len() == HELD_MAX {
+                        self.flush_held();
+                    }
+                    // As long as was waited for, or would have been: a processor that is polled all the time is taken from everything else.
+                    rest = self.pace.time_out.saturating_add(self.pace.time_out) - (now - sent).min(self.pace.time_out);
+                }
+            }
+            next = (next + self.pace.period).max(now + rest);
+        }
+        self.flush_held();
+        next
+    }
+
+    /// One stimulus and the wait for its answer; with the longest time between two looks.
+    fn once(&mut self, number: u64, sent: Nanos) -> (Outcome, Nanos) {
+        if self.link.send(number).is_err() {
+            return (Outcome::Unanswered, Nanos::ZERO);
+        }
+        let (mut before, mut longest) = (sent, Nanos::ZERO);
+        loop {
+            let looked = self.link.look();
+            let now = Nanos(clock::monotonic());
+            longest = longest.max(now - before);
+            before = now;
+            match looked {
+                Ok(Some(answer)) if answer.number == number => {
+                    // A stamp from before the stimulus is an error of the clocks between which it was converted.
+                    let round_trip = answer.received.filter(|&received| received > sent && received <= now).unwrap_or(now) - sent;
+                    return (Outcome::Answered { round_trip, in_responder: answer.in_responder }, longest);
+                }
+                Ok(Some(answer)) => self.note_straggler(answer.number),
+                Ok(None) => {}
+                // The other end is closed: there will be no answer.
+                Err(_) => return (Outcome::Unanswered, longest),
+            }
+            if now - sent > self.pace.time_out {
+                return (Outcome::Unanswered, longest);
+            }
+        }
+    }
+
+    /// Answers that came while nobody looked.
+    fn take_stragglers(&mut self) {
+        while let Ok(Some(answer)) = self.link.look() {
+            self.note_straggler(answer.number);
+        }
+    }
+
+    /// An answer to an earlier stimulus.
+    fn note_straggler(&mut self, number: u64) {
+        let remembered = &mut self.unanswered[number as usize % REMEMBERED];
+        if *remembered == Some(number) {
+            *remembered = None;
+            self.tally.late += 1;
+        } else {
+            self.tally.duplicate += 1;
+        }
+    }
+
+    /// The responder is there: what it did not answer is lost.
+    fn flush_held(&mut self) {
+        for index in 0..self.held.len() {
+            let Unanswered { sent, look, .. } = self.held[index];
+            self.tally.lost += 1;
+            self.push(sent, self.pace.time_out, look);
+        }
+        self.held.clear();
+    }
+
+    fn push(&mut self, due: Nanos, round_trip: Nanos, look: Nanos) {
+        for (ring, latency) in [(&mut self.rings.round_trip, round_trip), (&mut self.rings.look, look)] {
+            ring.begin_cycle();
+            ring.push(Sample { due, latency, missed: 0 });
+        }
+    }
+}
+
+/// The least that a round trip over this link can come to: the median time of a stimulus and its answer without anything in between, made of
+/// the initiator's own calls. `once` makes them.
+///
+/// # Errors
+/// Those of `once`.
+pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
+    const TIMES: usize = 201;
+    let mut times = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let before = clock::monotonic();
+        once()?;
+        times.push(clock::monotonic() - before);
+    }
+    times.sort_unstable();
+    Ok(Nanos(times[TIMES / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ring::{Consumer, ring};
+    use std::collections::VecDeque;
+    use tardy_core::sample::Record;
+
+    /// A responder that does with each stimulus what the script says: how often to answer at once, and how often with the next one.
+    struct Scripted {
+        script: Vec<(u32, u32)>,
+        waiting: VecDeque<u64>,
+        postponed: Vec<u64>,
+        dies_at: Option<u64>,
+    }
+
+    impl Initiator for Scripted {
+        fn send(&mut self, number: u64) -> io::Result<()> {
+            if self.dies_at.is_some_and(|at| number >= at) {
+                return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
+            }
+            let (now, later) = self.script[number as usize % self.script.len()];
+            self.waiting.extend(self.postponed.drain(..));
+            self.waiting.extend((0..now).map(|_| number));
+            self.postponed.extend((0..later).map(|_| number));
+            Ok(())
+        }
+
+        fn look(&mut self) -> io::Result<Option<Answer>> {
+            Ok(self.waiting.pop_front().map(|number| Answer { number, received: None, in_responder: Some(Nanos(7)) }))
+        }
+    }
+
+    fn run(script: Vec<(u32, u32)>, cycles: u64, dies_at: Option<u64>) -> (Tally, [Consumer; 3]) {
+        let ((round_trip, first), (look, second), (in_responder, third)) = (ring(4096), ring(4096), ring(4096));
+        let mut link = Scripted { script, waiting: VecDeque::new(), postponed: Vec::new(), dies_at };
+        let rings = Rings { round_trip, look, in_responder: Some(in_responder) };
+        let pace = Pace {
+            period: Nanos::from_micros(10),
+            time_out: Nanos::from_millis(1),
+            interrupted_above: Nanos::from_secs(1),
+            cycles: Some(cycles),
+        };
+        (exchange(&mut link, pace, rings, |_| false), [first, second, third])
+    }
+
+    fn samples(consumer: &mut Consumer) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        consumer.drain_up_to(u64::MAX, |record| match record {
+            Record::Sample(sample) => samples.push(sample),
+            Record::Gap(gap) => panic!("{gap:?}"),
+        });
+        samples
+    }
+
+    #[test]
+    fn what_is_lost_late_or_twice_is_counted_and_stands_as_a_time_out() {
+        // Of five stimuli one is never answered, one late, and one twice.
+        let (tally, [mut round_trips, mut looks, mut in_responder]) = run(vec![(1, 0), (0, 0), (2, 0), (0, 1), (1, 0)], 20, None);
+        assert_eq!(tally, Tally { sent: 20, answered: 12, lost: 8, late: 4, duplicate: 4, interrupted: 0, to_nobody: 0 });
+        let found = samples(&mut round_trips);
+        assert_eq!(found.len(), 20);
+        let time_outs: Vec<usize> = (0..20).filter(|&index| found[index].latency == Nanos::from_millis(1)).collect();
+        assert_eq!(time_outs, [1, 3, 6, 8, 11, 13, 16, 18]);
+        assert!(found.windows(2).all(|pair| pair[0].due < pair[1].due), "in the order of sending");
+        assert_eq!((samples(&mut looks).len(), round_trips.cycles(), looks.cycles()), (20, 20, 20));
+        assert_eq!((samples(&mut in_responder).len(), in_responder.cycles()), (12, 12));
+    }
+
+    #[test]
+    fn a_responder_that_dies_is_noticed_and_what_it_could_not_answer_is_no_sample() {
+        let (tally, [mut round_trips, ..]) = run(vec![(1, 0)], u64::MAX, Some(50));
+        assert_eq!((tally.answered, tally.lost), (50, 0));
+        assert!(tally.to_nobody >= GONE_STIMULI as u64, "{tally:?}");
+        assert_eq!((samples(&mut round_trips).len(), round_trips.cycles()), (50, 50));
+        assert!(round_trips.closing_statement().is_some());
+    }
+}

@@ -1,0 +1,148 @@
+//! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install there, and no process that must wake up.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use tardy_core::units::Nanos;
+use tardy_sys::socket::{self, EchoKind};
+use tardy_sys::{clock, stamped_socket};
+
+use super::exchange::{Answer, Initiator, floor};
+use super::udp::{address, on_the_runs_clock};
+
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+/// Type, code, checksum, identifier, sequence number (RFC 792); then the conversation and the number, which come back as they are.
+const HEADER_BYTES: usize = 8;
+const PACKET_BYTES: usize = HEADER_BYTES + 16;
+/// The longest IPv4 header.
+const IP_HEADER_MAX: usize = 60;
+const HELLOS: u64 = 5;
+const HELLO_WAIT: Duration = Duration::from_millis(200);
+
+/// The initiator's end.
+#[derive(Debug)]
+pub struct IcmpInitiator {
+    socket: UdpSocket,
+    kind: EchoKind,
+    conversation: u64,
+}
+
+impl IcmpInitiator {
+    /// Asks whether the host answers; with its address, and the least that a round trip can come to (one through the loopback interface).
+    ///
+    /// # Errors
+    /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those of the name.
+    pub fn connect(host: &str) -> io::Result<(Self, SocketAddr, Nanos)> {
+        let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        let floor = floor(|| {
+            floor_of.send(0)?;
+            while floor_of.look()?.is_none() {}
+            Ok(())
+        })?;
+        let to = address(host, 0)?;
+        if !to.is_ipv4() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "echo requests are sent over IPv4: give an address of that kind"));
+        }
+        let mut initiator = Self::new(to)?;
+        for number in 0..HELLOS {
+            initiator.send(number)?;
+            let begin = clock::monotonic();
+            while clock::monotonic() - begin < HELLO_WAIT.as_nanos() as i64 {
+                if initiator.look()?.is_some() {
+                    return Ok((initiator, to, floor));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"))
+    }
+
+    fn new(to: SocketAddr) -> io::Result<Self> {
+        let (socket, kind) = socket::echo()?;
+        socket.connect(to)?;
+        stamped_socket::stamp_received(&socket)?;
+        let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64;
+        Ok(Self { socket, kind, conversation })
+    }
+
+    fn request(&self, number: u64) -> [u8; PACKET_BYTES] {
+        let mut packet = [0; PACKET_BYTES];
+        packet[0] = ECHO_REQUEST;
+        // A ping socket writes its own identifier; of a raw one, others' answers are told apart by the conversation.
+        packet[4..6].copy_from_slice(&(std::process::id() as u16).to_be_bytes());
+        packet[6..8].copy_from_slice(&(number as u16).to_be_bytes());
+        packet[8..16].copy_from_slice(&self.conversation.to_le_bytes());
+        packet[16..24].copy_from_slice(&number.to_le_bytes());
+        let sum = checksum(&packet);
+        packet[2..4].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    fn answered(&self, bytes: &[u8]) -> Option<u64> {
+        let header = match self.kind {
+            EchoKind::Ping => 0,
+            // The low half of the first byte counts words of 4 bytes (RFC 791).
+            EchoKind::Raw => bytes.first().map_or(0, |first| usize::from(first & 0x0f) * 4),
+        };
+        let packet = bytes.get(header..header + PACKET_BYTES)?;
+        let is_own = packet[0] == ECHO_REPLY && packet[8..16] == self.conversation.to_le_bytes();
+        let number = packet[16..].first_chunk::<8>()?;
+        is_own.then(|| u64::from_le_bytes(*number))
+    }
+}
+
+impl Initiator for IcmpInitiator {
+    #[inline]
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        self.socket.send(&self.request(number)).map(drop)
+    }
+
+    #[inline]
+    fn look(&mut self) -> io::Result<Option<Answer>> {
+        let mut buffer = [0; IP_HEADER_MAX + PACKET_BYTES];
+        let Some(received) = stamped_socket::receive(&self.socket, &mut buffer, false)? else { return Ok(None) };
+        let answer = |number| Answer { number, received: received.stamp.map(on_the_runs_clock), in_responder: None };
+        Ok(self.answered(&buffer[..received.bytes]).map(answer))
+    }
+}
+
+/// The Internet checksum (RFC 1071) of a packet of even length whose checksum field is zero.
+fn checksum(packet: &[u8]) -> u16 {
+    let mut sum: u32 = packet.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_kernel_answers_each_request_by_its_number() {
+        let (mut initiator, to, floor) = match IcmpInitiator::connect("127.0.0.1") {
+            Ok(connected) => connected,
+            Err(error) => return assert!(matches!(error.raw_os_error(), Some(1 | 13)), "{error}"),
+        };
+        assert!(to.ip().is_loopback() && floor > Nanos::ZERO);
+        for number in [7, 70_000] {
+            initiator.send(number).unwrap();
+            let answer = loop {
+                if let Some(answer) = initiator.look().unwrap() {
+                    break answer;
+                }
+            };
+            assert_eq!(answer.number, number);
+            assert!(answer.received.unwrap() <= Nanos(clock::monotonic()));
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_the_rfc_is_computed() {
+        // RFC 1071, section 3: the sum of these words is ddf2.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+}

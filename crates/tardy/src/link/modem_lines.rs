@@ -1,0 +1,103 @@
+//! `serial`: the modem lines of two serial devices, crossed (RTS to CTS, both ways), without a byte on the wire.
+//!
+//! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's interrupt ends, and makes its own RTS what its CTS has
+//! become. Lines have no numbers: an answer after the time-out is waited out before the next stimulus, so that it cannot be taken for that one's.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_sys::{clock, serial};
+
+use super::exchange::{Answer, Initiator, floor};
+
+/// How long the other end may take to show what RTS is at the start, and after an answer that was lost.
+const SETTLE: Nanos = Nanos::from_millis(500);
+
+/// The initiator's end.
+#[derive(Debug)]
+pub struct LineInitiator {
+    device: File,
+    /// What RTS is, and CTS is to become.
+    is_on: bool,
+    waits_for: Option<u64>,
+}
+
+impl LineInitiator {
+    /// Opens the device, and sees whether the other end follows.
+    ///
+    /// # Errors
+    /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of opening it.
+    pub fn connect(device: &Path) -> io::Result<Self> {
+        let device = serial::open(device)?;
+        serial::modem_lines(&device)?;
+        let mut initiator = Self { device, is_on: false, waits_for: None };
+        for is_on in [false, true, false] {
+            initiator.set(is_on)?;
+            if !initiator.settles()? {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "CTS does not follow RTS"));
+            }
+        }
+        Ok(initiator)
+    }
+
+    /// The least that a round trip can come to: RTS switched, and CTS read once.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn floor(&self) -> io::Result<Nanos> {
+        let floor = floor(|| {
+            // As it is: the other end sees nothing of it.
+            serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
+            serial::modem_lines(&self.device).map(drop)
+        })?;
+        Ok(floor)
+    }
+
+    fn set(&mut self, is_on: bool) -> io::Result<()> {
+        self.is_on = is_on;
+        serial::set_modem_lines(&self.device, serial::RTS, is_on)
+    }
+
+    fn has_followed(&self) -> io::Result<bool> {
+        Ok((serial::modem_lines(&self.device)? & serial::CTS != 0) == self.is_on)
+    }
+
+    fn settles(&self) -> io::Result<bool> {
+        let begin = Nanos(clock::monotonic());
+        while Nanos(clock::monotonic()) - begin < SETTLE {
+            if self.has_followed()? {
+                return Ok(true);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        Ok(false)
+    }
+}
+
+impl Initiator for LineInitiator {
+    #[inline]
+    fn send(&mut self, number: u64) -> io::Result<()> {
+        self.waits_for = Some(number);
+        self.set(!self.is_on)
+    }
+
+    #[inline]
+    fn look(&mut self) -> io::Result<Option<Answer>> {
+        let Some(number) = self.waits_for else { return Ok(None) };
+        if !self.has_followed()? {
+            return Ok(None);
+        }
+        self.waits_for = None;
+        Ok(Some(Answer { number, received: None, in_responder: None }))
+    }
+
+    fn recover(&mut self) {
+        self.waits_for = None;
+        // A responder that missed the change sleeps until the next one; the line is put back, and the wait for that is no round trip.
+        if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
+            let _ = self.settles();
+        }
+    }
+}

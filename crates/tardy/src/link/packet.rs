@@ -1,0 +1,109 @@
+//! The datagrams of `udp` links, version 1: 40 bytes, little-endian.
+//!
+//! ```text
+//! "tdy1"  u32 kind (0 hello, 1 stimulus, 2 answer)  u64 conversation  u64 number  i64 ns in the responder  u64 machine
+//! ```
+//! The conversation is drawn by the initiator, so that answers to an earlier run are not taken for this one's. The machine is a digest of the
+//! responder's boot, by which the initiator knows whether it talks to itself.
+
+use tardy_core::units::Nanos;
+
+const MAGIC: [u8; 4] = *b"tdy1";
+/// Bytes of a packet.
+pub const BYTES: usize = 40;
+
+/// What a packet is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Asks whether anybody is there; answered like a stimulus.
+    Hello,
+    /// Asks for an answer.
+    Stimulus,
+    /// Answers either.
+    Answer,
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// What it is for.
+    pub kind: Kind,
+    /// Which initiator's.
+    pub conversation: u64,
+    /// Number of the stimulus.
+    pub number: u64,
+    /// Of an answer: from the kernel's receive stamp to just before the answer was sent, on the responder's clock; below zero where the
+    /// kernel gave no stamp.
+    pub in_responder: Nanos,
+    /// Of an answer: the responder's machine.
+    pub machine: u64,
+}
+
+impl Packet {
+    /// Its bytes.
+    #[inline]
+    #[must_use]
+    pub fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        let kind: u32 = match self.kind {
+            Kind::Hello => 0,
+            Kind::Stimulus => 1,
+            Kind::Answer => 2,
+        };
+        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.conversation.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.in_responder.get().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.machine.to_le_bytes());
+        bytes
+    }
+
+    /// The packet that `bytes` are; `None` where they are not one of this version.
+    #[inline]
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| bytes[at..].first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
+        let kind = match (bytes[..4] == MAGIC, bytes[4..8].first_chunk::<4>().map(|kind| u32::from_le_bytes(*kind))) {
+            (true, Some(0)) => Kind::Hello,
+            (true, Some(1)) => Kind::Stimulus,
+            (true, Some(2)) => Kind::Answer,
+            _ => return None,
+        };
+        Some(Self { kind, conversation: word(8), number: word(16), in_responder: Nanos(word(24) as i64), machine: word(32) })
+    }
+}
+
+/// A digest of this machine's boot: the same for all processes and network namespaces of a running machine, and of none other.
+#[must_use]
+pub fn this_machine() -> u64 {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    // FNV-1a, 64 bits.
+    boot.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(kind in 0..3, conversation in any::<u64>(), number in any::<u64>(), nanos in any::<i64>(), machine in any::<u64>()) {
+            let kind = [Kind::Hello, Kind::Stimulus, Kind::Answer][kind as usize];
+            let packet = Packet { kind, conversation, number, in_responder: Nanos(nanos), machine };
+            prop_assert_eq!(Packet::decode(&packet.encode()), Some(packet));
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Packet::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_machine_knows_itself() {
+        assert_eq!(this_machine(), this_machine());
+    }
+}

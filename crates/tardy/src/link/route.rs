@@ -1,0 +1,71 @@
+//! Whether an address lies outside of this machine, as far as its network devices show.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::machine::root::Root;
+
+/// False for addresses of this machine, and for those reached through devices that no hardware stands behind: the loopback interface, and
+/// pairs, bridges and tunnels as containers and network namespaces have them.
+#[must_use]
+pub fn leads_outside(root: &Root, to: IpAddr) -> bool {
+    // Only a local address can be bound to; port 0 is never taken.
+    if to.is_loopback() || std::net::UdpSocket::bind((to, 0)).is_ok() {
+        return false;
+    }
+    match to {
+        IpAddr::V4(to) => device_towards(root, to).is_some_and(|device| is_hardware(root, &device)),
+        IpAddr::V6(_) => true,
+    }
+}
+
+/// The device of the most specific route; see /proc/net/route, whose addresses are words of the machine's own order.
+fn device_towards(root: &Root, to: Ipv4Addr) -> Option<String> {
+    let to = u32::from_ne_bytes(to.octets());
+    let table = root.read("proc/net/route").ok()?;
+    let route = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let device = fields.next()?.to_owned();
+        let destination = u32::from_str_radix(fields.next()?, 16).ok()?;
+        let mask = u32::from_str_radix(fields.nth(5)?, 16).ok()?;
+        (to & mask == destination).then_some((mask.count_ones(), device))
+    };
+    table.lines().skip(1).filter_map(route).max_by_key(|(length, _)| *length).map(|(_, device)| device)
+}
+
+/// Whether the device, or one below it (a bond, a VLAN), has hardware.
+fn is_hardware(root: &Root, device: &str) -> bool {
+    let folder = root.path(format!("sys/class/net/{device}"));
+    if folder.join("device").exists() {
+        return true;
+    }
+    let lower = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    lower
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("lower_").map(str::to_owned))
+        .any(|below| root.path(format!("sys/class/net/{below}/device")).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_most_specific_route_tells_the_device_and_hardware_stands_behind_it_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("proc/net")).unwrap();
+        fs::create_dir_all(folder.path().join("sys/class/net/eth0/device")).unwrap();
+        fs::create_dir_all(folder.path().join("sys/class/net/vlan7/lower_eth0")).unwrap();
+        fs::create_dir_all(folder.path().join("sys/class/net/veth1")).unwrap();
+        let word = |octets: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(octets));
+        let line = |device: &str, to, mask| format!("{device}\t{}\t00000000\t0001\t0\t0\t0\t{}\t0\t0\t0\n", word(to), word(mask));
+        let table = "Iface\tDestination\tGateway\n".to_owned()
+            + &line("eth0", [0, 0, 0, 0], [0, 0, 0, 0])
+            + &line("veth1", [10, 7, 0, 0], [255, 255, 0, 0])
+            + &line("vlan7", [10, 7, 9, 0], [255, 255, 255, 0]);
+        fs::write(folder.path().join("proc/net/route"), table).unwrap();
+        let root = Root::at(folder.path());
+        let outside = |address: [u8; 4]| leads_outside(&root, IpAddr::from(address));
+        assert!(outside([192, 0, 2, 1]) && outside([10, 7, 9, 3]) && !outside([10, 7, 1, 3]));
+        assert!(!outside([127, 0, 0, 1]));
+    }
+}

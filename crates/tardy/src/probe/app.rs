@@ -1,0 +1,100 @@
+//! `app`: the user's own loop, which reports each cycle by two calls into memory that is shared with the tool.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::{sched, signal};
+
+use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
+use super::member::{FoundGrid, Member, Run};
+use super::{Opened, Opening, Refusal};
+use crate::app::program::{Ending, Found, Program, look_at};
+use crate::app::relay::{LoopRings, RunningLoop, relay};
+use crate::cli::run::PolicyName;
+use crate::load::Surroundings;
+use crate::parameter::{Kind, Parameter};
+use crate::plan::ProbePlan;
+
+const DONE: SeriesInfo = SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false };
+const START: SeriesInfo = SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true };
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "app",
+    times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its start (tardy_due) as app.start",
+    context: "stock: what the program waits by; RT: the same",
+    source: "today (include/tardy.h, crates/tardy-app)",
+    parameters: &[Parameter {
+        name: "command",
+        means: "program that runs the loop, with its arguments, as a shell reads it; the loop's own period counts",
+        kind: Kind::Text,
+        default: None,
+        needed: true,
+    }],
+    series: &[DONE, START],
+    placement: Placement::Unbound,
+    policy: PolicyName::Other,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    super::info::no_dither(probe)
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
+    let mut program = Program::start(opening.probe.text("command"), opening.measured_cpus).map_err(io::Error::other)?;
+    let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
+    let found = look_at(&mut reader);
+    let grid = found.period.map(|period| FoundGrid { period, phase: found.phase });
+    let kind = if grid.is_some() { SeriesKind::Grid } else { SeriesKind::Event };
+    let series = [DONE, START].map(|series| SeriesInfo { kind, ..series }).to_vec();
+    let notes = vec![describe(&found)];
+    let (start, done) = match (opening.producers.pop(), opening.producers.pop()) {
+        (Some(start), Some(done)) => (start, done),
+        _ => return Err(io::Error::other("a program's loop was opened without its two series")),
+    };
+    let run: Run = Box::new(move |ready| {
+        let begin = ready.wait();
+        let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
+        let memory = std::sync::Arc::clone(program.memory());
+        let running = RunningLoop { name: found.name, period: found.period, first, tells_done: found.tells_done, reader };
+        // A thread of its own: this one is a measuring thread to the tool, whose page faults count.
+        let left = std::thread::scope(|scope| {
+            let relaying = scope.spawn(|| relay(&memory, running, LoopRings { done, start }, begin.control));
+            relaying.join().map_err(|_| io::Error::other("the thread that reads the program's loop ended unexpectedly"))
+        })?;
+        let refused = memory.refused();
+        if let Some(left) = left {
+            let (period, before, due) = (left.period, left.at.before, left.at.due);
+            begin.control.warn(Warning::LoopLeftItsGrid { name: left.name, period, before, due });
+        }
+        if refused > 0 {
+            begin.control.warn(Warning::Note { text: format!("{refused} more loops of the program were not measured: one is, the first") });
+        }
+        match program.end()? {
+            Ending::Asked => {}
+            Ending::ByItself(status) => begin.control.warn(Warning::Note { text: format!("the program ended by itself ({status})") }),
+            Ending::Killed => {
+                begin
+                    .control
+                    .warn(Warning::Note { text: "the program did not end when it was asked to (SIGTERM), and was killed".to_owned() });
+            }
+        }
+        // Other probes have nothing to wait for when the program that was measured has ended.
+        begin.control.stop_at(Nanos(tardy_sys::clock::monotonic()));
+        Ok(())
+    });
+    // Not the planned policy: what is measured is the program, and this thread only waits.
+    let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(opening.probe, None, run) };
+    Ok(Opened { members: vec![member], series: Some(series), grid, notes, ..Opened::default() })
+}
+
+fn describe(found: &Found) -> String {
+    let every = found.period.map_or_else(|| "without a grid".to_owned(), |period| format!("every {}", period.exact()));
+    let policy = found.policy.as_ref().map_or_else(|| "of a policy that could not be read".to_owned(), |policy| format!("under {policy}"));
+    let done = if found.tells_done { "" } else { "; it never says when its work is done, so that its start stands for that" };
+    format!("app is the loop `{}`, {every}, {policy}{done}", found.name)
+}

@@ -1,0 +1,195 @@
+//! The player's loop: write sound, wait until the audio clock comes to the next frame's time, show the frame. Players synchronise the picture
+//! to the sound, because the ear notices first.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+
+use super::audio::AudioClock;
+use crate::record::ring::Producer;
+
+/// A clock and a relative sleep; the machine's own, or one that a test moves.
+pub(super) trait Time {
+    fn now(&mut self) -> Nanos;
+    fn sleep_for(&mut self, time: Nanos) -> io::Result<()>;
+}
+
+/// An audio clock that is held back at some frames.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Delay {
+    pub(super) by: Nanos,
+    pub(super) every: u64,
+}
+
+/// Where the samples go.
+#[derive(Debug)]
+pub(super) struct Rings {
+    pub(super) skew: Producer,
+    pub(super) frame: Producer,
+}
+
+#[derive(Debug)]
+pub(super) struct Player {
+    first: Nanos,
+    period: Nanos,
+    audio: AudioClock,
+    delay: Option<Delay>,
+    rings: Rings,
+    /// The next frame; frames whose time has passed by a whole period are dropped, and count as missed.
+    frame: i64,
+    shown: Option<Nanos>,
+}
+
+impl Player {
+    /// A player whose frame 0 is due at `first`.
+    pub(super) fn new(first: Nanos, period: Nanos, audio: AudioClock, delay: Option<Delay>, rings: Rings) -> Self {
+        Self { first, period, audio, delay, rings, frame: 0, shown: None }
+    }
+
+    fn due(&self) -> Nanos {
+        self.first + self.period * self.frame
+    }
+
+    /// Plays until `is_over` says so of the next frame's due time and of the clock, or `go_on` says no to a sample of the skew.
+    ///
+    /// # Errors
+    /// Those of sleeping.
+    pub(super) fn play(
+        &mut self,
+        time: &mut impl Time,
+        is_over: impl Fn(Nanos, Nanos) -> bool,
+        go_on: impl Fn(Sample) -> bool,
+    ) -> io::Result<()> {
+        let mut now = time.now();
+        while !is_over(self.due(), now) {
+            self.audio.fill(now);
+            let video = self.period * self.frame;
+            let early = video - self.audio.position(now);
+            if early > Nanos::ZERO {
+                time.sleep_for(early)?;
+            }
+            now = time.now();
+            let sample = self.show(video, now);
+            self.rings.skew.push(sample);
+            if !go_on(sample) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the frame whose time in the film is `video`, and goes on to the next one that is not too late.
+    fn show(&mut self, video: Nanos, now: Nanos) -> Sample {
+        if let Some(before) = self.shown.replace(now) {
+            self.rings.frame.begin_cycle();
+            let due = before + self.period;
+            self.rings.frame.push(Sample { due, latency: now - due, missed: 0 });
+        }
+        let held_back = match self.delay {
+            Some(Delay { by, every }) if self.frame as u64 % every == 0 => by,
+            _ => Nanos::ZERO,
+        };
+        let audio = self.audio.position(now) - held_back;
+        let skew = audio - video;
+        let dropped = (skew.get() / self.period.get()).max(0);
+        let sample = Sample { due: self.due(), latency: skew, missed: u32::try_from(dropped).unwrap_or(u32::MAX) };
+        self.frame += 1 + i64::from(sample.missed);
+        sample
+    }
+
+    /// Ends the series.
+    pub(super) fn close(self) {
+        let next = self.due();
+        self.rings.skew.close(next);
+        self.rings.frame.close(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ring::{Consumer, ring};
+    use tardy_core::sample::Record;
+
+    const PERIOD: Nanos = Nanos(33_333_333);
+
+    /// A clock that moves by what is slept, later by what the test says of each sleep.
+    struct Virtual<F> {
+        now: Nanos,
+        sleeps: usize,
+        late: F,
+    }
+
+    impl<F: FnMut(usize) -> i64> Time for Virtual<F> {
+        fn now(&mut self) -> Nanos {
+            self.now
+        }
+
+        fn sleep_for(&mut self, time: Nanos) -> io::Result<()> {
+            self.now = self.now + time + Nanos((self.late)(self.sleeps));
+            self.sleeps += 1;
+            Ok(())
+        }
+    }
+
+    fn samples(consumer: &mut Consumer) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        consumer.drain_up_to(u64::MAX, |record| match record {
+            Record::Sample(sample) => samples.push(sample),
+            Record::Gap(gap) => panic!("{gap:?}"),
+        });
+        samples
+    }
+
+    /// (skews, inter-frame errors) of so many frames, and the first due time after them.
+    fn played(frames: i64, delay: Option<Delay>, late: impl FnMut(usize) -> i64) -> (Vec<Sample>, Vec<Sample>, Nanos) {
+        let ((skew, mut skews), (frame, mut errors)) = (ring(4096), ring(4096));
+        let first = Nanos(7_000_000_000);
+        let audio = AudioClock::new(first, Nanos::from_millis(200));
+        let mut player = Player::new(first, PERIOD, audio, delay, Rings { skew, frame });
+        let mut time = Virtual { now: first - Nanos(5_000_000), sleeps: 0, late };
+        player.play(&mut time, |due, _| due >= first + PERIOD * frames, |_| true).unwrap();
+        player.close();
+        let next = skews.closing_statement().unwrap().next_due;
+        (samples(&mut skews), samples(&mut errors), next)
+    }
+
+    #[test]
+    fn a_clock_that_is_delayed_by_a_millisecond_at_every_hundredth_frame_shows_exactly_those() {
+        let delay = Delay { by: Nanos::from_millis(1), every: 100 };
+        let (skews, errors, _) = played(1000, Some(delay), |sleep| (sleep as i64 * 7919) % 400_000);
+        assert_eq!((skews.len(), errors.len()), (1000, 999));
+        let off: Vec<usize> = (0..1000).filter(|&frame| skews[frame].latency < Nanos(-500_000)).collect();
+        assert_eq!(off, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+        assert!(skews.iter().enumerate().all(|(frame, sample)| frame % 100 == 0 || sample.latency >= Nanos::ZERO));
+    }
+
+    #[test]
+    fn on_time_there_is_no_skew_and_a_period_between_frames() {
+        let (skews, errors, next) = played(300, None, |_| 0);
+        assert!(skews.iter().chain(&errors).all(|sample| sample.latency == Nanos::ZERO && sample.missed == 0));
+        assert_eq!(next, skews[0].due + PERIOD * 300);
+    }
+
+    #[test]
+    fn a_late_frame_is_skew_and_lengthens_one_interval_and_shortens_the_next() {
+        let (skews, errors, _) = played(20, None, |sleep| if sleep == 10 { 4_000_000 } else { 0 });
+        assert_eq!((skews[10].latency, skews[11].latency), (Nanos(4_000_000), Nanos::ZERO));
+        assert_eq!((errors[9].latency, errors[10].latency), (Nanos(4_000_000), Nanos(-4_000_000)));
+    }
+
+    #[test]
+    fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
+        // 3.5 periods: three frames passed; the sound of 200 ms lasted.
+        let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
+        assert_eq!((skews[10].latency, skews[10].missed), (Nanos(116_666_666), 3));
+        assert_eq!(skews[11].due, skews[10].due + PERIOD * 4);
+        let shown: i64 = skews.iter().map(|sample| 1 + i64::from(sample.missed)).sum();
+        assert_eq!(skews[0].due + PERIOD * shown, next, "every frame was shown or dropped");
+        // A second: the sound ended 200 ms after it was last written, and the skew is no larger than that.
+        let (skews, _, _) = played(30, None, |sleep| if sleep == 10 { 1_000_000_000 } else { 0 });
+        assert_eq!(skews[10].latency, Nanos::from_millis(200) - PERIOD);
+        assert_eq!(skews[11].latency, Nanos::ZERO, "sound and picture go on together");
+    }
+}

@@ -1,0 +1,205 @@
+//! `response`: the round trip of a stimulus to something outside and of its answer, timed by a thread that busy-polls for it.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+
+use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
+use super::member::{Member, Run};
+use super::{Opened, Opening, Refusal, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::link::byte_stream::{self, ByteInitiator};
+use crate::link::exchange::{Initiator, Pace, Rings, Tally, exchange};
+use crate::link::gpio::GpioInitiator;
+use crate::link::icmp::IcmpInitiator;
+use crate::link::modem_lines::LineInitiator;
+use crate::link::respond::Responder;
+use crate::link::udp::UdpInitiator;
+use crate::link::{Link, route};
+use crate::load::Surroundings;
+use crate::machine::root::Root;
+use crate::parameter::{Kind, Parameter};
+use crate::plan::ProbePlan;
+
+const ROUND_TRIP: SeriesInfo = SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false };
+const LOOK: SeriesInfo =
+    SeriesInfo { part: "look", quantity: "longest time between two looks", kind: SeriesKind::Event, is_outside_verdict: true };
+const IN_RESPONDER: SeriesInfo =
+    SeriesInfo { part: "responder", quantity: "time in the responder", kind: SeriesKind::Event, is_outside_verdict: true };
+/// Of answers that the other machine's kernel gives: another name, so that the two kinds never stand in one table.
+const IN_KERNEL: SeriesInfo = SeriesInfo { part: "in-kernel", quantity: "round trip, answered in the kernel", ..ROUND_TRIP };
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "response",
+    times: "a stimulus over a link to something outside, and its answer: from before the sending call to the answer's receive stamp of the kernel, \
+            or to the look that found it where the link has none",
+    context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the same, by threads",
+    source: "koolwal2009 (lpptest)",
+    parameters: &[
+        Parameter {
+            name: "link",
+            means: "icmp:HOST, udp:HOST[:PORT], serial:DEVICE, serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT or loopback; `tardy respond` answers, icmp and loopback need none",
+            kind: Kind::Text,
+            default: None,
+            needed: true,
+        },
+        Parameter::duration(
+            "time-out",
+            "how long an answer is waited for; a lost one stands as a sample of it",
+            "100ms",
+            Nanos::from_millis(1),
+            Nanos::from_secs(10),
+        ),
+        Parameter::duration(
+            "interrupted",
+            "a longer time between two looks counts as an interruption of the initiator",
+            "20us",
+            Nanos::from_micros(1),
+            Nanos::from_secs(1),
+        ),
+    ],
+    series: &[ROUND_TRIP, LOOK, IN_RESPONDER],
+    placement: Placement::FirstCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    super::info::no_dither(probe)?;
+    probe.text("link").parse::<Link>().map(drop).map_err(|error| Refusal::Request(error.to_string()))
+}
+
+fn open(opening: Opening<'_>) -> io::Result<Opened> {
+    let link: Link = opening.probe.text("link").parse().map_err(io::Error::other)?;
+    let failed = |error: io::Error| nobody(&link, &error);
+    match &link {
+        Link::Icmp { host } => {
+            let (initiator, to, floor) = IcmpInitiator::connect(host).map_err(failed)?;
+            let external = route::leads_outside(&Root::system(), to.ip());
+            let mut opened = initiate(opening, &link, initiator, floor, external)?;
+            opened.series = Some(vec![IN_KERNEL, LOOK]);
+            Ok(opened)
+        }
+        Link::Udp { host, port } => {
+            let (initiator, peer) = UdpInitiator::connect(host, *port).map_err(failed)?;
+            initiate(opening, &link, initiator, peer.floor, !peer.is_here)
+        }
+        Link::ModemLines { device } => {
+            let initiator = LineInitiator::connect(device).map_err(failed)?;
+            let floor = initiator.floor()?;
+            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
+        }
+        Link::Gpio { chip, input, output } => {
+            let mut initiator = GpioInitiator::connect(chip, *input, *output).map_err(failed)?;
+            let floor = initiator.floor()?;
+            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
+        }
+        Link::Bytes { device, bits_per_second } => {
+            let initiator = ByteInitiator::connect(device, *bits_per_second).map_err(failed)?;
+            let floor = ByteInitiator::floor()?;
+            without_responder_time(initiate(opening, &link, initiator, floor, bits_per_second.is_some())?)
+        }
+        Link::Loopback => {
+            let (initiator, responder) = byte_stream::loopback()?;
+            let cpus: tardy_core::cpu::CpuList = opening.measured_cpus.iter().skip(1).take(1).collect();
+            let (probe, floor) = (opening.probe.clone(), ByteInitiator::floor()?);
+            let mut opened = without_responder_time(initiate(opening, &link, initiator, floor, false)?)?;
+            opened.members.push(own_responder(&probe, cpus, Responder::Bytes(responder)));
+            Ok(opened)
+        }
+    }
+}
+
+fn without_responder_time(opened: Opened) -> io::Result<Opened> {
+    Ok(Opened { series: Some(vec![ROUND_TRIP, LOOK]), ..opened })
+}
+
+/// Why nobody answers, with the remedy.
+fn nobody(link: &Link, error: &io::Error) -> io::Error {
+    let remedy = match (link, error.kind()) {
+        (_, io::ErrorKind::NotFound) => "is the name right?",
+        (Link::Icmp { .. }, io::ErrorKind::PermissionDenied) => "run as root, or let your group in with sysctl net.ipv4.ping_group_range",
+        (Link::Icmp { .. }, _) => "does the host answer ping?",
+        (Link::Udp { .. }, _) => "run `tardy respond udp:ADDRESS:PORT` there",
+        (Link::Gpio { .. }, _) => {
+            "run `tardy respond` with the lines at the other end, and see that each output is wired to the other's input"
+        }
+        _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+    };
+    io::Error::new(error.kind(), format!("{link}: {error}: {remedy}"))
+}
+
+/// The thread that sends, and looks for answers.
+fn initiate<L: Initiator + Send + 'static>(
+    mut opening: Opening<'_>,
+    link: &Link,
+    mut initiator: L,
+    floor: Nanos,
+    external: bool,
+) -> io::Result<Opened> {
+    let in_responder = opening.producers.pop();
+    let (look, round_trip) =
+        opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a link was opened without its series"))?;
+    let rings = Rings { round_trip, look, in_responder };
+    let pace = pace(opening.probe, opening.thread);
+    let name = link.to_string();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        let control = start.control;
+        let tally = exchange(&mut initiator, pace, rings, |next| control.is_past_end(next));
+        control.warn(Warning::Note { text: describe(&name, &tally, pace) });
+        if tally.to_nobody > 0 {
+            control.warn(Warning::ResponderGone { link: name, unanswered: tally.to_nobody });
+        }
+        // The responder of a loopback has nobody to answer any more, and nothing is measured then.
+        control.stop_at(Nanos(tardy_sys::clock::monotonic()));
+        Ok(())
+    });
+    let mut notes = vec![format!("response: the initiator's own calls take {floor}: no round trip over {link} can be shorter")];
+    if !external {
+        notes.push(format!("response: {link} does not leave this machine (external=false): no verdict rests on it"));
+    }
+    if matches!(link, Link::Bytes { .. }) {
+        notes.push(format!("response: a round trip over {link} includes the wire and the devices' FIFOs"));
+    }
+    let members = vec![Member::new(opening.probe, opening.thread.cpu, run)];
+    Ok(Opened { members, external: Some(external), notes, ..Opened::default() })
+}
+
+fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
+    Pace {
+        period: probe.period,
+        time_out: probe.duration("time-out"),
+        interrupted_above: probe.duration("interrupted"),
+        cycles: thread.cycles,
+    }
+}
+
+/// The responder of a loopback, scheduled as the initiator.
+fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responder: Responder) -> Member {
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        // It ends when the initiator closes its end.
+        let answered = responder.answer(&is_over)?;
+        if answered.failures > 0 {
+            start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });
+        }
+        Ok(())
+    });
+    Member { role: "responder", cpus, ..Member::new(probe, None, run) }
+}
+
+fn describe(link: &str, tally: &Tally, pace: Pace) -> String {
+    let Tally { sent, answered, lost, late, duplicate, interrupted, .. } = tally;
+    let lost_as =
+        if *lost > 0 { format!(" (each stands as a sample of the time-out of {})", pace.time_out.exact()) } else { String::new() };
+    format!(
+        "response: {sent} stimuli over {link}, {answered} answered, {lost} lost{lost_as}, {late} late, {duplicate} twice; \
+         the initiator itself was interrupted in {interrupted}, for more than {} (series response.look)",
+        pace.interrupted_above.exact()
+    )
+}

@@ -1,0 +1,71 @@
+/* One period of sound after another, as tardy measures it:
+ *
+ *     cc -O2 -I include -o alsa_period include/examples/alsa_period.c -lasound
+ *     tardy run --load none --for 10s -- ./alsa_period default
+ *
+ * A cycle is due when the sound card's interrupt says that a period has been played (the hardware's time stamp), and done when the next
+ * period is written. The card's clock is not the system's: due times form no grid, and the loop is opened without a period. What is late by
+ * more than the sound that is still in the buffer is an underrun, which the program counts.
+ *
+ * Arguments: the device ("default"; "null" plays nothing, at no pace), frames a period (128), periods in the buffer (3).
+ */
+#define _GNU_SOURCE
+#include <alsa/asoundlib.h>
+#include <stdio.h>
+
+#include "../tardy.h"
+
+enum { RATE = 48000, CHANNELS = 2 };
+
+static int fail(const char *what, int error)
+{
+    fprintf(stderr, "alsa_period: %s: %s\n", what, snd_strerror(error));
+    return 3;
+}
+
+int main(int argc, char **argv)
+{
+    const char *device = argc > 1 ? argv[1] : "default";
+    snd_pcm_uframes_t period = argc > 2 ? (snd_pcm_uframes_t)atol(argv[2]) : 128;
+    unsigned periods = argc > 3 ? (unsigned)atol(argv[3]) : 3;
+    unsigned latency_us = (unsigned)(period * periods * UINT64_C(1000000) / RATE);
+    int16_t *silence = (int16_t *)calloc(period * CHANNELS, sizeof *silence);
+    unsigned long underruns = 0;
+    struct tardy_loop loop;
+    snd_pcm_sw_params_t *software;
+    snd_pcm_status_t *status;
+    snd_pcm_t *pcm;
+    int error;
+
+    if ((error = snd_pcm_open(&pcm, device, SND_PCM_STREAM_PLAYBACK, 0)) < 0)
+        return fail(device, error);
+    if ((error = snd_pcm_set_params(pcm, SND_PCM_FORMAT_S16, SND_PCM_ACCESS_RW_INTERLEAVED, CHANNELS, RATE, 1, latency_us)) < 0)
+        return fail("parameters", error);
+    snd_pcm_sw_params_alloca(&software);
+    snd_pcm_status_alloca(&status);
+    snd_pcm_sw_params_current(pcm, software);
+    snd_pcm_sw_params_set_avail_min(pcm, software, period);
+    snd_pcm_sw_params_set_tstamp_mode(pcm, software, SND_PCM_TSTAMP_ENABLE);
+    snd_pcm_sw_params_set_tstamp_type(pcm, software, SND_PCM_TSTAMP_TYPE_MONOTONIC);
+    if ((error = snd_pcm_sw_params(pcm, software)) < 0)
+        return fail("time stamps", error);
+
+    error = tardy_open(&loop, "audio", 0);
+    if (error < 0)
+        fprintf(stderr, "alsa_period: not measured: %s\n", strerror(-error));
+    for (;;) {
+        snd_htimestamp_t stamp = { 0, 0 };
+        if (snd_pcm_wait(pcm, 1000) == 1 && snd_pcm_status(pcm, status) == 0)
+            snd_pcm_status_get_htstamp(status, &stamp);
+        /* A device without an interrupt has no stamp: then the cycle is due when it is seen. */
+        tardy_due(&loop, stamp.tv_sec || stamp.tv_nsec ? tardy_nanos(&stamp) : tardy_now());
+        error = (int)snd_pcm_writei(pcm, silence, period);
+        tardy_done(&loop);
+        if (error == -EPIPE) {
+            fprintf(stderr, "alsa_period: underrun %lu\n", ++underruns);
+            snd_pcm_prepare(pcm);
+        } else if (error < 0) {
+            return fail("write", error);
+        }
+    }
+}

@@ -70,13 +70,15 @@ impl Injection {
     /// Time from the program's start to the first delay: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// Sleep before delay number `index`: long enough that the system is at rest again, and longer by a fraction of 1 ms that is the golden ratio,
-    /// whose multiples spread evenly: so the delays meet a probe at varying phases.
+    /// When delay number `index` is due, from the program's start. Between two the system comes to rest; their distance is a whole number of ms and 24/29 ms, so
+    /// that 29 delays meet 29 phases, evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due times, not pauses: how long
+    /// the guest takes to wake up and to fire does not shift the phases.
     #[must_use]
-    pub fn gap(self, index: u32) -> Nanos {
-        const REST: Nanos = Nanos::from_millis(20);
-        const GOLDEN: Nanos = Nanos(618_034);
-        if index == 0 { Self::FIRST_AFTER } else { REST + GOLDEN }
+    pub fn due(self, index: u32) -> Nanos {
+        const MILLISECOND: i64 = 1_000_000;
+        const REST_MS: i64 = 20;
+        let whole_ms = self.length.0.div_euclid(MILLISECOND) + i64::from(self.length.0 % MILLISECOND > 0);
+        Nanos(Self::FIRST_AFTER.0 + i64::from(index) * ((REST_MS + whole_ms) * MILLISECOND + MILLISECOND * 24 / 29))
     }
 }
 
@@ -158,17 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn thirty_delays_meet_every_tenth_of_a_period() {
-        let injection: Injection = "plain:1us:30".parse().unwrap();
-        let period = 100_000;
-        let mut at = 0;
-        let tenths: std::collections::BTreeSet<i64> = (0..injection.count)
-            .map(|index| {
-                at += injection.gap(index).0 + injection.length.0;
-                at % period * 10 / period
-            })
-            .collect();
-        assert_eq!(tenths.len(), 10, "{tenths:?}");
+    fn thirty_delays_are_never_further_from_a_phase_than_a_25th_of_a_period() {
+        for length in ["1us", "200us", "1ms", "1500us", "50ms"] {
+            let injection: Injection = format!("plain:{length}:30").parse().unwrap();
+            for period in [50_000, 100_000, 200_000, 250_000, 500_000, 1_000_000] {
+                let mut phases: Vec<i64> = (0..injection.count).map(|index| injection.due(index).0 % period).collect();
+                phases.sort_unstable();
+                phases.push(phases[0] + period);
+                let widest = phases.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+                assert!(widest * 25 <= period, "{length}, period {period}: {widest}");
+            }
+            assert!(injection.due(1).0 - injection.due(0).0 >= injection.length.0 + 20_000_000, "rest between two");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::time::Instant;
 
 use tardy_sys::sched::{self, Policy};
 
@@ -34,8 +35,9 @@ fn fire_all() -> std::io::Result<()> {
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
     let mut fire = fs::File::options().write(true).open(Path::new(MODULE_FOLDER).join("fire"))?;
+    let started = Instant::now();
     for index in 0..injection.count {
-        std::thread::sleep(injection.gap(index).to_std());
+        std::thread::sleep(injection.due(index).to_std().saturating_sub(started.elapsed()));
         // One write call a delay: the module returns from it when the delay is over.
         fire.write_all(request.as_bytes())?;
     }

@@ -21,7 +21,8 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
     for series in &run.series {
         let Some(summary) = run.summary_of(series) else { continue };
         let cpu = series.descriptor.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
-        let prefix = name(&format!("{}{cpu}", series.descriptor.probe));
+        let copy = series.descriptor.copy.map_or_else(String::new, |copy| format!("-copy{copy}"));
+        let prefix = name(&format!("{}{cpu}{copy}", series.descriptor.probe));
         let mut push =
             |what: &str, value: f64, unit, is_max| metrics.push(Metric { name: format!("{prefix}-{what}"), value, unit, is_max });
         if let Some(numbers) = &summary.numbers {

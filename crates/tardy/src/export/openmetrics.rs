@@ -139,7 +139,8 @@ fn metric(quantity: &str) -> String {
 }
 
 fn labels(series: &ExportedSeries) -> String {
-    format!("probe=\"{}\",cpu=\"{}\"", escape(&series.descriptor.probe), series.cpu_text())
+    let copy = series.descriptor.copy.map_or_else(String::new, |copy| format!(",copy=\"{copy}\""));
+    format!("probe=\"{}\",cpu=\"{}\"{copy}", escape(&series.descriptor.probe), series.cpu_text())
 }
 
 /// ns as s, to the last digit.

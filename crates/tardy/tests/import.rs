@@ -27,36 +27,62 @@ fn import(place: &Workplace, name: &str, flags: &str) -> Outcome {
     place.tardy(&format!("import {name} --out run {flags}"))
 }
 
-/// What `show` prints of an imported sample, and what the import said before.
-fn shown(name: &str, flags: &str) -> String {
-    let place = Workplace::new();
-    let said = import(&place, name, flags).ends_with(0);
-    format!("{}---\n{}", said.stdout, place.tardy("show run").ends_with(0).stdout)
+#[test]
+fn every_sample_is_recognised_and_its_numbers_are_those_of_its_tool() {
+    for (name, flags, format, samples, min_us, max_us) in [
+        ("cyclictest-h.txt", "", "cyclictest-histogram", 2_000, 16.0, 5_717.0),
+        ("cyclictest-H.txt", "", "cyclictest-histogram", 1_000, 18.0, 98.0),
+        ("cyclictest-h-overflow.txt", "", "cyclictest-histogram", 600, 19.0, 5_323.0),
+        ("cyclictest-h.v2.10-layout-synth.txt", "--period 1ms", "cyclictest-histogram", 2_000, 16.0, 5_717.0),
+        ("cyclictest-q.txt", "", "cyclictest-summary", 841, 19.0, 5_573.0),
+        ("cyclictest-v.txt", "", "cyclictest-verbose", 502, 19.0, 5_480.0),
+        ("cyclictest.json", "", "cyclictest-json", 841, 19.0, 5_573.0),
+        ("cyclictest-h.json", "", "cyclictest-json", 400, 19.0, 101.0),
+        ("jitterdebugger-results.json", "", "jitterdebugger-json", 4_000, 12.0, 298.0),
+        ("jitterdebugger-samples.raw", "", "jitterdebugger-raw", 2_000, 16.0, 298.0),
+        ("jitterdebugger-samples.csv", "", "jitterdebugger-csv", 2_000, 16.0, 298.0),
+        ("oslat.txt", "", "oslat", 79_485_314, 1.0, 5_604.0),
+        ("oslat.json", "", "oslat-json", 79_485_314, 1.0, 5_604.0),
+        ("rtla-timerlat-hist.docsample.txt", "", "rtla-timerlat", 3_000_010, 0.0, 24.0),
+        ("hdr.hlog", "--unit ns", "hlog", 6_000, 20.015, 59.295),
+        ("hdr.hgrm", "--unit us", "hgrm", 3_000, 20.015, 53.535),
+    ] {
+        let place = Workplace::new();
+        let said = import(&place, name, flags).ends_with(0);
+        assert!(said.stdout.contains(&format!("({format})")), "{name}: {}", said.stdout);
+        let record = place.record("run");
+        assert_eq!((&record["kind"], &record["imported"]["format"]), (&Value::from("imported"), &Value::from(format)), "{name}");
+        let numbers = place.summary("run")["probes"][0]["numbers"].clone();
+        let micros = |key: &str| numbers[key].as_f64().unwrap() / 1e3;
+        assert_eq!((numbers["samples"].as_u64(), micros("min_ns"), micros("max_ns")), (Some(samples), min_us, max_us), "{name}: {numbers}");
+        // Every warning of the import is one of the run.
+        let shown = place.summary("run")["warnings"].to_string();
+        for note in said.stdout.lines().filter_map(|line| line.strip_prefix("! ")) {
+            assert!(shown.contains(&note.replace('"', "\\\"")), "{name}: {note}");
+        }
+        place.tardy("show run").ends_with(0);
+    }
 }
 
 #[test]
-fn every_sample_is_recognised_and_shown() {
-    for (name, flags) in [
-        ("cyclictest-h.txt", ""),
-        ("cyclictest-H.txt", ""),
-        ("cyclictest-h-overflow.txt", ""),
-        ("cyclictest-h.v2.10-layout-synth.txt", "--period 1ms"),
-        ("cyclictest-q.txt", ""),
-        ("cyclictest-v.txt", ""),
-        ("cyclictest.json", ""),
-        ("cyclictest-h.json", ""),
-        ("jitterdebugger-results.json", ""),
-        ("jitterdebugger-samples.raw", ""),
-        ("jitterdebugger-samples.csv", ""),
-        ("oslat.txt", ""),
-        ("oslat.json", ""),
-        ("rtla-timerlat-hist.docsample.txt", ""),
-        ("rteval-summary.synth.xml", ""),
-        ("hdr.hlog", "--unit ns"),
-        ("hdr.hgrm", "--unit us"),
-    ] {
-        insta::assert_snapshot!(name, shown(name, flags));
-    }
+fn rteval_gives_a_series_a_core_and_the_machine() {
+    let place = Workplace::new();
+    import(&place, "rteval-summary.synth.xml", "").ends_with(0);
+    let record = place.record("run");
+    assert_eq!(record["machine"]["kernel"]["release"], "6.18.44");
+    assert_eq!(record["machine"]["kernel"]["clocksource"], "tsc");
+    assert_eq!(record["imported"]["command_line"], "cyclictest -i100 -qmu -h 3500 -p95 -t2 -a0-1");
+    assert_eq!(place.summary("run")["series"][0]["numbers"]["samples"], 100);
+}
+
+#[test]
+fn samples_beyond_the_last_bucket_count_as_the_maximum_and_are_named() {
+    let place = Workplace::new();
+    let said = import(&place, "cyclictest-h.txt", "").ends_with(0);
+    let expected = "3 samples of cpu 1 have no bucket in the file: they lie between 200.000 us and 5717.000 us, and count as 5717.000 us";
+    assert!(said.stdout.contains(expected), "{}", said.stdout);
+    let histogram = counts(&place, "run");
+    assert_eq!(histogram[1]["counts"].as_array().unwrap().last().unwrap(), &serde_json::json!([5_717_000, 3]));
 }
 
 /// Counts by value of each series, as `tardy export` gives them.

@@ -20,24 +20,38 @@ fn show(run: &MadeRun, flags: &str) -> Outcome {
 }
 
 #[test]
-fn an_exponential_tail_passes_the_gate_and_its_model_is_named_one() {
+fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
     let run = MadeRun::new(vec![exponential(1, 100_000, 5_000.0), exponential(2, 100_000, 5_000.0)]);
-    let outcome = show(&run, "--horizon 10m --mhz 2300").ends_with(0);
-    insta::assert_snapshot!(outcome.stdout);
-    assert!(outcome.stdout.contains("MODEL, not measured"));
+    let text = show(&run, "--horizon 10m --mhz 2000").ends_with(0).stdout;
+    for expected in [
+        "cyclic latency: observed",
+        "five nines: 99.999 % up to",
+        "cyclic latency: bounds at 95 %, whatever the distribution",
+        "OSADL's rule of thumb, 10^5 clock cycles, is 50.0 us at 2000 MHz",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let verdicts = text.lines().filter(|line| line.contains(": MODEL, not measured") || line.contains("checks speak against one"));
+    assert_eq!(verdicts.count(), 2, "a model, or why there is none, for each processor: {text}");
 }
 
 #[test]
-fn the_model_of_a_known_tail_holds_its_true_level() {
-    let run = MadeRun::new(vec![exponential(3, 200_000, 5_000.0)]);
-    let json = show(&run, "--horizon 30m --json").ends_with(0).json();
-    let group = &json["statistics"]["groups"][0];
-    let model = &group["tail"]["model"];
-    // Exceeded once in 1.8 million samples of this distribution.
-    let truth = 10_000.0 + 5_000.0 * f64::ln(1_800_000.0);
-    let bound = |end: &str| model["level_interval_ns"][end].as_f64().unwrap_or_else(|| panic!("{group}"));
-    assert!(bound("lower") < truth && truth < bound("upper"), "{truth} {model}");
-    assert!((group["observed"]["standard_deviation_ns"].as_f64().unwrap() - 5_000.0).abs() < 100.0);
+fn a_model_is_given_where_all_checks_passed_and_nowhere_else() {
+    for seed in 3..6 {
+        let run = MadeRun::new(vec![exponential(seed, 200_000, 5_000.0)]);
+        let json = show(&run, "--horizon 30m --json").ends_with(0).json();
+        let group = &json["statistics"]["groups"][0];
+        let tail = &group["tail"];
+        let has_passed = tail["checks"].as_array().unwrap().iter().all(|check| check["has_passed"] == true);
+        assert_eq!(tail["model"].is_object(), has_passed, "{tail}");
+        if has_passed {
+            // Exceeded once in 1.8 million samples of this distribution.
+            let truth = 10_000.0 + 5_000.0 * f64::ln(1_800_000.0);
+            let level = tail["model"]["level_ns"].as_f64().unwrap();
+            assert!((level / truth).ln().abs() < 0.5, "{level} {truth}");
+        }
+        assert!((group["observed"]["standard_deviation_ns"].as_f64().unwrap() - 5_000.0).abs() < 100.0);
+    }
 }
 
 #[test]
@@ -63,7 +77,8 @@ fn a_histogram_alone_has_no_model_because_its_samples_have_no_order() {
     std::fs::copy(sample, place.path("h.txt")).unwrap();
     place.tardy("import h.txt --out run --period 1ms").ends_with(0);
     let outcome = place.tardy("show run --statistics --limits 50us,100us").ends_with(0);
-    insta::assert_snapshot!(outcome.stdout);
+    assert!(outcome.stdout.contains("above 50us, at most") && outcome.stdout.contains("could not be checked"), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("MODEL"), "{}", outcome.stdout);
 }
 
 #[test]

@@ -3,11 +3,14 @@
 //! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
 
 mod contender;
+mod cost_spread;
 mod document;
 mod figure;
 mod import_rate;
 mod instructions;
 mod lab;
+mod lmbench;
+mod lmbench_programs;
 mod load_rates;
 mod long_comparison;
 mod long_report;
@@ -48,6 +51,8 @@ const FIGURES: &[Figure] = &[
     lab::DELAYS,
     lab::WAKE_UP_PATH,
     lab::BUDGET,
+    cost_spread::FIGURE,
+    lmbench::FIGURE,
 ];
 
 /// `cargo xtask bench`.

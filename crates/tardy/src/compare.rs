@@ -1,6 +1,7 @@
 //! Runs against runs: what differs, by how much at least and at most, whether that matters, and what else changed between them.
 
 pub mod blocks;
+pub mod cost;
 pub mod facts;
 pub mod group;
 pub mod judge;

@@ -25,6 +25,7 @@ pub mod info;
 pub mod io;
 pub mod kcore;
 pub mod kernel_build;
+pub mod kernel_tree;
 pub mod memory;
 pub mod mmap_lock;
 pub mod netlink;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::series;
-use support::workplace::{PATIENCE, Workplace, finish, names};
+use support::workplace::{Outcome, PATIENCE, Workplace, finish, names};
+use tardy_sys::{process, signal};
 
 const SHORT: &str = "--rounds 2 --trials 3 --trial-length 100us --quiet";
 
@@ -93,6 +94,90 @@ fn processes_of_a_metric_end_with_a_tool_that_is_killed() {
 }
 
 #[test]
+fn a_command_is_timed_with_all_that_it_waits_for() {
+    let place = Workplace::new();
+    let line = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; echo said";
+    let command = ["cost", "--trials", "4", "--out", "c", "--json", "--", "sh", "-c", line];
+    let costs = place.tardy_with(&command).ends_with(0).json();
+    assert_eq!((&costs["set"], &costs["command"][0]), (&"command".into(), &"sh".into()));
+    let [real, user, system] = ["real", "user", "sys"].map(|time| numbers(&metric(&costs, time)["values"]));
+    assert_eq!((real.len(), user.len(), system.len()), (4, 4, 4));
+    // One process at a time: it cannot have computed for longer than it ran, but for the tick that a kernel may count by.
+    for trial in 0..4 {
+        assert!(user[trial] > 0.0 && user[trial] + system[trial] <= real[trial] + 10e6, "{costs}");
+    }
+    assert_eq!(metric(&costs, "real")["mean"].as_f64().unwrap(), real.iter().sum::<f64>() / 4.0);
+    assert_eq!(place.tardy("show --json c").ends_with(0).json(), costs);
+    assert!(place.tardy("show c --reference mckenney2009").ends_with(0).stdout.contains("real-fast 2008"));
+}
+
+#[test]
+fn a_command_that_fails_or_cannot_be_run_leaves_nothing() {
+    let place = Workplace::new();
+    for (words, said) in [("false", "`false` ended with 1"), ("/nonexistent", "cannot run `/nonexistent`")] {
+        let refused = place.tardy(&format!("cost --out c -- {words}")).ends_with(2);
+        assert!(refused.stdout.is_empty() && refused.stderr.contains(said), "{refused:?}");
+        assert!(!place.path("c").exists());
+    }
+    // The second trial fails: the first one stays.
+    let fails_once_more = "mkdir \"$0\" || exit 3";
+    let words = ["cost", "--out", "c", "--", "sh", "-c", fails_once_more, place.path("made").to_str().unwrap()].map(str::to_owned);
+    place.tardy_with(&words.each_ref().map(String::as_str)).ends_with(2);
+    let costs = place.tardy("show --json c").json();
+    assert_eq!((&costs["state"], numbers(&metric(&costs, "real")["values"]).len()), (&"interrupted".into(), 1));
+}
+
+#[test]
+fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
+    let place = Workplace::new();
+    // The second trial lasts until it is ended.
+    let waits = "mkdir \"$0\" 2>/dev/null || sleep 600";
+    let words = ["cost", "--trials", "5", "--quiet", "--json", "--out", "c", "--", "sh", "-c", waits, place.path("made").to_str().unwrap()]
+        .map(str::to_owned);
+    let tool = place.command(words).spawn().unwrap();
+    let pid = i32::try_from(tool.id()).unwrap();
+    let begin = Instant::now();
+    // The tool, the shell, and sleep.
+    while place.processes().len() < 3 {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    process::kill(pid, signal::TERMINATE).unwrap();
+    let ended: Outcome = tool.wait_with_output().unwrap().into();
+    let costs = ended.ends_with(130).json();
+    assert_eq!((&costs["state"], numbers(&metric(&costs, "real")["values"]).len()), (&"interrupted".into(), 1));
+    place.assert_no_process_is_left();
+}
+
+/// What a build starts before it runs make; each says that it is there, and is never called here.
+const STAND_INS: [&str; 5] = ["gcc", "ld", "flex", "bison", "bc"];
+
+#[test]
+fn a_build_is_configured_and_built_in_a_new_folder_each_time_and_its_tree_stays_clean() {
+    let place = Workplace::new();
+    let makefile = "tinyconfig:\n\techo made > $(O)/.config\nall:\n\ttest -e $(O)/.config && test ! -e $(O)/vmlinux && touch $(O)/vmlinux && echo x >> $(LOG)\n.DEFAULT_GOAL := all\n";
+    std::fs::create_dir(place.path("tree")).unwrap();
+    std::fs::write(place.path("tree/Kconfig"), "").unwrap();
+    std::fs::write(place.path("tree/Makefile"), makefile).unwrap();
+    std::fs::create_dir(place.path("programs")).unwrap();
+    for name in STAND_INS {
+        let path = place.path("programs").join(name);
+        std::fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", place.path("programs").display(), std::env::var("PATH").unwrap());
+    let mut command = place.command("cost build --source tree --config tinyconfig --trials 3 --jobs 2 --out c --json".split(' '));
+    command.env("PATH", path).env("TMPDIR", place.folder()).env("LOG", place.path("log"));
+    let costs = finish(command).ends_with(0).json();
+    assert_eq!((&costs["set"], numbers(&metric(&costs, "real")["values"]).len()), (&"build".into(), 3));
+    assert_eq!(std::fs::read_to_string(place.path("log")).unwrap().lines().count(), 3);
+    assert_eq!(names(&place.path("tree")), ["Kconfig", "Makefile"]);
+    assert!(names(place.folder()).iter().all(|name| !name.starts_with("tardy-cost")));
+    let refused = place.tardy("cost build --source nothing-there --out d").ends_with(3);
+    assert!(refused.stderr.contains("nothing-there") && !place.path("d").exists());
+}
+
+#[test]
 fn bad_input_measures_and_writes_nothing() {
     let place = Workplace::new();
     for line in ["--metric nope", "--trials 0", "--trial-length 1ns", "--cpu 4095 --metric null-call"] {
@@ -102,6 +187,29 @@ fn bad_input_measures_and_writes_nothing() {
     }
     std::fs::create_dir(place.path("c")).unwrap();
     place.tardy(&format!("cost --metric null-call {SHORT} --out c")).ends_with(2);
+}
+
+#[test]
+fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
+    let place = Workplace::new();
+    place.tardy(&format!("cost --metric null-call --metric bcopy-libc {SHORT} --out a")).ends_with(0);
+    place.tardy(&format!("cost --metric null-call {SHORT} --out b")).ends_with(0);
+    place.tardy("cost --trials 2 --out program -- true").ends_with(0);
+    let same = place.tardy("compare a a --format json");
+    // The same numbers are never better or worse; how far six trials lie apart decides between the rest.
+    assert!([0, 4].contains(&same.code()), "{same:?}");
+    let rows = same.json()["candidates"][0]["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 2);
+    assert!(rows.as_array().unwrap().iter().all(|row| row["advantage_percent"] == 0.0 && row["base"] == row["candidate"]), "{rows}");
+    let text = place.tardy("compare a b").stdout;
+    assert!(text.contains("only in base, and left out: bcopy-libc") && text.lines().any(|line| line.starts_with("null-call")), "{text}");
+    assert!(place.tardy("compare a program").ends_with(2).stderr.contains("share no metric"));
+    assert!(place.tardy("compare a a --over-time").ends_with(2).stderr.contains("--over-time"));
+    for format in ["markdown", "junit"] {
+        assert!(place.tardy(&format!("compare a a --format {format}")).stdout.contains("null-call"));
+    }
+    place.tardy("run --cycles 20 --period 2ms --quiet --out latency");
+    assert!(place.tardy("compare a latency").ends_with(2).stderr.contains("not a run of kind cost"));
 }
 
 #[test]

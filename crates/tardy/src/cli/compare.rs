@@ -56,6 +56,7 @@ pub struct CompareArgs {
 }
 
 const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
+Runs of `tardy cost` are compared metric by metric, as percentages.
 With four runs a side or more (folders of runs), what is compared is one number a run; with fewer, blocks of time are drawn again.
 Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
 

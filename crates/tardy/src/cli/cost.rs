@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
@@ -11,7 +11,11 @@ use crate::cost::reference::Reference;
 
 /// `tardy cost`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct CostArgs {
+    /// What else than services and commands can be measured.
+    #[command(subcommand)]
+    pub whole: Option<CostWhole>,
     /// A metric or a group of metrics, as in `tardy list costs`; repeat it for several [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
@@ -33,6 +37,41 @@ pub struct CostArgs {
     /// A command to time as a whole, behind `--`
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// Experiments with whole programs.
+#[derive(Debug, Subcommand)]
+pub enum CostWhole {
+    /// Build a kernel several times (mckenney2009): elapsed, user and system time
+    Build(BuildArgs),
+}
+
+/// `tardy cost build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    /// A clean kernel tree, an archive of one, or `package` for that of the distribution in /usr/src
+    #[arg(long, value_name = "TREE|package", default_value = "package")]
+    pub source: PathBuf,
+    /// Builds, each into a new folder of objects
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub trials: u32,
+    /// make's -j [default: twice the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub jobs: Option<u32>,
+    /// Target of the kernel's makefile that makes the configuration
+    #[arg(long, value_name = "TARGET", default_value = "defconfig", value_parser = ["defconfig", "tinyconfig", "allnoconfig", "allmodconfig"])]
+    pub config: String,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "documented at its type")]
+    pub shared: CostSharedArgs,
+}
+
+impl BuildArgs {
+    /// The tree or archive; absent for the distribution's.
+    #[must_use]
+    pub fn tree(&self) -> Option<PathBuf> {
+        (self.source.as_os_str() != "package").then(|| self.source.clone())
+    }
 }
 
 /// What every kind of cost takes.

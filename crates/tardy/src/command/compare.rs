@@ -7,16 +7,21 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::output;
 use crate::cli::compare::{CompareArgs, CompareFormat};
+use crate::compare::cost;
 use crate::compare::model::Outcome;
 use crate::compare::over_time::over_time;
 use crate::compare::read::compare;
 use crate::compare::side::CompareError;
+use crate::report::compare::cost as cost_text;
 use crate::report::compare::{junit, markdown, over_time as over_time_text, text};
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &CompareArgs) -> Exit {
-    match compared(args) {
+    let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
+    let compared =
+        if paths.iter().any(|path| cost::is_cost(path)) { compared_costs(args) } else { compared(args).map_err(|error| error.to_string()) };
+    match compared {
         Ok((outcome, printed)) => match output::print(&printed) {
             Ok(()) => exit(outcome),
             Err(error) => {
@@ -29,6 +34,21 @@ pub fn run(args: &CompareArgs) -> Exit {
             Exit::Usage
         }
     }
+}
+
+/// Costs: all of the runs must be, or what is not says so.
+fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
+    if args.over_time {
+        return Err("--over-time is for latencies: give the costs as BASE and NEW".to_owned());
+    }
+    let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence).map_err(|error| error.to_string())?;
+    let printed = match args.format {
+        CompareFormat::Text => cost_text::text(&found, output::is_colored()),
+        CompareFormat::Json => json(&found),
+        CompareFormat::Markdown => cost_text::markdown(&found),
+        CompareFormat::Junit => cost_text::junit(&found),
+    };
+    Ok((found.verdict, printed))
 }
 
 fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {

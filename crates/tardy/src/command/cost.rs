@@ -5,9 +5,11 @@ use std::path::Path;
 
 use super::exit::Exit;
 use super::{output, run::name_by_time};
-use crate::cli::cost::CostArgs;
+use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 use crate::cost::folder::CostError;
+use crate::cost::kernel_build::{BuildRequest, KernelBuild};
 use crate::cost::metrics;
+use crate::cost::program::{self, Given};
 use crate::cost::reference::{Reference, published};
 use crate::cost::session::{self, CostRequest};
 use crate::cost::summary::{CostSummary, CostSummaryError, summarize};
@@ -18,15 +20,35 @@ use crate::run::record::{RunRecord, State};
 /// Trials of a metric in a round when the command line does not say: as many as LMbench makes (TRIES of its bench.h).
 const TRIALS: u32 = 11;
 
+/// Runs of a command when the command line does not say: as many as mckenney2009 makes.
+const COMMAND_TRIALS: u32 = 3;
+
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &CostArgs) -> Exit {
-    let out = args.shared.out.clone().unwrap_or_else(name_by_time);
-    let measured = metrics_of(args, &out);
+    let shared = match &args.whole {
+        Some(CostWhole::Build(build)) => &build.shared,
+        None => &args.shared,
+    };
+    let out = shared.out.clone().unwrap_or_else(name_by_time);
+    let is_live = !shared.quiet && std::io::stderr().is_terminal();
+    let mut progress = |text: &str| {
+        if is_live {
+            eprint!("\r\x1b[K{text}");
+        }
+    };
+    let measured = match &args.whole {
+        Some(CostWhole::Build(build)) => a_build(build, &out, &mut progress),
+        None if !args.command.is_empty() => a_command(args, &out, &mut progress),
+        None => metrics_of(args, &out, &mut progress),
+    };
+    if is_live {
+        eprint!("\r\x1b[K");
+    }
     match measured {
         Ok(record) => {
-            let shown = show(&out, args.shared.reference, args.shared.json);
-            if shown == Exit::Done && record.state == State::Interrupted { Exit::Interrupted } else { shown }
+            let shown = show(&out, shared.reference, shared.json);
+            if matches!(shown, Exit::Done | Exit::Inconclusive) && record.state == State::Interrupted { Exit::Interrupted } else { shown }
         }
         Err(Refusal(exit, text)) => {
             eprintln!("tardy: {text}");
@@ -40,12 +62,25 @@ struct Refusal(Exit, String);
 
 impl From<CostError> for Refusal {
     fn from(error: CostError) -> Self {
-        let exit = if matches!(error, CostError::Folder(_)) { Exit::Usage } else { Exit::Machine };
+        let exit = if matches!(error, CostError::Folder(_) | CostError::Command(_)) { Exit::Usage } else { Exit::Machine };
         Self(exit, error.to_string())
     }
 }
 
-fn metrics_of(args: &CostArgs, out: &Path) -> Result<RunRecord, Refusal> {
+fn a_build(args: &BuildArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
+    let processors = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX / 2));
+    let request = BuildRequest { source: args.tree(), config: args.config.clone(), jobs: args.jobs.unwrap_or(2 * processors) };
+    let mut build = KernelBuild::resolve(&request)
+        .map_err(|absent| Refusal(Exit::Machine, format!("missing: {}: {}", absent.missing, absent.remedy)))?;
+    Ok(program::run(&mut build, args.trials, out, &Root::system(), args.shared.quiet, progress)?)
+}
+
+fn a_command(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
+    let trials = args.trials.unwrap_or(COMMAND_TRIALS);
+    Ok(program::run(&mut Given(args.command.clone()), trials, out, &Root::system(), args.shared.quiet, progress)?)
+}
+
+fn metrics_of(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
     let metrics = metrics::chosen(&args.metric)
         .map_err(|unknown| Refusal(Exit::Usage, format!("--metric: there is no metric or group `{unknown}`: see `tardy list costs`")))?;
     let request = CostRequest {
@@ -55,16 +90,7 @@ fn metrics_of(args: &CostArgs, out: &Path) -> Result<RunRecord, Refusal> {
         trial_length: args.trial_length,
         cpu: args.cpu(),
     };
-    let is_live = !args.shared.quiet && std::io::stderr().is_terminal();
-    let record = session::run(&request, out, &Root::system(), &mut |text| {
-        if is_live {
-            eprint!("\r\x1b[K{text}");
-        }
-    });
-    if is_live {
-        eprint!("\r\x1b[K");
-    }
-    Ok(record?)
+    Ok(session::run(&request, out, &Root::system(), progress)?)
 }
 
 /// Prints what the folder says; `tardy show` prints the same.

@@ -138,8 +138,30 @@ impl CostFolder {
             phase.end_ns = Some(now);
             phase.planned_ns.1 = now;
         }
+        self.update()
+    }
+
+    /// Brings the record up to date, so that what was measured so far can be read whatever comes next.
+    ///
+    /// # Errors
+    /// [`CostError::Folder`].
+    pub fn update(&mut self) -> Result<(), CostError> {
         self.note(false);
         Ok(self.folder.update(&self.record)?)
+    }
+
+    /// Closes a folder whose next trial failed: with the trials that it has, or, where it has none, not at all.
+    ///
+    /// # Errors
+    /// [`CostError::Folder`], [`CostError::Store`].
+    pub fn give_up(mut self) -> Result<(), CostError> {
+        if self.series.iter().flatten().any(|series| series.trials() > 0) {
+            self.end_round()?;
+            return self.finish(State::Interrupted).map(drop);
+        }
+        let path = self.folder.path().to_owned();
+        drop(self);
+        std::fs::remove_dir_all(&path).map_err(|error| CostError::Store { path, error })
     }
 
     /// Closes all series and the folder.

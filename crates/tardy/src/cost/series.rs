@@ -55,6 +55,12 @@ impl TrialSeries {
         self.descriptor.file_name()
     }
 
+    /// Trials that were added.
+    #[must_use]
+    pub fn trials(&self) -> u64 {
+        self.counts.recorded
+    }
+
     /// Adds a trial that began at `begin`.
     pub fn push(&mut self, begin: Nanos, value: i64) {
         self.encoder.push(Record::Sample(Sample { due: begin, latency: Nanos(value), missed: 0 }));

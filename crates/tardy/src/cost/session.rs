@@ -56,9 +56,9 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
     };
     let clock_read = cost.clock_read_ns;
     let folder = CostFolder::create(out, cost, root)?;
-    let scratch = Scratch::make()
+    let scratch = Scratch::make_in(&std::env::temp_dir())
         .map_err(|error| CostError::System { doing: "make a folder for files (set TMPDIR to one that is writable)", error })?;
-    let place = Place { cpu, other_cpu, scratch: scratch.0.clone() };
+    let place = Place { cpu, other_cpu, scratch: scratch.path().to_owned() };
     let mut session = Session { request, place, signals, folder, clock_read, known: request.metrics.iter().map(|_| Known::New).collect() };
     let mut state = State::Finished;
     for round in 1..=request.rounds {
@@ -171,14 +171,19 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     Ok((cpu, allowed.into_iter().rev().map(CpuId).find(|other| *other != cpu)))
 }
 
-/// A folder for the files that metrics make; removed on drop.
-struct Scratch(PathBuf);
+/// A folder for files; removed on drop.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make() -> std::io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("tardy-cost-{}-{}", std::process::id(), clock::monotonic()));
+    pub(super) fn make_in(folder: &Path) -> std::io::Result<Self> {
+        let folder = folder.join(format!("tardy-cost-{}-{}", std::process::id(), clock::monotonic()));
         std::fs::create_dir(&folder)?;
         Ok(Self(folder))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -1,6 +1,7 @@
 //! A comparison of runs as text, Markdown and JUnit.
 
 mod cells;
+pub mod cost;
 pub mod junit;
 pub mod markdown;
 pub mod over_time;

@@ -114,7 +114,7 @@ impl<'a> Shown<'a> {
 }
 
 /// Three digits behind the point where the number is small, none where it is large.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         below if below < 10.0 => format!("{value:.3}"),
         below if below < 100.0 => format!("{value:.2}"),

@@ -1,0 +1,121 @@
+//! The kernel build of mckenney2009 as an experiment: each trial builds all of it into a new folder of objects.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use tardy_sys::disk;
+
+use super::folder::CostError;
+use super::program::{Ended, Experiment, Runner, failed};
+use super::record::CostSet;
+use super::session::Scratch;
+use crate::load::bounds::disk_floor;
+use crate::load::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
+use crate::load::parameter::format_bytes;
+use crate::load::{Absent, Surroundings};
+
+/// What is to be built.
+#[derive(Debug)]
+pub struct BuildRequest {
+    /// A clean kernel tree or an archive of one; the distribution's package where absent.
+    pub source: Option<PathBuf>,
+    /// A target of the kernel's makefile that makes a configuration.
+    pub config: String,
+    /// make's -j.
+    pub jobs: u32,
+}
+
+/// The experiment.
+#[derive(Debug)]
+pub struct KernelBuild {
+    source: PathBuf,
+    config: String,
+    jobs: String,
+    scratch: Scratch,
+    is_unpacked: bool,
+}
+
+impl KernelBuild {
+    /// Finds all that the build needs; nothing is made but an empty folder for it.
+    ///
+    /// # Errors
+    /// What is missing: a source, a program, room on the disk.
+    pub fn resolve(request: &BuildRequest) -> Result<Self, Absent> {
+        let surroundings = Surroundings::of_this_machine();
+        let source = request.source.as_ref().map(std::path::absolute).transpose();
+        let source =
+            source.map_err(|error| Absent::new(format!("the folder to start from ({error})"), "give the whole path with --source"))?;
+        let source = kernel_tree::find(source.as_deref(), "--source TREE")?;
+        let is_archive = source.is_file();
+        for (program, package) in PROGRAMS.iter().chain(ARCHIVE_PROGRAMS.iter().filter(|_| is_archive)) {
+            let absent = || Absent::new(format!("program `{program}`"), format!("install the package `{package}`"));
+            surroundings.program(program).ok_or_else(absent)?;
+        }
+        let needed = OBJECTS_BYTES + if is_archive { TREE_BYTES } else { 0 };
+        let no_room = |what: String| Absent::new(what, "set TMPDIR to a folder on a larger file system");
+        let room = disk::room(&surroundings.scratch).map_err(|error| no_room(format!("room for objects ({error})")))?;
+        if room.free < needed.saturating_add(disk_floor(room.total)) {
+            return Err(no_room(format!("disk: {} for objects in {}", format_bytes(needed), surroundings.scratch.display())));
+        }
+        let scratch = Scratch::make_in(&surroundings.scratch).map_err(|error| no_room(format!("a folder for objects ({error})")))?;
+        Ok(Self { source, config: request.config.clone(), jobs: format!("-j{}", request.jobs), scratch, is_unpacked: false })
+    }
+
+    /// The tree; an archive is unpacked once. `None` where a signal asked for the end.
+    fn tree(&mut self, runner: &Runner) -> Result<Option<PathBuf>, CostError> {
+        if self.source.is_dir() {
+            return Ok(Some(self.source.clone()));
+        }
+        let tree = self.scratch.path().join("tree");
+        if !self.is_unpacked {
+            std::fs::create_dir_all(&tree).map_err(system("make a folder for the tree"))?;
+            if !to_its_end(runner, &mut kernel_tree::unpack(Command::new("tar"), &self.source, &tree))? {
+                return Ok(None);
+            }
+            self.is_unpacked = true;
+        }
+        Ok(Some(tree))
+    }
+}
+
+impl Experiment for KernelBuild {
+    fn set(&self) -> CostSet {
+        CostSet::Build
+    }
+
+    fn words(&self) -> Vec<String> {
+        let source = self.source.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        vec![format!("make {} of {source} ({})", self.jobs, self.config)]
+    }
+
+    fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError> {
+        let Some(tree) = self.tree(runner)? else { return Ok(None) };
+        let objects = self.scratch.path().join("objects");
+        if objects.exists() {
+            std::fs::remove_dir_all(&objects).map_err(system("remove the objects of the trial before"))?;
+        }
+        std::fs::create_dir_all(&objects).map_err(system("make a folder for objects"))?;
+        if !to_its_end(runner, &mut kernel_tree::make(Command::new("make"), &tree, &objects, &[&self.config]))? {
+            return Ok(None);
+        }
+        Ok(Some(kernel_tree::make(Command::new("make"), &tree, &objects, &[&self.jobs])))
+    }
+}
+
+/// False where a signal asked for the end.
+fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
+    let words = format!("{command:?}");
+    match runner.run(command)? {
+        Ended::Interrupted => Ok(false),
+        Ended::Itself(status) if status.success() => Ok(true),
+        Ended::Itself(status) => Err(match failed(&words, status) {
+            CostError::Command(text) => CostError::Command(format!("{text}; {MORE_PACKAGES}")),
+            other => other,
+        }),
+    }
+}
+
+fn system(doing: &'static str) -> impl FnOnce(io::Error) -> CostError {
+    move |error| CostError::System { doing, error }
+}

@@ -1,0 +1,242 @@
+//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and processor time of the program and of all that it waited for.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use tardy_core::units::Nanos;
+use tardy_sys::child::kill_with_parent;
+use tardy_sys::clock;
+use tardy_sys::process::{self, Reaped};
+use tardy_sys::signal::{self, SignalFd};
+use tardy_sys::usage::{Usage, Who, usage};
+
+use super::folder::{CostError, CostFolder};
+use super::metric::{CacheState, Group};
+use super::record::{CostRecord, CostSet, MetricRecord};
+use super::session::unit;
+use crate::machine::root::Root;
+use crate::run::record::{RunRecord, State};
+
+/// How long a program that was asked to end may take, before its group is killed.
+const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
+
+/// Something whose trials can be repeated.
+pub trait Experiment {
+    /// What it is, for the record.
+    fn set(&self) -> CostSet;
+
+    /// The program with its arguments, for the record.
+    fn words(&self) -> Vec<String>;
+
+    /// Does all that is no part of a trial, and returns the program to be timed; `None` where a signal asked for the end.
+    ///
+    /// # Errors
+    /// [`CostError`].
+    fn prepare(&mut self, runner: &Runner) -> Result<Option<Command>, CostError>;
+}
+
+/// A command of the user's.
+pub struct Given(pub Vec<String>);
+
+impl Experiment for Given {
+    fn set(&self) -> CostSet {
+        CostSet::Command
+    }
+
+    fn words(&self) -> Vec<String> {
+        self.0.clone()
+    }
+
+    fn prepare(&mut self, _: &Runner) -> Result<Option<Command>, CostError> {
+        let (program, arguments) = self.0.split_first().ok_or_else(|| CostError::Command("no command was given".to_owned()))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(Some(command))
+    }
+}
+
+/// What a trial took, in ns.
+#[derive(Debug, Clone, Copy)]
+struct Took {
+    begin: Nanos,
+    /// Elapsed, in user mode, and in the kernel.
+    times: [i64; 3],
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// By itself.
+    Itself(ExitStatus),
+    /// Because a signal asked the tool to end.
+    Interrupted,
+}
+
+/// Runs programs one after the other, and ends them when the tool is to end.
+pub struct Runner {
+    signals: SignalFd,
+    is_quiet: bool,
+}
+
+impl Runner {
+    /// `is_quiet` where the error output of programs is not to be seen.
+    ///
+    /// # Errors
+    /// [`CostError::System`].
+    pub fn new(is_quiet: bool) -> Result<Self, CostError> {
+        let awaited = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE, process::CHILD_ENDED];
+        let signals = SignalFd::block(&awaited).map_err(|error| CostError::System { doing: "wait for signals", error })?;
+        Ok(Self { signals, is_quiet })
+    }
+
+    /// Runs the program to its end, in a process group of its own, without input; its output is thrown away.
+    ///
+    /// # Errors
+    /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
+    pub fn run(&self, command: &mut Command) -> Result<Ended, CostError> {
+        let errors = if self.is_quiet { Stdio::null() } else { Stdio::inherit() };
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = kill_with_parent(command)
+            .spawn()
+            .map_err(|error| CostError::Command(format!("cannot run `{name}`: {error}: give a program that this user may run")))?;
+        let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
+        self.wait(pid).map_err(|error| CostError::System { doing: "wait for a program", error })
+    }
+
+    fn wait(&self, pid: i32) -> io::Result<Ended> {
+        let mut kill_at = None;
+        loop {
+            if let Reaped::Ended(_, status) = process::reap(pid, false)? {
+                return Ok(if kill_at.is_some() { Ended::Interrupted } else { Ended::Itself(status) });
+            }
+            let now = clock::monotonic();
+            if kill_at.is_some_and(|at| now >= at) {
+                // It may be gone, and with it the group.
+                let _ = process::kill_group(pid, process::KILL);
+            }
+            let timeout = if kill_at.is_some() { 100 } else { -1 };
+            signal::wait_readable(&[self.signals.as_fd()], timeout)?;
+            while let Some(number) = self.signals.take()? {
+                if number != process::CHILD_ENDED && number != signal::PIPE && kill_at.is_none() {
+                    kill_at = Some(clock::monotonic() + TERMINATE_LIMIT.get());
+                    let _ = process::kill_group(pid, signal::TERMINATE);
+                }
+            }
+        }
+    }
+
+    fn timed(&self, command: &mut Command) -> Result<(Took, Ended), CostError> {
+        let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for processor time", error });
+        let before: Usage = used()?;
+        let begin = clock::monotonic();
+        let ended = self.run(command)?;
+        let elapsed = clock::monotonic() - begin;
+        let after = used()?;
+        let times = [elapsed, after.user - before.user, after.system - before.system];
+        Ok((Took { begin: Nanos(begin), times }, ended))
+    }
+}
+
+/// Runs `trials` trials into a folder of kind `cost`, and tells `progress` what comes next.
+///
+/// # Errors
+/// [`CostError`]. A program that fails ends the run; where it was the first trial, nothing stays.
+pub fn run(
+    experiment: &mut dyn Experiment,
+    trials: u32,
+    out: &Path,
+    root: &Root,
+    is_quiet: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<RunRecord, CostError> {
+    let runner = Runner::new(is_quiet)?;
+    let mut folder = CostFolder::create(out, record(experiment, trials, root), root)?;
+    match all_trials(experiment, trials, &runner, &mut folder, progress) {
+        Ok(state) => {
+            folder.end_round()?;
+            folder.finish(state)
+        }
+        Err(error) => {
+            folder.give_up()?;
+            Err(error)
+        }
+    }
+}
+
+/// What is measured of each trial.
+const TIMES: [(&str, &str); 3] =
+    [("real", "elapsed time"), ("user", "processor time in user mode"), ("sys", "processor time in the kernel")];
+
+fn all_trials(
+    experiment: &mut dyn Experiment,
+    trials: u32,
+    runner: &Runner,
+    folder: &mut CostFolder,
+    progress: &mut dyn FnMut(&str),
+) -> Result<State, CostError> {
+    let places = TIMES.iter().map(|(name, operation)| folder.add(metric(name, operation))).collect::<Result<Vec<usize>, _>>()?;
+    folder.begin_round(1);
+    for trial in 1..=trials {
+        progress(&format!("trial {trial} of {trials}: preparing"));
+        let Some(mut command) = experiment.prepare(runner)? else { return Ok(State::Interrupted) };
+        let words = experiment.words().join(" ");
+        progress(&format!("trial {trial} of {trials}: {words}"));
+        let (took, ended) = runner.timed(&mut command)?;
+        match ended {
+            Ended::Interrupted => return Ok(State::Interrupted),
+            Ended::Itself(status) if !status.success() => return Err(failed(&words, status)),
+            Ended::Itself(_) => {}
+        }
+        for (place, time) in places.iter().zip(took.times) {
+            folder.push(*place, took.begin, time.saturating_mul(1000));
+            folder.flush(*place)?;
+        }
+        folder.update()?;
+    }
+    Ok(State::Finished)
+}
+
+/// What a program that failed comes to.
+#[must_use]
+pub fn failed(words: &str, status: ExitStatus) -> CostError {
+    let how = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "did not end".to_owned(),
+    };
+    CostError::Command(format!("`{words}` {how}: give a command that succeeds, because the time of a failure says nothing"))
+}
+
+fn record(experiment: &dyn Experiment, trials: u32, root: &Root) -> CostRecord {
+    CostRecord {
+        set: experiment.set(),
+        command: experiment.words(),
+        cpu: None,
+        other_cpu: None,
+        rounds: 1,
+        trials,
+        trial_length_ns: Nanos::ZERO,
+        // Next to a program's time it is nothing, and is not taken off.
+        clock_read_ns: Nanos::ZERO,
+        unit: unit(root),
+        metrics: Vec::new(),
+        left_out: Vec::new(),
+    }
+}
+
+fn metric(name: &str, operation: &str) -> MetricRecord {
+    MetricRecord {
+        name: name.to_owned(),
+        group: Group::Program,
+        operation: operation.to_owned(),
+        bytes: None,
+        state: CacheState::Warm,
+        lmbench: None,
+        operations: 1,
+        file: String::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! Costs as `tardy cost` finds them beside what LMbench's own programs find.
+//!
+//! LMbench is not part of this project, and its licence allows results of its unmodified programs only: they are looked for in the folder that the
+//! variable LMBENCH names, then where Debian's package `lmbench` (non-free) has them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tardy_sys::affinity;
+
+use super::figure::{Bench, Figure, Measured, row};
+use super::lmbench_programs::{PROGRAMS, Peer, SERVERS};
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// Costs side by side.
+pub(crate) const FIGURE: Figure = Figure {
+    name: "lmbench",
+    title: "costs of kernel services beside LMbench's own programs",
+    promise: "each within 10 %, at most 3 explained",
+    measure,
+};
+
+/// Where Debian's package has its programs.
+const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
+const BYTES: u64 = 64 << 20;
+/// What LMbench is told that an interval must take to be believed, in us: as long as a trial of `tardy cost`.
+const ENOUGH: &str = "10000";
+const TOLERANCE: f64 = 0.10;
+/// How long a server of LMbench may take to listen; it does not say when it does.
+const SERVER_START: Duration = Duration::from_millis(300);
+
+fn measure(bench: &Bench) -> Result<Measured> {
+    let folder = programs()?;
+    let rounds = if bench.is_quick { 1 } else { 5 };
+    let cpu = bench.measured_cpu()?;
+    let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
+    let file = scratch.path().join("file");
+    std::fs::write(&file, vec![1; BYTES as usize]).while_doing(|| format!("writing {}", file.display()))?;
+    let hello = Hello::put(&folder)?;
+    let before = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
+    // Both sides inherit it.
+    affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
+    let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds);
+    affinity::set(0, &before).while_doing(|| "unbinding".to_owned())?;
+    drop(hello);
+    report(&sides?, rounds)
+}
+
+fn programs() -> Result<PathBuf> {
+    let given = std::env::var_os("LMBENCH").map(PathBuf::from);
+    let folder = given.into_iter().chain([PathBuf::from(PACKAGED)]).find(|folder| folder.join("lat_syscall").is_file());
+    folder.ok_or_else(|| {
+        Failure::new(format!(
+            "no programs of LMbench in {PACKAGED}: install the package lmbench (non-free), or name their folder in LMBENCH"
+        ))
+    })
+}
+
+/// The program that lat_proc executes, where it looks for it.
+struct Hello;
+
+impl Hello {
+    const PATH: &str = "/tmp/hello";
+
+    fn put(folder: &Path) -> Result<Self> {
+        std::fs::copy(folder.join("hello"), Self::PATH).while_doing(|| format!("copying LMbench's hello to {}", Self::PATH))?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Hello {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(Self::PATH);
+    }
+}
+
+/// The least value of each metric, of both sides; `None` where a side gave none.
+struct Sides {
+    own: Vec<Option<f64>>,
+    peer: Vec<Option<f64>>,
+    bytes: Vec<Option<f64>>,
+    commands: Vec<String>,
+}
+
+fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32) -> Result<Sides> {
+    let none = || vec![None; PROGRAMS.len()];
+    let mut sides = Sides { own: none(), peer: none(), bytes: none(), commands: Vec::new() };
+    for round in 0..rounds {
+        let mut tardy = Command::new(&bench.tardy);
+        tardy.args(["cost", "--rounds", "1", "--quiet", "--json", "--out"]).arg(scratch.join(format!("run-{round}")));
+        tardy.args(PROGRAMS.iter().flat_map(|peer| ["--metric", peer.metric])).env("TMPDIR", scratch);
+        let costs: Value =
+            serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
+        let metrics = costs["metrics"].as_array().cloned().unwrap_or_default();
+        for (index, peer) in PROGRAMS.iter().enumerate() {
+            let Some(metric) = metrics.iter().find(|metric| metric["name"] == peer.metric) else { continue };
+            keep_least(&mut sides.own[index], metric["cost"].as_f64());
+            sides.bytes[index] = metric["bytes"].as_f64();
+        }
+        for server in SERVERS {
+            start(folder, server)?;
+        }
+        std::thread::sleep(SERVER_START);
+        for (index, peer) in PROGRAMS.iter().enumerate() {
+            let mut values = Vec::new();
+            for words in [peer.program, peer.and].iter().filter(|words| !words.is_empty()) {
+                values.push(ask(folder, peer, words, (scratch, file), sides.bytes[index])?);
+                let line = words.join(" ");
+                if round == 0 && !sides.commands.contains(&line) {
+                    sides.commands.push(line);
+                }
+            }
+            let value = values.iter().copied().collect::<Option<Vec<f64>>>().map(|values| values.iter().sum::<f64>() / values.len() as f64);
+            keep_least(&mut sides.peer[index], value);
+        }
+        for server in SERVERS {
+            let mut stop = Command::new(folder.join(server));
+            let _ = stop.args(["-S", "localhost"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+    }
+    Ok(sides)
+}
+
+fn keep_least(least: &mut Option<f64>, value: Option<f64>) {
+    if let Some(value) = value.filter(|value| *value > 0.0) {
+        *least = Some(least.map_or(value, |least| least.min(value)));
+    }
+}
+
+/// Servers of LMbench go into the background by themselves.
+fn start(folder: &Path, server: &str) -> Result<()> {
+    let mut command = Command::new(folder.join(server));
+    command.arg("-s").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().while_doing(|| format!("starting `{}`", program::line(&command))).map(drop)
+}
+
+/// What the program found, in ns of one operation; `None` where it printed nothing that can be read.
+fn ask(folder: &Path, peer: &Peer, words: &[&str], (scratch, file): (&Path, &Path), bytes: Option<f64>) -> Result<Option<f64>> {
+    let (name, arguments) = words.split_first().ok_or_else(|| Failure::new("a metric without a program"))?;
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "30"]).arg(folder.join(name)).env("ENOUGH", ENOUGH).current_dir(scratch);
+    for argument in arguments {
+        match *argument {
+            "FILE" => command.arg(file),
+            plain => command.arg(plain),
+        };
+    }
+    let output = program::output(&mut command)?;
+    // All of them print to the error output.
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    Ok((peer.read)(&text).and_then(|found| found.nanos(bytes)))
+}
+
+fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
+    let mut table = vec![row(["metric", "unit", "tardy", "LMbench", "difference", "LMbench's program", "why it differs"])];
+    let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
+    for (index, peer) in PROGRAMS.iter().enumerate() {
+        let (Some(own), Some(theirs)) = (sides.own[index], sides.peer[index]) else {
+            missing.push(peer.metric);
+            continue;
+        };
+        // Of a bandwidth the difference is that of the bandwidths.
+        let difference = if peer.is_bandwidth { theirs / own - 1.0 } else { own / theirs - 1.0 };
+        let is_within = difference.abs() <= TOLERANCE;
+        if is_within {
+            within += 1
+        } else {
+            outside.push(peer.metric)
+        }
+        let (unit, shown): (&str, [f64; 2]) = match sides.bytes[index].filter(|_| peer.is_bandwidth) {
+            Some(bytes) => ("MB/s", [own, theirs].map(|nanos| bytes * 1e3 / nanos)),
+            None => ("us", [own, theirs].map(|nanos| nanos / 1e3)),
+        };
+        let [own, theirs] = shown.map(|value| if value < 100.0 { format!("{value:.3}") } else { format!("{value:.0}") });
+        let why = if is_within { "" } else { peer.differs };
+        table.push(row([peer.metric, unit, &own, &theirs, &format!("{:+.1} %", difference * 100.0), &peer.program.join(" "), why]));
+    }
+    if table.len() == 1 {
+        return Err(Failure::new("no program of LMbench printed what could be read"));
+    }
+    let mut notes = vec![
+        format!(
+            "{rounds} rounds, each side once a round on the same processor, everything bound to it; the least of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
+        ),
+        "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
+        "Not asked: lat_fs, which did not end in minutes where this was written, and lat_rpc, which measures a server of its own."
+            .to_owned(),
+    ];
+    if !missing.is_empty() {
+        notes.push(format!(
+            "Not compared, because LMbench's program printed nothing here (it lacks what it needs, or crashed): {}.",
+            missing.join(", ")
+        ));
+    }
+    let reached = format!(
+        "{within} of {} within 10 %; beyond it: {}",
+        within + outside.len(),
+        if outside.is_empty() { "none".to_owned() } else { outside.join(", ") }
+    );
+    Ok(Measured { reached, commands: sides.commands.clone(), tables: vec![table], notes })
+}

@@ -6,9 +6,9 @@ mod support;
 use std::path::PathBuf;
 
 use serde_json::json;
-use support::browser::{Browser, Screen};
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
+use tardy_browser::{Browser, Screen};
 
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007 + (index % 97) * (index % 89) / 3).collect();
@@ -117,7 +117,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
         const ys = [...svg.querySelectorAll('[data-layer] path')].flatMap((p) => [...p.getAttribute('d').matchAll(/[ML][\\d.]+ ([\\d.]+)/g)].map((m) => Number(m[1]))); \
         return Math.abs(Math.min(...ys) - Number(svg.querySelector('.marks circle').getAttribute('cy'))); })()";
     for depth in 0..8 {
-        let mark = browser.point("figure.timeline svg.wide .marks circle", 0.5, 0.5);
+        let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
         let y = mark.1 + 60.0;
         browser.drag((mark.0 - 60.0, y), (mark.0 + 70.0, y));
         assert_eq!(browser.evaluate("document.querySelectorAll('figure.timeline svg.wide .marks circle').length"), 1, "{depth}");
@@ -126,7 +126,7 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     }
     let deep = browser.evaluate(ticks);
     assert!(deep != whole && deep.as_str().unwrap().contains("24.3"), "{deep}");
-    let mark = browser.point("figure.timeline svg.wide .marks circle", 0.5, 0.5);
+    let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
     browser.hover((mark.0, mark.1 + 30.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
     assert!(tip.as_str().unwrap().contains("240.321 µs"), "{tip}");
@@ -217,7 +217,7 @@ fn runs_stand_in_columns_with_the_same_axes() {
     assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), 16);
     for kind in ["timeline", "hist", "percentiles", "running-max", "heatmap", "cdf"] {
         let axes = format!(
-            "[...document.querySelectorAll('figure.{kind} svg.narrow')].map((s) => s.querySelector('.axis.y').textContent + '|' + s.querySelector('.axis.x').textContent)"
+            "[...document.querySelectorAll('figure.{kind} svg.middle')].map((s) => s.querySelector('.axis.y').textContent + '|' + s.querySelector('.axis.x').textContent)"
         );
         let axes = browser.evaluate(&axes);
         assert_eq!(axes[0], axes[1], "{kind}");
@@ -249,7 +249,7 @@ fn it_prints_with_its_tables_open() {
 fn charts_are_there_without_script_and_what_cannot_be_read_is_said() {
     let (place, file) = of_three_phases();
     let page = std::fs::read_to_string(&file).unwrap();
-    assert!(page.matches("<svg ").count() == 16 && page.contains("max 240 µs"));
+    assert!(page.matches("<svg ").count() == 24 && page.contains("max 240 µs"));
     assert!(place.tardy("report nowhere --html x.html").ends_with(2).stderr.contains("not a run folder"));
     assert!(place.tardy("report board7 --html no/such/folder.html").ends_with(3).stderr.contains("--html"));
     let mut kept_none = three_phases();

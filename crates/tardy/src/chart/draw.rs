@@ -297,7 +297,7 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area) -> Vec<Item> {
         ((x, area.top), (x, area.bottom()), text((x + beside, area.top + 28.0), anchor, Tone::Alarm, rule.text.clone()))
     } else {
         let y = area.y(chart, rule.value);
-        ((area.left, y), (area.right(), y), text((area.right() - 4.0, y - 5.0), Anchor::End, Tone::Alarm, rule.text.clone()))
+        ((area.left, y), (area.right(), y), text((area.left + 6.0, y - 5.0), Anchor::Start, Tone::Alarm, rule.text.clone()))
     };
     let stroke = Stroke { tone: Tone::Alarm, width: 1.2, is_dashed: true, opacity: 0.9 };
     let steps = vec![Step::Move(from.0, from.1), Step::Line(to.0, to.1)];

@@ -29,12 +29,12 @@ const KINDS: [Kind; 7] = [Kind::Timeline, Kind::Hist, Kind::Ccdf, Kind::Percenti
 /// The whole file. `now` is the wall-clock time that it is made at.
 #[must_use]
 pub fn page(runs: &[RunData], now: Nanos) -> String {
-    let mut figures = Figures::default();
+    let mut figures = Figures::new(runs.len());
     let charts = charts(runs, &mut figures);
     let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let columns = format!("--runs:{}", runs.len());
     let body = html! {
-        main class=(if runs.len() == 1 { "one" } else { "many" }) style=(columns) {
+        main class=[(runs.len() == 1).then_some("one")] style=(columns) {
             (head::head(runs, &title))
             (charts)
             (facts::section(runs))

@@ -1,7 +1,6 @@
 //! What the end-to-end tests share: the real binary, this machine, and run folders made by hand.
 #![allow(dead_code, reason = "each test file is a program of its own, and uses its part")]
 
-pub(crate) mod browser;
 pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;

@@ -20,7 +20,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let data = run.probe(probe)?;
         let cells = cells?;
         let note = format!(
-            "The darker a cell, the more samples have this {} at this time, to a logarithmic scale of 1 to {}.{}",
+            "Colours tell how many samples have this {} at this time, on a logarithmic scale from 1 to {}.{}",
             data.quantity,
             words::whole(largest),
             kept_note(data)

@@ -9,17 +9,23 @@ use crate::chart::model::{Chart, HEAT_LEVELS, Kind, Layer, Table, Tone};
 use crate::chart::palette::variable;
 use crate::chart::svg;
 
-/// In px: beside each other for a screen, and for a phone or a column.
-const WIDE: (f64, f64) = (1080.0, 400.0);
-const NARROW: (f64, f64) = (460.0, 340.0);
+/// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that fits, so that text keeps its size.
+const SIZES: [(&str, (f64, f64)); 3] = [("wide", (1080.0, 400.0)), ("middle", (640.0, 360.0)), ("narrow", (350.0, 300.0))];
 
 /// The charts of a page, and what its script must know of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Figures {
     data: Vec<Value>,
+    /// Charts beside each other are alike, down to a legend of one.
+    is_in_columns: bool,
 }
 
 impl Figures {
+    /// None yet, for so many runs.
+    pub(super) fn new(runs: usize) -> Self {
+        Self { data: Vec::new(), is_in_columns: runs > 1 }
+    }
+
     /// What the script reads.
     pub(super) fn data(self) -> Value {
         Value::Array(self.data)
@@ -28,19 +34,19 @@ impl Figures {
     /// The figure of a chart.
     pub(super) fn add(&mut self, chart: Chart) -> Markup {
         let index = self.data.len();
-        let figure = figure(&chart, index);
+        let figure = figure(&chart, index, self.is_in_columns);
         self.data.push(json::chart(&chart));
         figure
     }
 }
 
-fn figure(chart: &Chart, index: usize) -> Markup {
+fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
     let legend: Vec<(usize, &Layer)> = chart.layers.iter().enumerate().filter(|(_, layer)| !layer.is_companion).collect();
     let label = format!("{}. {} Use the arrow keys to read values.", chart.title, chart.note);
     html! {
         figure data-chart=(index) class=(chart.kind.name()) {
             figcaption { h3 { (chart.title) } p class="note" { (chart.note) } }
-            @if legend.len() > 1 {
+            @if (legend.len() > 1 || is_in_columns) && chart.kind != Kind::Heatmap {
                 div class="legend" role="group" aria-label="Series" {
                     @for (place, layer) in legend {
                         button type="button" data-layer=(place) aria-pressed=(!layer.is_hidden) {
@@ -67,11 +73,10 @@ fn figure(chart: &Chart, index: usize) -> Markup {
                     small { "or drag over a stretch, pinch, + − 0" }
                 }
             }
-            div class="plot" tabindex="0" role="group" aria-label=(label) {
-                (drawing(chart, "wide", WIDE, &format!("w{index}")))
-                (drawing(chart, "narrow", NARROW, &format!("n{index}")))
+            div class="frame" { div class="plot" tabindex="0" role="group" aria-label=(label) {
+                @for (class, size) in SIZES { (drawing(chart, class, size, &format!("{class}{index}"))) }
                 div class="tip" hidden {}
-            }
+            } }
             (numbers(&chart.table))
         }
     }

@@ -82,7 +82,7 @@ fn key_figures(probe: &str, numbers: &Numbers, is_named: bool) -> Markup {
         dl class="key" {
             (figure("largest".to_owned(), format!("{} µs", one_decimal(numbers.max_ns))))
             @if let Some(tail) = tail {
-                (figure(format!("{} percentile, at most at 95 %", percent(tail.probability)), format!("{} µs", one_decimal(tail.upper_ns.unwrap_or(tail.value_ns)))))
+                (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), format!("{} µs", one_decimal(tail.upper_ns.unwrap_or(tail.value_ns)))))
             }
             @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), format!("{} µs", one_decimal(median.value_ns)))) }
             (figure("samples".to_owned(), whole(numbers.samples)))

@@ -39,6 +39,11 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
 fn command(plan: &Plan) -> String {
     let mut words = vec!["tardy".to_owned(), "run".to_owned()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
+    let length = |option: &mut dyn FnMut(&str, String)| {
+        if plan.length().get() > 0 {
+            option("for", plan.length().exact());
+        }
+    };
     if plan.scenario == "flags" {
         if let Some(cycles) = plan.cycles {
             option("cycles", cycles.to_string());
@@ -49,13 +54,13 @@ fn command(plan: &Plan) -> String {
                 option("load", "none".to_owned());
             }
             loads.into_iter().for_each(|load| option("load", load));
-            option("for", plan.length().exact());
+            length(&mut option);
         }
     } else {
         // Of a user's own scenario the name is known, not its file.
         let is_built_in = built_in::find(&plan.scenario).is_some();
         option("scenario", if is_built_in { plan.scenario.clone() } else { format!("{}.toml", plan.scenario) });
-        option("for", plan.length().exact());
+        length(&mut option);
     }
     for probe in &plan.probes {
         let own = probe.parameters.iter().map(|(name, value)| format!(":{name}={value}")).collect::<String>();

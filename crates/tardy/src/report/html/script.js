@@ -307,6 +307,10 @@
       this.plot.addEventListener('pointerup', end);
       this.plot.addEventListener('pointercancel', end);
       this.plot.addEventListener('dblclick', () => this.look(...this.full));
+      // Another width shows another drawing, which has not followed yet.
+      const follow = () => { if (this.svg && this.isMoved) this.redraw(this.svg); };
+      addEventListener('resize', follow);
+      addEventListener('beforeprint', () => { if (this.isMoved) for (const svg of this.plot.querySelectorAll('svg')) this.redraw(svg); });
       this.plot.addEventListener('wheel', (event) => {
         // Without a key the wheel scrolls the page.
         if (!event.ctrlKey && !event.metaKey) return;
@@ -335,10 +339,11 @@
       high = Math.min(last, low + length);
       low = Math.max(first, high - length);
       this.chart.x = { ...this.chart.x, low, high };
+      this.isMoved = true;
       if (this.frame) return;
       this.frame = requestAnimationFrame(() => {
         this.frame = 0;
-        for (const svg of this.plot.querySelectorAll('svg')) this.redraw(svg);
+        this.redraw(this.svg);
       });
     }
 

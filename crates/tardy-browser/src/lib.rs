@@ -1,43 +1,54 @@
-//! Headless Chromium, driven by its DevTools protocol over a pair of pipes: no port, no further program.
-
+//! Headless Chromium for tests and benchmarks of reports, driven by its DevTools protocol over a pair of pipes: no port, no further program.
+//!
+//! Nothing here returns errors: a test or a benchmark ends where the browser does something unexpected.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::workplace::PATIENCE;
+/// How long the browser may take for anything; never a measure of how long it does take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page in a browser of its own; both are gone when it is dropped.
-pub(crate) struct Browser {
+#[derive(Debug)]
+pub struct Browser {
     child: Child,
     commands: File,
     messages: Receiver<Value>,
     next: u64,
     session: String,
     /// What the page did and said, in order.
-    pub(crate) events: Vec<Value>,
+    pub events: Vec<Value>,
     _profile: tempfile::TempDir,
 }
 
 /// Size and look of the screen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Screen {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) is_dark: bool,
+pub struct Screen {
+    /// In px.
+    pub width: u32,
+    /// In px.
+    pub height: u32,
+    /// Whether pages shall be dark.
+    pub is_dark: bool,
 }
 
 impl Screen {
-    pub(crate) const DESK: Self = Self { width: 1280, height: 900, is_dark: false };
-    pub(crate) const PHONE: Self = Self { width: 360, height: 740, is_dark: true };
+    /// A screen on a desk, light.
+    pub const DESK: Self = Self { width: 1280, height: 900, is_dark: false };
+    /// A phone, dark.
+    pub const PHONE: Self = Self { width: 360, height: 740, is_dark: true };
 }
 
 impl Browser {
     /// Opens `file`.
-    pub(crate) fn open(file: &Path, screen: Screen) -> Self {
+    pub fn open(file: &Path, screen: Screen) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let pipe = |name: &str| profile.path().join(name);
         let status = Command::new("mkfifo").args([pipe("in"), pipe("out")]).status().unwrap();
@@ -83,7 +94,7 @@ impl Browser {
 
     /// Asks the browser, and waits for its answer.
     #[track_caller]
-    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+    pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.next += 1;
         let mut message = json!({"id": self.next, "method": method, "params": parameters});
         if !self.session.is_empty() {
@@ -117,7 +128,7 @@ impl Browser {
 
     /// What an expression in the page comes to.
     #[track_caller]
-    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+    pub fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", parameters);
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
@@ -125,13 +136,13 @@ impl Browser {
     }
 
     /// Waits until the page has drawn what was asked for.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))");
     }
 
     /// Scrolls an element into view, and gives a point in it: shares of its width and height from its left upper corner.
     #[track_caller]
-    pub(crate) fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
+    pub fn point(&mut self, selector: &str, x: f64, y: f64) -> (f64, f64) {
         let script = format!(
             "(() => {{ const e = [...document.querySelectorAll({selector:?})].find((e) => e.getClientRects().length > 0); \
              e.scrollIntoView({{block: 'center', behavior: 'instant'}}); const b = e.getBoundingClientRect(); \
@@ -141,32 +152,37 @@ impl Browser {
         (point[0].as_f64().unwrap(), point[1].as_f64().unwrap())
     }
 
-    pub(crate) fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
+    /// Presses, releases or moves the mouse: `kind` as the protocol names it.
+    pub fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
         let buttons = u8::from(kind != "mouseReleased");
         let button = if kind == "mouseMoved" { "none" } else { "left" };
         self.call("Input.dispatchMouseEvent", json!({"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1}));
     }
 
-    pub(crate) fn hover(&mut self, (x, y): (f64, f64)) {
+    /// Moves the mouse there, and waits for what comes of it.
+    pub fn hover(&mut self, (x, y): (f64, f64)) {
         self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
         self.settle();
     }
 
-    pub(crate) fn click(&mut self, selector: &str) {
+    /// Clicks the first visible element that the selector finds.
+    pub fn click(&mut self, selector: &str) {
         let point = self.point(selector, 0.5, 0.5);
         self.mouse("mousePressed", point);
         self.mouse("mouseReleased", point);
         self.settle();
     }
 
-    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
+    /// Drags from one point to another.
+    pub fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.mouse("mousePressed", from);
         self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": to.0, "y": to.1, "button": "left", "buttons": 1}));
         self.mouse("mouseReleased", to);
         self.settle();
     }
 
-    pub(crate) fn key(&mut self, key: &str) {
+    /// Presses a key and lets it go.
+    pub fn key(&mut self, key: &str) {
         let text = if key.len() == 1 { key } else { "" };
         self.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": key, "text": text}));
         self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
@@ -174,7 +190,7 @@ impl Browser {
     }
 
     /// Errors that the page printed or threw, and what its own policy kept from running.
-    pub(crate) fn errors(&mut self) -> Vec<Value> {
+    pub fn errors(&mut self) -> Vec<Value> {
         self.settle();
         let is_error = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -186,14 +202,14 @@ impl Browser {
     }
 
     /// Everything that the page asked for.
-    pub(crate) fn requests(&mut self) -> Vec<String> {
+    pub fn requests(&mut self) -> Vec<String> {
         self.settle();
         let requests = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
     /// A picture of the whole page, for people: in the folder that TARDY_TEST_SCREENSHOTS names, if it is set.
-    pub(crate) fn screenshot(&mut self, name: &str) {
+    pub fn screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") else { return };
         let size = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].clone();
         let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});

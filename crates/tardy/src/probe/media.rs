@@ -26,6 +26,7 @@ const FRAME: SeriesInfo = SeriesInfo {
     quantity: "inter-frame time less the period",
     kind: SeriesKind::Interval { has_own_clock: false },
     is_outside_verdict: true,
+    counts_small: false,
 };
 
 /// `delay` where the audio clock is not delayed on purpose.

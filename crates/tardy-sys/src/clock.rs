@@ -33,6 +33,17 @@ pub fn process_cpu_time() -> i64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Time of day by gettimeofday(2), in ns since 1970; it counts in microseconds.
+#[inline]
+#[must_use]
+#[allow(clippy::unnecessary_cast, reason = "time_t has 32 bits on some targets")]
+pub fn time_of_day() -> i64 {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    // SAFETY: `time` is writable; a null time zone is allowed, and the call cannot fail then.
+    unsafe { libc::gettimeofday(&mut time, std::ptr::null_mut()) };
+    time.tv_sec as i64 * NANOS_PER_SEC + time.tv_usec as i64 * 1000
+}
+
 /// CPU time that another thread of this process has used, in ns.
 ///
 /// # Errors

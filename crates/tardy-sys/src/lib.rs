@@ -29,6 +29,7 @@ pub mod namespace;
 pub mod posix_timer;
 pub mod process;
 pub mod rlimit;
+pub mod rtc;
 pub mod sandbox;
 pub mod sched;
 pub mod select;

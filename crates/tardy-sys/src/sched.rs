@@ -20,7 +20,7 @@ pub enum Policy {
         /// 1 to 99.
         priority: u32,
     },
-    /// SCHED_DEADLINE: so much CPU time, within so long, in every period, before everything else.
+    /// SCHED_DEADLINE, with SIGXCPU to the process when the runtime of a period was used up: so much CPU time, within so long, in every period, before everything else.
     Deadline {
         /// CPU time of each period in ns, at least 1024.
         runtime: u64,
@@ -69,10 +69,11 @@ pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
         Policy::Deadline { runtime, deadline, period } => {
             attr.policy = libc::SCHED_DEADLINE as u32;
             (attr.runtime, attr.deadline, attr.period) = (runtime, deadline, period);
+            attr.flags = libc::SCHED_FLAG_DL_OVERRUN as u64;
         }
     }
     if !matches!(policy, Policy::Other { .. }) {
-        attr.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        attr.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
     }
     // SAFETY: the kernel reads `size` bytes at `attr`, which has exactly so many.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(&attr), 0_u32) };

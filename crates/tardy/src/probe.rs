@@ -7,20 +7,30 @@
 pub mod app;
 pub mod control;
 pub mod cyclic;
+pub mod deadline;
+pub mod epoll;
 pub mod eventfd;
 pub mod futex;
+mod grid_loop;
+pub mod gtod;
 pub mod info;
+pub mod io_uring;
 pub mod itimer;
 pub mod media;
 pub mod member;
 pub mod mqueue;
 pub mod nanosleep;
+mod occupying;
 mod pair;
+pub mod parallel;
 pub mod pipe;
+pub mod posix_timer;
 pub mod request;
 pub mod response;
+pub mod rtc;
 pub mod schedule;
 pub mod signal;
+pub mod spin;
 pub mod timerfd;
 pub mod usleep;
 pub mod work;
@@ -40,7 +50,15 @@ pub const PROBES: &[&ProbeInfo] = &[
     &nanosleep::INFO,
     &usleep::INFO,
     &timerfd::INFO,
+    &posix_timer::INFO,
+    &epoll::INFO,
+    &io_uring::INFO,
     &itimer::INFO,
+    &rtc::INFO,
+    &gtod::INFO,
+    &spin::INFO,
+    &parallel::INFO,
+    &deadline::INFO,
     &futex::INFO,
     &eventfd::INFO,
     &pipe::INFO,

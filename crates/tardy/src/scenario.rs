@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
 use crate::cli::run::PolicyName;
+use crate::parameter::Value;
 use crate::plan::ProbePlan;
 use crate::probe::request::{PRIORITY, ProbeRequestError};
 use crate::probe::{ProbeAsked, ProbeInfo};
@@ -133,13 +134,19 @@ impl ProbeRequest {
         let asked = ProbeAsked::parse(&self.name)?;
         let policy = asked.policy().or(self.policy).unwrap_or(asked.info.policy);
         let priority = asked.priority().or(self.priority).unwrap_or(PRIORITY);
+        let parameters = asked.parameters();
+        // A device that is set to a rate has its period from it, whatever period the other probes of a run have.
+        let by_rate = match parameters.get("hz") {
+            Some(Value::Count(hz)) => Some(Nanos((1_000_000_000 / hz.max(&1)) as i64)),
+            _ => None,
+        };
         let plan = ProbePlan {
             name: asked.info.name.to_owned(),
-            period: asked.duration("period").or(self.period).unwrap_or(asked.info.period),
+            period: by_rate.or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,
             priority: (policy != PolicyName::Other).then_some(priority),
-            parameters: asked.parameters(),
+            parameters,
         };
         Ok((asked.info, plan))
     }

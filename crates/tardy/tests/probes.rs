@@ -160,6 +160,8 @@ fn what_a_probe_cannot_do_is_refused_before_anything_is_written() {
         ("timerfd:dither=10us", "leave --dither out"),
         ("usleep:colour=red", "has no parameter `colour`"),
         ("cyclic:priority=99", "from 1 to 98"),
+        ("rtc:1000", "no power of two"),
+        ("deadline:runtime=2ms:period=1ms", "does not fit into a period"),
     ] {
         let refused = place.tardy(&format!("run --probe {probe} --out run")).ends_with(2);
         assert!(refused.stderr.contains(words) && refused.stderr.contains("--probe"), "{}", refused.stderr);
@@ -176,4 +178,145 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
     for probe in tardy::probe::PROBES {
         assert!(text.contains(&format!("{} ({}", probe.name, probe.series[0].quantity)) && text.contains(probe.context), "{text}");
     }
+}
+
+/// Whether the run could be made; else what this machine lacks is named, with its exit code, and the test is left out.
+fn ran(outcome: &support::workplace::Outcome, test: &str) -> bool {
+    if outcome.code() == 3 {
+        assert!(outcome.stderr.contains("is missing: "), "{}", outcome.stderr);
+        machine::left_out(test, outcome.stderr.trim());
+        return false;
+    }
+    assert_eq!(outcome.code(), 0, "{}", outcome.stderr);
+    true
+}
+
+#[test]
+fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
+    // Those that wait for threads, programs or machines of others have tests of their own.
+    let by_themselves = [
+        "cyclic",
+        "nanosleep",
+        "usleep",
+        "timerfd",
+        "posix-timer",
+        "epoll",
+        "io-uring",
+        "itimer",
+        "rtc",
+        "gtod",
+        "spin",
+        "parallel",
+        "deadline",
+    ];
+    for probe in by_themselves.map(|name| tardy::probe::find(name).unwrap()) {
+        let place = Workplace::new();
+        let outcome = place.tardy(&format!("run --for 400ms --load none --probe {} --quiet --json --out run", probe.name));
+        if !ran(&outcome, &format!("every_probe_accounts_for_what_it_took: {}", probe.name)) {
+            assert_eq!(place.names(), [""; 0], "{}: nothing is written before it is refused", probe.name);
+            continue;
+        }
+        let summary = outcome.json();
+        let series = summary["series"].as_array().unwrap();
+        assert!(!series.is_empty(), "{}", probe.name);
+        for shown in series {
+            let count = |name: &str| shown["counts"][name].as_u64().unwrap();
+            assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{shown}");
+            assert_eq!(count("lost"), 0, "{shown}");
+        }
+        let stored: u64 = series::all(&place.path("run")).iter().map(|series| series.samples.len() as u64).sum();
+        let kept: u64 =
+            series.iter().map(|shown| shown["counts"]["recorded"].as_u64().unwrap() - shown["counts"]["unstored"].as_u64().unwrap()).sum();
+        assert_eq!(stored, kept, "{}", probe.name);
+    }
+}
+
+#[test]
+fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
+    let test = "every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found";
+    if !machine::is_root() {
+        return machine::left_out(test, "a load of higher priority than the probe needs the right to one");
+    }
+    let place = Workplace::new();
+    let (cpu, record) = (machine::last_cpu(), place.path("truth"));
+    let load = format!("spin:length=3ms:period=40ms:priority=50:record={}", record.display());
+    let outcome = place
+        .tardy(&format!("run --for 2s --probe spin:least=500us --cpus {cpu} --load {load} --load-cpus measured --quiet --json --out run"));
+    let outcome = outcome.ends_with(0);
+    let stored = series::all(&place.path("run"));
+    let gaps = &stored.iter().find(|series| series.descriptor.probe == "spin").unwrap().samples;
+    let truth = std::fs::read_to_string(place.path(&format!("truth.cpu{cpu}"))).unwrap();
+    let intervals: Vec<Vec<i64>> = truth.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
+    // The run may end before the load does.
+    let end = gaps.last().map_or(0, |gap| gap.wake().get());
+    let seen: Vec<_> = intervals.iter().filter(|interval| interval[1] <= end).collect();
+    assert!(seen.len() >= 5, "{} of {} intervals lie in the run", seen.len(), intervals.len());
+    // What ticks are in ns is known to some parts per million of the millisecond to the last anchor, and of the length.
+    let error = 20_000;
+    for interval in seen {
+        let holds = |gap: &&tardy_core::sample::Sample| gap.due.get() - error <= interval[0] && interval[1] <= gap.wake().get() + error;
+        assert_eq!(gaps.iter().filter(holds).count(), 1, "{interval:?} in {gaps:?}");
+    }
+    let tasks = &summary_of(&outcome, "spin.tasks")["gaps"];
+    assert!(tasks["count"].as_u64() >= Some(5), "a task took the CPU: {tasks}");
+    let all = &summary_of(&outcome, "spin")["gaps"];
+    assert!(all["share"].as_f64() > Some(0.0) && all["share"].as_f64() < Some(1.0), "{all}");
+}
+
+fn summary_of(outcome: &support::workplace::Outcome, probe: &str) -> Value {
+    let summary = outcome.json();
+    summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == probe).unwrap().clone()
+}
+
+#[test]
+fn reads_of_the_clock_are_counted_one_by_one() {
+    let place = Workplace::new();
+    let outcome = place.tardy("run --for 500ms --load none --probe gtod --quiet --json --out run").ends_with(0);
+    for name in ["gtod", "gtod.monotonic"] {
+        let series = summary_of(&outcome, name);
+        let count = |name: &str| series["counts"][name].as_u64().unwrap();
+        assert!(count("recorded") > 10_000, "half a second of reads: {series}");
+        assert!(count("unstored") < count("recorded") || series["gaps"]["count"] == 0, "long ones are stored: {series}");
+        assert_eq!(series["numbers"]["samples"], count("recorded"), "the numbers are those of all: {series}");
+        assert_eq!(series["gaps"]["count"], count("recorded") - count("unstored"), "{series}");
+    }
+    let text = place.tardy("show run").ends_with(0).stdout;
+    assert!(text.contains("gaps of at least 5us") && text.contains("% of the "), "{text}");
+}
+
+#[test]
+fn copies_share_the_measured_processors_and_have_series_of_their_own() {
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    let outcome = place.tardy(&format!("run --cycles 50 --probe parallel:5 --cpus {cpu} --quiet --json --out run")).ends_with(0);
+    let stored = series::all(&place.path("run"));
+    let copies: Vec<_> = stored.iter().map(|series| (series.descriptor.cpu, series.descriptor.copy)).collect();
+    assert_eq!(copies, (0..5).map(|copy| (None, Some(copy))).collect::<Vec<_>>());
+    let summary = outcome.json();
+    assert_eq!(summary["probes"][0]["counts"]["recorded"], 250, "{}", summary["probes"]);
+}
+
+#[test]
+fn a_runtime_that_is_used_up_is_said() {
+    let place = Workplace::new();
+    // The kernel looks at ticks: work that is longer than one of 100 Hz is seen to exceed its runtime.
+    let outcome = place.tardy("run --for 1s --load none --probe deadline:runtime=1ms:work=12ms:period=40ms --quiet --json --out run");
+    if !ran(&outcome, "a_runtime_that_is_used_up_is_said") {
+        return;
+    }
+    assert!(outcome.json()["warnings"].to_string().contains("used up its runtime"), "{}", outcome.json()["warnings"]);
+    let calm = place.tardy("run --for 500ms --load none --probe deadline:runtime=5ms:period=20ms --quiet --json --out calm").ends_with(0);
+    assert!(!calm.json()["warnings"].to_string().contains("used up its runtime"), "{}", calm.json()["warnings"]);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let test = "a_device_that_is_not_there_is_named";
+    if std::path::Path::new("/dev/rtc0").exists() || std::path::Path::new("/dev/rtc").exists() {
+        return machine::left_out(test, "this machine has a real-time clock");
+    }
+    let place = Workplace::new();
+    let refused = place.tardy("run --probe rtc --out run").ends_with(3);
+    assert!(refused.stderr.contains("/dev/rtc0") && refused.stderr.contains("modprobe rtc-cmos"), "{}", refused.stderr);
+    assert_eq!(place.names(), [""; 0]);
 }

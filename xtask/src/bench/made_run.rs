@@ -59,7 +59,14 @@ pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Re
         let descriptor = descriptor(CpuId(cpu), start);
         let counts = write_series(&files, &descriptor, load_begins, samples, u64::from(cpu))?;
         let file = descriptor.file_name();
-        entries.push(SeriesRecord { file, probe: descriptor.probe, cpu: descriptor.cpu, counts: Some(counts), failure: None });
+        entries.push(SeriesRecord {
+            file,
+            probe: descriptor.probe,
+            cpu: descriptor.cpu,
+            counts: Some(counts),
+            observed_ns: None,
+            failure: None,
+        });
     }
     let record = of_a_day(record, entries, load_begins, start + length + Nanos::from_millis(1000));
     let json = serde_json::to_vec_pretty(&record).while_doing(|| "writing run.json".to_owned())?;

@@ -47,6 +47,7 @@ fn probes() -> String {
 fn schedule(probe: &ProbeInfo) -> &'static str {
     match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Skew), probe.has_schedule()) {
         (true, _) => "on a grid of due times",
+        (false, false) if !probe.has_period() => "whenever there is one",
         (false, true) => "due when another thread says so, once a period",
         (false, false) => "without a schedule: nothing can be missed",
     }
@@ -56,6 +57,8 @@ fn runs(probe: &ProbeInfo) -> String {
     let place = match probe.placement {
         Placement::EachCpu => "on each measured CPU",
         Placement::Unbound => "once, on no CPU in particular",
+        Placement::Copies => "in copies that move among the measured CPUs",
+        Placement::CopyACpu => "as often as there are measured CPUs, on any CPU",
         Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
     };
     let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };

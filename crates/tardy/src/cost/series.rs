@@ -90,6 +90,7 @@ impl TrialSeries {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             counts: is_closed.then_some(self.counts),
+            observed_ns: None,
             failure: None,
         }
     }

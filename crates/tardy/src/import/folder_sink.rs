@@ -157,6 +157,7 @@ impl FolderSink {
             probe: series.descriptor.probe.clone(),
             cpu: series.descriptor.cpu,
             counts: Some(series.counts),
+            observed_ns: None,
             failure: None,
         };
         RunRecord {

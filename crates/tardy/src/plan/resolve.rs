@@ -152,24 +152,25 @@ fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanEr
 /// The places of each probe, with start times that neither lock to each other nor to the tick.
 fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let cpus_of = |info: &ProbeInfo| match info.placement {
-        Placement::EachCpu => measured.iter().map(Some).collect::<Vec<_>>(),
-        Placement::FirstCpu => measured.iter().take(1).map(Some).collect(),
-        Placement::Unbound => vec![None],
+    let copies = |count: u64| (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|copy| (None, Some(copy))).collect::<Vec<_>>();
+    let places_of = |(info, probe): &Probe| match info.placement {
+        Placement::EachCpu => measured.iter().map(|cpu| (Some(cpu), None)).collect(),
+        Placement::FirstCpu => measured.iter().take(1).map(|cpu| (Some(cpu), None)).collect(),
+        Placement::Copies => copies(probe.number("copies")),
+        Placement::Unbound => vec![(None, None)],
+        Placement::CopyACpu => copies(measured.len() as u64),
     };
-    let places: Vec<(&Probe, Option<CpuId>)> =
-        probes.iter().flat_map(|probe| cpus_of(probe.0).into_iter().map(move |cpu| (probe, cpu))).collect();
+    let places: Vec<_> = probes.iter().flat_map(|probe| places_of(probe).into_iter().map(move |place| (probe, place))).collect();
     let count = places.len() as i64;
     places
         .into_iter()
         .enumerate()
-        .map(|(index, ((info, probe), cpu))| {
+        .map(|(index, ((info, probe), (cpu, copy)))| {
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
             let schedule = info.schedule(probe.period, start, probe.dither);
-            let plan =
-                ThreadPlan { cpu, copy: None, schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
+            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
             ThreadEntry { probe: info.name.to_owned(), plan }
         })
         .collect()

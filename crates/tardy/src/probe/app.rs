@@ -16,8 +16,10 @@ use crate::load::Surroundings;
 use crate::parameter::{Kind, Parameter};
 use crate::plan::ProbePlan;
 
-const DONE: SeriesInfo = SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false };
-const START: SeriesInfo = SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true };
+const DONE: SeriesInfo =
+    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };
+const START: SeriesInfo =
+    SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false };
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",

@@ -48,6 +48,8 @@ pub struct SeriesInfo {
     pub kind: SeriesKind,
     /// Whether its values say nothing about a deadline.
     pub is_outside_verdict: bool,
+    /// Whether values below the probe's parameter `least` are counted one by one without their time, because they come all the time.
+    pub counts_small: bool,
 }
 
 /// When samples of a series are due, and what their values say. All are in ns.
@@ -64,11 +66,8 @@ pub enum SeriesKind {
         /// Whether the events come from a device with a clock of its own.
         has_own_clock: bool,
     },
-    /// Lengths of gaps, of at least so much, each with its begin: see [`Meaning::Gap`].
-    Gap {
-        /// Shorter ones are not gaps.
-        least: Nanos,
-    },
+    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see [`Meaning::Gap`].
+    Gap,
 }
 
 /// Where a probe runs.
@@ -80,6 +79,10 @@ pub enum Placement {
     FirstCpu,
     /// One place, on whatever processor it is.
     Unbound,
+    /// As many places as the probe's parameter `copies` says; their threads move among the measured processors.
+    Copies,
+    /// As many places as there are measured processors; their threads move among all processors, because the kernel will not bind them.
+    CopyACpu,
 }
 
 /// Why a probe cannot run as asked for.
@@ -93,12 +96,22 @@ pub enum Refusal {
 
 impl SeriesInfo {
     /// Latencies on a grid.
-    pub const GRID_LATENCY: Self = Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false };
+    pub const GRID_LATENCY: Self =
+        Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };
     /// Latencies without a schedule.
-    pub const EVENT_LATENCY: Self = Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false };
+    pub const EVENT_LATENCY: Self =
+        Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
     /// Interval errors; they are no latenesses, and no verdict rests on them.
-    pub const INTERVAL_ERROR: Self =
-        Self { part: "", quantity: "interval error", kind: SeriesKind::Interval { has_own_clock: false }, is_outside_verdict: true };
+    pub const INTERVAL_ERROR: Self = Self {
+        part: "",
+        quantity: "interval error",
+        kind: SeriesKind::Interval { has_own_clock: false },
+        is_outside_verdict: true,
+        counts_small: false,
+    };
+
+    /// Gaps, which say nothing about a deadline.
+    pub const GAPS: Self = Self { part: "", quantity: "gap", kind: SeriesKind::Gap, is_outside_verdict: true, counts_small: false };
 
     /// The name of the series of `probe`.
     #[must_use]
@@ -115,18 +128,18 @@ impl SeriesKind {
             Self::Grid | Self::Skew => Schedule::Grid { period, start, dither },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
             // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
-            Self::Gap { .. } => Schedule::Event { request: Nanos(1) },
+            Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
-    /// What the values say, where the probe reads a clock with this error.
+    /// What the values say, where the probe reads a clock with this error, and shorter gaps than `least` are none.
     #[must_use]
-    pub fn meaning(self, clock_error: Nanos) -> Meaning {
+    pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {
             Self::Grid | Self::Event => Meaning::Lateness { clock_error },
             Self::Skew => Meaning::Skew,
             Self::Interval { has_own_clock } => Meaning::IntervalError { has_own_clock },
-            Self::Gap { least } => Meaning::Gap { least },
+            Self::Gap => Meaning::Gap { least },
         }
     }
 }
@@ -148,7 +161,7 @@ impl ProbeInfo {
     /// Whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {
-        !matches!(self.series[0].kind, SeriesKind::Gap { .. })
+        !matches!(self.series[0].kind, SeriesKind::Gap)
     }
 }
 

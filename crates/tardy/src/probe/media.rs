@@ -19,12 +19,14 @@ use crate::plan::ProbePlan;
 use audio::AudioClock;
 use player::{Delay, Player, Rings, Time};
 
-const SKEW: SeriesInfo = SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false };
+const SKEW: SeriesInfo =
+    SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false, counts_small: false };
 const FRAME: SeriesInfo = SeriesInfo {
     part: "frame",
     quantity: "inter-frame time less the period",
     kind: SeriesKind::Interval { has_own_clock: false },
     is_outside_verdict: true,
+    counts_small: false,
 };
 
 /// `delay` where the audio clock is not delayed on purpose.

@@ -56,8 +56,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         ),
     ],
     series: &[
-        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false },
-        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true },
+        SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false },
+        SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false },
     ],
     placement: Placement::EachCpu,
     policy: PolicyName::Fifo,

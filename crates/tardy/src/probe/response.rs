@@ -22,11 +22,22 @@ use crate::machine::root::Root;
 use crate::parameter::{Kind, Parameter};
 use crate::plan::ProbePlan;
 
-const ROUND_TRIP: SeriesInfo = SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false };
-const LOOK: SeriesInfo =
-    SeriesInfo { part: "look", quantity: "longest time between two looks", kind: SeriesKind::Event, is_outside_verdict: true };
-const IN_RESPONDER: SeriesInfo =
-    SeriesInfo { part: "responder", quantity: "time in the responder", kind: SeriesKind::Event, is_outside_verdict: true };
+const ROUND_TRIP: SeriesInfo =
+    SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
+const LOOK: SeriesInfo = SeriesInfo {
+    part: "look",
+    quantity: "longest time between two looks",
+    kind: SeriesKind::Event,
+    is_outside_verdict: true,
+    counts_small: false,
+};
+const IN_RESPONDER: SeriesInfo = SeriesInfo {
+    part: "responder",
+    quantity: "time in the responder",
+    kind: SeriesKind::Event,
+    is_outside_verdict: true,
+    counts_small: false,
+};
 /// Of answers that the other machine's kernel gives: another name, so that the two kinds never stand in one table.
 const IN_KERNEL: SeriesInfo = SeriesInfo { part: "in-kernel", quantity: "round trip, answered in the kernel", ..ROUND_TRIP };
 

@@ -31,6 +31,10 @@ struct Ring {
     head: Line<AtomicU64>,
     tail: Line<AtomicU64>,
     cycles: Line<AtomicU64>,
+    /// How often each value below their number was counted without being handed over.
+    bins: Box<[AtomicU64]>,
+    /// Time that was observed, in ns; for series of gaps.
+    observed: AtomicI64,
     closing: Closing,
 }
 
@@ -72,9 +76,23 @@ pub struct Consumer {
 /// A ring for at least `capacity` samples; all its memory is touched before it is returned.
 #[must_use]
 pub fn ring(capacity: usize) -> (Producer, Consumer) {
+    ring_with_bins(capacity, 0)
+}
+
+/// The same, with room to count each value from 0 up to `bins` by itself, for what comes far more often than it can be handed over.
+#[must_use]
+pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4)).map(|_| Slot::default()).collect();
     let free_until = slots.len() as u64;
-    let ring = Arc::new(Ring { slots, head: Line::default(), tail: Line::default(), cycles: Line::default(), closing: Closing::default() });
+    let ring = Arc::new(Ring {
+        slots,
+        head: Line::default(),
+        tail: Line::default(),
+        cycles: Line::default(),
+        bins: (0..bins).map(|_| AtomicU64::new(0)).collect(),
+        observed: AtomicI64::new(0),
+        closing: Closing::default(),
+    });
     (Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default() }, Consumer { ring, tail: 0 })
 }
 
@@ -84,6 +102,21 @@ impl Producer {
     pub fn begin_cycle(&mut self) {
         self.cycles += 1;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
+    }
+
+    /// Counts a value that is not handed over; false where there is no bin for it.
+    #[inline]
+    pub fn count(&mut self, value: i64) -> bool {
+        let Some(bin) = usize::try_from(value).ok().and_then(|value| self.ring.bins.get(value)) else { return false };
+        // One writer: no other thread can add in between.
+        bin.store(bin.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Says for how long, in ns, gaps were looked for until now.
+    #[inline]
+    pub fn observed(&mut self, nanos: i64) {
+        self.ring.observed.store(nanos, Ordering::Relaxed);
     }
 
     /// Hands over `sample`, or counts it as lost when the ring is full.
@@ -175,6 +208,17 @@ impl Consumer {
         self.ring.cycles.0.load(Ordering::Relaxed)
     }
 
+    /// How often each value was counted without being handed over; empty where there are no bins.
+    pub fn bins(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.ring.bins.iter().map(|bin| bin.load(Ordering::Relaxed))
+    }
+
+    /// For how long gaps were looked for, in ns; `None` where they were not.
+    #[must_use]
+    pub fn observed(&self) -> Option<Nanos> {
+        Some(Nanos(self.ring.observed.load(Ordering::Relaxed))).filter(|&observed| observed > Nanos::ZERO)
+    }
+
     /// What the writer said at the end, once it has ended. Drain once more after this answers: samples may stand before it.
     #[must_use]
     pub fn closing_statement(&self) -> Option<ClosingStatement> {
@@ -211,6 +255,17 @@ mod tests {
         producer.push(sample(6, 0));
         let expected = [Record::Gap(Gap { lost: 2, missed: 4 }), Record::Sample(sample(6, 0))];
         assert_eq!(drained(&mut consumer), expected);
+    }
+
+    #[test]
+    fn values_with_a_bin_are_counted_and_the_others_are_not() {
+        let (mut producer, consumer) = ring_with_bins(4, 3);
+        let counted: Vec<bool> = [0, 2, 2, 3, -1, i64::MAX].into_iter().map(|value| producer.count(value)).collect();
+        assert_eq!(counted, [true, true, true, false, false, false]);
+        assert_eq!(consumer.bins().collect::<Vec<_>>(), [1, 0, 2]);
+        assert_eq!(consumer.observed(), None);
+        producer.observed(70);
+        assert_eq!(consumer.observed(), Some(Nanos(70)));
     }
 
     #[test]

@@ -66,6 +66,8 @@ struct Tally {
     histogram: Histogram,
     worst: Option<Worst>,
     latest: Option<Sample>,
+    /// What the bins of the ring had counted when they were last looked at.
+    binned: Vec<u64>,
 }
 
 /// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
@@ -84,10 +86,10 @@ impl SeriesRecorder {
         let path = folder.join(descriptor.file_name());
         let writer = Some(SeriesWriter::create(&path, &descriptor)?);
         let encoder = ChunkEncoder::new(&descriptor);
+        let binned = vec![0; consumer.bins().len()];
         Ok(Self {
             descriptor,
             path,
-            consumer,
             writer,
             chunk: Vec::with_capacity(64 << 10),
             tally: Tally {
@@ -98,8 +100,10 @@ impl SeriesRecorder {
                 histogram: Histogram::new(Budget::RECORDER),
                 worst: None,
                 latest: None,
+                binned,
             },
             failure: None,
+            consumer,
         })
     }
 
@@ -118,6 +122,7 @@ impl SeriesRecorder {
     }
 
     fn end_chunk(&mut self) {
+        self.tally.take_bins(&self.consumer);
         self.count_expected(None);
         self.write_chunk(false);
     }
@@ -131,6 +136,7 @@ impl SeriesRecorder {
             self.end_chunk();
         }
         self.tally.count_gap(statement.gap);
+        self.tally.take_bins(&self.consumer);
         self.count_expected(Some(statement.next_due));
         self.write_chunk(true);
         if let Some(writer) = &self.writer
@@ -209,6 +215,12 @@ impl SeriesRecorder {
         self.tally.latest
     }
 
+    /// For how long gaps were looked for; `None` where they were not.
+    #[must_use]
+    pub fn observed(&self) -> Option<Nanos> {
+        self.consumer.observed()
+    }
+
     /// What was not stored although it was to be.
     #[must_use]
     pub fn failure(&self) -> Option<&StoreFailure> {
@@ -218,7 +230,7 @@ impl SeriesRecorder {
     /// The histogram of all samples; `None` where every sample is in the file, which says more.
     #[must_use]
     pub fn histogram(&self) -> Option<&Histogram> {
-        (self.tally.keep != Keep::All || self.failure.is_some()).then_some(&self.tally.histogram)
+        (self.tally.keep != Keep::All || self.failure.is_some() || !self.tally.binned.is_empty()).then_some(&self.tally.histogram)
     }
 }
 
@@ -245,6 +257,18 @@ impl Tally {
         self.unwritten.samples += 1;
         self.unwritten.first_due.get_or_insert(sample.due);
         self.encoder.push(record);
+    }
+
+    /// Values that were counted in the ring's bins: recorded, and not stored.
+    fn take_bins(&mut self, consumer: &Consumer) {
+        for (value, (taken, count)) in self.binned.iter_mut().zip(consumer.bins()).enumerate() {
+            let new = count - std::mem::replace(taken, count);
+            if new > 0 {
+                self.counts.recorded += new;
+                self.counts.unstored += new;
+                self.histogram.record_many(value as i64, new);
+            }
+        }
     }
 
     fn count_gap(&mut self, gap: Gap) {
@@ -304,6 +328,30 @@ mod tests {
         assert!(recorder.try_close());
         assert_eq!(recorder.counts(), Counts { expected: 700, recorded: 700, unstored: 690, ..Counts::default() });
         assert_eq!(recorder.histogram().unwrap().count(), 700);
+    }
+
+    #[test]
+    fn what_the_ring_only_counts_is_recorded_and_stands_in_the_histogram() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut producer, consumer) = crate::record::ring::ring_with_bins(64, 100);
+        let schedule = Schedule::Event { request: Nanos(1) };
+        let descriptor = Descriptor::latency("gaps", None, ClockKind::Hardware, schedule);
+        let mut recorder = SeriesRecorder::create(folder.path(), descriptor, consumer, Keep::All).unwrap();
+        for value in 0..300 {
+            producer.begin_cycle();
+            if !producer.count(value % 110) {
+                producer.push(Sample { due: Nanos(value), latency: Nanos(value % 110), missed: 0 });
+            }
+            if value == 150 {
+                recorder.flush();
+                assert!(recorder.counts().is_exact(), "{:?}", recorder.counts());
+            }
+        }
+        producer.close(Nanos(300));
+        assert!(recorder.try_close());
+        assert_eq!(recorder.counts(), Counts { expected: 300, recorded: 300, unstored: 280, ..Counts::default() });
+        let histogram = recorder.histogram().unwrap();
+        assert_eq!((histogram.count(), histogram.max()), (300, Some(109)));
     }
 
     #[test]

@@ -42,9 +42,13 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Where a probe has its places.
+/// Where a probe has its places: the processors of its threads, or all that its copies move among.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
-    plan.threads.iter().filter(|thread| thread.probe == probe.name).filter_map(|thread| thread.plan.cpu).collect()
+    let places = || plan.threads.iter().filter(|thread| thread.probe == probe.name);
+    if places().any(|thread| thread.plan.cpu.is_none()) {
+        return plan.measured_cpus.clone();
+    }
+    places().filter_map(|thread| thread.plan.cpu).collect()
 }
 
 /// Policy and priority in one word or two.

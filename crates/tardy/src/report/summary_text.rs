@@ -45,7 +45,10 @@ fn table_of(summary: &Summary, probe: &ProbeSummary) -> String {
     let series: Vec<&SeriesSummary> = summary.series.iter().filter(|series| series.probe == probe.probe).collect();
     let mut out = String::new();
     latencies(&mut out, summary, probe, &series);
-    series.iter().take(SERIES_SHOWN).for_each(|series| fitted(&mut out, series));
+    for series in series.iter().take(SERIES_SHOWN) {
+        fitted(&mut out, series);
+        gaps(&mut out, series);
+    }
     out
 }
 
@@ -112,7 +115,7 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
     }
     let mut table = Table::new(head);
     for series in series.iter().take(SERIES_SHOWN) {
-        let label = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("cpu {cpu}"));
+        let label = place(series);
         let Some(numbers) = &series.numbers else { continue };
         let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| micros(percentile.value_ns));
         let in_a_row = series.misses_longest_run.map_or(0, |run| run.length);
@@ -144,6 +147,32 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
 /// What the values are; of which probe, where there are several.
 fn title(probe: &ProbeSummary, summary: &Summary) -> String {
     if summary.probes.len() > 1 { format!("{} {} us", probe.probe, probe.quantity) } else { format!("{} us", probe.quantity) }
+}
+
+/// The gaps of a series together.
+fn gaps(out: &mut String, series: &SeriesSummary) {
+    let Some(gaps) = &series.gaps else { return };
+    let share = match (gaps.share, gaps.observed_ns) {
+        (Some(share), Some(observed)) => format!(", {:.4} % of the {} observed", share * 100.0, seconds(observed)),
+        _ => String::new(),
+    };
+    let (probe, place) = (&series.probe, place(series));
+    let _ = writeln!(
+        out,
+        "  {probe} {place}: {} gaps of at least {}, {:.1} us in all{share}",
+        gaps.count,
+        gaps.least_ns.exact(),
+        gaps.length_ns.as_micros_f64()
+    );
+}
+
+/// Where a series was taken.
+fn place(series: &SeriesSummary) -> String {
+    match (series.cpu, series.copy) {
+        (Some(cpu), _) => format!("cpu {cpu}"),
+        (None, Some(copy)) => format!("copy {copy}"),
+        (None, None) => series.probe.clone(),
+    }
 }
 
 /// What interval errors are as latenesses.

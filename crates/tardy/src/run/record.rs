@@ -113,6 +113,9 @@ pub struct SeriesRecord {
     pub cpu: Option<CpuId>,
     /// The counts at the end; absent while it lasts.
     pub counts: Option<Counts>,
+    /// For how long gaps were looked for, in series of gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_ns: Option<Nanos>,
     /// Why samples that were to be stored are not.
     pub failure: Option<StoreFailure>,
 }

@@ -105,11 +105,32 @@ pub struct SeriesSummary {
     /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
+    /// Which copy of the probe's thread this is, where they have no processor of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
+    /// The gaps together, for series of gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<GapSummary>,
     /// Latenesses against the fitted grid of expiries, for interval errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fitted: Option<FittedSummary>,
     /// Whether the numbers are those of a histogram, because not every sample was kept.
     pub from_histogram: bool,
+}
+
+/// The gaps of a series, of a least length, together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GapSummary {
+    /// Shorter ones are none, or are counted without their time.
+    pub least_ns: Nanos,
+    /// How many there were.
+    pub count: u64,
+    /// Their lengths together.
+    pub length_ns: Nanos,
+    /// For how long they were looked for; absent where the run was cut off.
+    pub observed_ns: Option<Nanos>,
+    /// Their share of that.
+    pub share: Option<f64>,
 }
 
 /// An interval probe's events against the grid of expiries that lies closest below them all. What all events are late by does not show.

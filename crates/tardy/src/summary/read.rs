@@ -13,7 +13,7 @@ use tardy_core::verdict::{Evidence, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
 
 use super::fitted_lateness::{self, FittedLateness};
-use super::model::{InterruptCount, ProbeSummary, SeriesSummary, Summary};
+use super::model::{GapSummary, InterruptCount, ProbeSummary, SeriesSummary, Summary};
 use super::{by_phase, stated};
 use crate::import::record::Stated;
 use crate::record::series::FLUSH_INTERVAL;
@@ -50,6 +50,8 @@ pub struct Read {
     fitted: Option<FittedLateness>,
     end: PartEnd,
     file: PathBuf,
+    /// For how long gaps were looked for.
+    observed: Option<Nanos>,
 }
 
 /// A run folder that was read: every series counted, nothing computed yet.
@@ -83,7 +85,8 @@ pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) ->
     let mut series = Vec::new();
     for (index, entry) in record.series.iter().enumerate() {
         let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
-        series.push(read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?);
+        let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?;
+        series.push(Read { observed: entry.observed_ns, ..read });
     }
     let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
     Ok(ReadRun { folder: path.to_owned(), record, series, questions, misses_allowed })
@@ -237,7 +240,7 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated
         Meaning::IntervalError { has_own_clock } if is_every_sample => fitted_lateness::read(&file, has_own_clock)?,
         _ => None,
     };
-    Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned() })
+    Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
 }
 
 /// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
@@ -276,6 +279,15 @@ impl Read {
         samples == 0 || self.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
     }
 
+    fn gaps(&self) -> Option<GapSummary> {
+        let Meaning::Gap { least } = self.descriptor.meaning else { return None };
+        // Those in the series; shorter ones that were counted without their time are in the histogram alone.
+        let gaps = self.accumulator.whole();
+        let length = Nanos(i64::try_from(gaps.sum).unwrap_or(i64::MAX));
+        let share = self.observed.map(|observed| length.get() as f64 / observed.get() as f64);
+        Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })
+    }
+
     /// Whether it can miss a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
@@ -301,6 +313,8 @@ impl Read {
                 Meaning::Lateness { clock_error } if clock_error > Nanos::ZERO => Some(clock_error),
                 _ => None,
             },
+            copy: self.descriptor.copy,
+            gaps: self.gaps(),
             fitted: self.fitted.as_ref().map(|fitted| fitted.summary(start)),
             from_histogram,
         }

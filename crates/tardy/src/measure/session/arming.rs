@@ -21,7 +21,7 @@ use crate::measure::watchdog::Watchdog;
 use crate::plan::{Change, Plan, ProbePlan, ThreadEntry};
 use crate::probe::control::Control;
 use crate::probe::{self, FoundGrid, Opened, Opening, SeriesInfo, ThreadPlan};
-use crate::record::ring::{Consumer, ring};
+use crate::record::ring::{Consumer, ring_with_bins};
 use crate::record::series::SeriesRecorder;
 use crate::run::folder::RunFolder;
 use crate::run::record::{RunRecord, SeriesRecord};
@@ -199,6 +199,7 @@ struct OpenSeries {
     clock_error: Nanos,
     grid: Option<FoundGrid>,
     external: Option<bool>,
+    least: Nanos,
 }
 
 /// Opens everything before there is any thread: what one probe must prepare for the whole process, all threads get.
@@ -208,7 +209,9 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
         let samples = (RING_HOLDS.get() / probe.period.get().max(1)).clamp(*RING_SAMPLES.start(), *RING_SAMPLES.end());
-        let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|_| ring(samples as usize)).unzip();
+        let bins = |series: &SeriesInfo| if series.counts_small { probe.duration("least").get() as usize } else { 0 };
+        let (producers, consumers): (Vec<_>, Vec<_>) =
+            info.series.iter().map(|series| ring_with_bins(samples as usize, bins(series))).unzip();
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);
@@ -221,6 +224,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
             clock_error: opened.clock_error,
             grid: opened.grid,
             external: opened.external,
+            least: probe.duration("least"),
         }));
         open.places.push((entry.clone(), opened));
     }
@@ -287,7 +291,7 @@ fn descriptor(open: &OpenSeries, start: Nanos, clock: ClockKind) -> Descriptor {
     };
     Descriptor {
         quantity: open.info.quantity.to_owned(),
-        meaning: open.info.kind.meaning(open.clock_error),
+        meaning: open.info.kind.meaning(open.clock_error, open.least),
         is_outside_verdict: open.info.is_outside_verdict || open.external == Some(false),
         copy: plan.copy,
         external: open.external,
@@ -297,5 +301,12 @@ fn descriptor(open: &OpenSeries, start: Nanos, clock: ClockKind) -> Descriptor {
 
 fn series_record(series: &SeriesRecorder) -> SeriesRecord {
     let descriptor = series.descriptor();
-    SeriesRecord { file: descriptor.file_name(), probe: descriptor.probe.clone(), cpu: descriptor.cpu, counts: None, failure: None }
+    SeriesRecord {
+        file: descriptor.file_name(),
+        probe: descriptor.probe.clone(),
+        cpu: descriptor.cpu,
+        counts: None,
+        observed_ns: None,
+        failure: None,
+    }
 }

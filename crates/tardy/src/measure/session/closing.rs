@@ -95,6 +95,7 @@ fn note_series(series: &[SeriesRecorder], start: Nanos, record: &mut RunRecord) 
             probe,
             cpu,
             counts: Some(counts),
+            observed_ns: series.observed(),
             failure: series.failure().cloned(),
         });
     }

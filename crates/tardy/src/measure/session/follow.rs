@@ -35,6 +35,8 @@ struct Follower {
     is_stopping: bool,
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
+    /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
+    overruns: u64,
 }
 
 pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Followed, SessionError> {
@@ -49,6 +51,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         is_stopping: false,
         cpu_times: None,
         state_log,
+        overruns: 0,
     };
     while !follower.are_threads_done() {
         follower.wait()?;
@@ -65,6 +68,11 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     follower.live.finish();
     follower.timeline.cut(Nanos(clock::monotonic()));
     follower.note_busy(root);
+    follower.take_signals(Nanos(clock::monotonic()))?;
+    if follower.overruns > 0 {
+        let text = format!("deadline used up its runtime at least {} times and was throttled until its next period", follower.overruns);
+        follower.armed.record.warnings.push(Warning::Note { text });
+    }
     follower.armed.record.phases = follower.timeline.records().to_vec();
     Ok(Followed { armed: follower.armed, state: follower.state })
 }
@@ -90,6 +98,8 @@ impl Follower {
             match signal {
                 // A write that failed because of a limit says so by its error as well.
                 signal::FILE_LIMIT | signal::PIPE => {}
+                // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never sleeps is then the watchdog's alone.
+                signal::CPU_LIMIT if self.has_deadline_probe() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 _ => {
                     if !self.is_stopping {
@@ -101,6 +111,10 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    fn has_deadline_probe(&self) -> bool {
+        self.armed.record.plan.probe("deadline").is_some()
     }
 
     fn stop(&mut self, state: State) {

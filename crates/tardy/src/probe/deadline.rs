@@ -1,0 +1,99 @@
+//! `deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and work that may exceed it.
+//!
+//! The kernel binds such a thread to no processor. A thread that has used up its runtime is throttled until its next period; the kernel says so
+//! by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run counts.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::sched::{self, Policy};
+use tardy_sys::{affinity, clock};
+
+use super::grid_loop::by_due_times;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::member::{Member, Run};
+use super::{Opened, Opening};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::machine::root::Root;
+use crate::parameter::Parameter;
+use crate::plan::ProbePlan;
+use tardy_core::cpu::CpuList;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "deadline",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that of the scheduler: from the due time to the first clock \
+            read after it",
+    context: "stock: hard interrupt; RT: hard interrupt",
+    source: "today",
+    parameters: &[
+        Parameter::duration("runtime", "CPU time of each period", "100us", Nanos(1024), Nanos::from_secs(1)),
+        Parameter::duration(
+            "work",
+            "CPU time that each period uses; above the runtime, the kernel throttles",
+            "0s",
+            Nanos::ZERO,
+            Nanos::from_secs(1),
+        ),
+    ],
+    series: &[SeriesInfo::GRID_LATENCY],
+    placement: Placement::CopyACpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn policy(probe: &ProbePlan) -> Policy {
+    let nanos = |time: Nanos| time.get().unsigned_abs();
+    Policy::Deadline { runtime: nanos(probe.duration("runtime")), deadline: nanos(probe.period), period: nanos(probe.period) }
+}
+
+/// Where the kernel lets such a thread run: everywhere, or nowhere.
+fn everywhere() -> CpuList {
+    Root::system().online_cpus().unwrap_or_default()
+}
+
+fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    let runtime = probe.duration("runtime");
+    if runtime > probe.period {
+        let (runtime, period) = (runtime.exact(), probe.period.exact());
+        return Err(Refusal::Request(format!("a runtime of {runtime} does not fit into a period of {period}: give a longer period")));
+    }
+    let wanted = policy(probe);
+    let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
+    // Only trying tells: the right, the processors and the bandwidth that is left must all be there.
+    let tried = std::thread::spawn(move || {
+        let _ = affinity::set(0, &cpus);
+        sched::set_policy(0, wanted)
+    });
+    match tried.join() {
+        Ok(Err(error)) => {
+            let missing = format!("SCHED_DEADLINE ({error})");
+            let remedy =
+                "run as root, allow every CPU (it takes no affinity), and leave it bandwidth: a shorter runtime or a longer period";
+            Err(Refusal::Absent(Absent::new(missing, remedy)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let work = opening.probe.duration("work").get();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        let mut is_first = true;
+        by_due_times(&thread.at(start.at), producer, start.control, |due| {
+            // What the period before was for, behind its sample; the loop's own share of the runtime is a few us.
+            if work > 0 && !std::mem::take(&mut is_first) {
+                let end = clock::thread_cpu_time() + work;
+                while clock::thread_cpu_time() < end {}
+            }
+            clock::sleep_until(&clock::Instant::from_nanos(due))
+        })
+    });
+    let member = Member { policy: policy(opening.probe), cpus: everywhere(), ..Member::new(opening.probe, None, run) };
+    Ok(Opened { members: vec![member], ..Opened::default() })
+}

@@ -1,0 +1,64 @@
+//! `epoll`: waiting for nothing with a time limit, as event loops wait for their next timer.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::epoll::Epoll;
+
+use super::grid_loop::by_due_times;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::member::{Member, Run};
+use super::{Opened, Opening};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::plan::ProbePlan;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "epoll",
+    times: "epoll_pwait2(2) with the time left to the due time, which a clock read tells: from the due time to the first clock read after it",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    source: "today (event loops)",
+    parameters: &[],
+    series: &[SeriesInfo::GRID_LATENCY],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    match Epoll::new().and_then(|set| set.wait(Some(0))) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let missing = format!("epoll_pwait2(2) ({error})");
+            Err(Refusal::Absent(Absent::new(missing, "measure on Linux 5.11 or newer, or use --probe cyclic")))
+        }
+    }
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let set = Epoll::new()?;
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        by_due_times(&thread.at(start.at), producer, start.control, |due| sleep_until(&set, due))
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+}
+
+/// As an event loop does it: the time that is left, again if a signal cut it short.
+fn sleep_until(set: &Epoll, due: i64) -> io::Result<()> {
+    loop {
+        let left = due - clock::monotonic();
+        if left <= 0 {
+            return Ok(());
+        }
+        match set.wait(Some(left)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The loops of probes that wait on a grid by other means than `cyclic`; one concrete copy for each way of waiting.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+use super::ThreadPlan;
+use super::control::Control;
+use super::schedule::grid_of;
+use crate::record::ring::Producer;
+
+/// Waits by `sleep_until` for each due time, one after another.
+pub(super) fn by_due_times(
+    plan: &ThreadPlan,
+    mut producer: Producer,
+    control: &Control,
+    mut sleep_until: impl FnMut(i64) -> io::Result<()>,
+) -> io::Result<()> {
+    let (mut walk, end) = grid_of(plan)?;
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    while walk.base() < end && !control.is_past_end(walk.base()) {
+        let due = Nanos(walk.due().to_nanos());
+        sleep_until(due.get())?;
+        let now = clock::monotonic();
+        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) };
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+    }
+    producer.close(walk.base());
+    Ok(())
+}
+
+/// Waits for a periodic timer on the grid, which `start` sets to its first due time; `wait` tells how many expiries there were since the last
+/// call, at least 1. The kernel counts them, so that none is guessed.
+pub(super) fn by_expiries(
+    plan: &ThreadPlan,
+    mut producer: Producer,
+    control: &Control,
+    start: impl FnOnce(i64, i64) -> io::Result<()>,
+    mut wait: impl FnMut() -> io::Result<u64>,
+) -> io::Result<()> {
+    let (mut walk, end) = grid_of(plan)?;
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    start(walk.base().get(), plan.schedule.period().get())?;
+    while walk.base() < end && !control.is_past_end(walk.base()) {
+        let expiries = wait()?;
+        let now = clock::monotonic();
+        let due = walk.base();
+        let sample = Sample { due, latency: Nanos(now) - due, missed: u32::try_from(expiries - 1).unwrap_or(u32::MAX) };
+        walk.advance_by(expiries);
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+    }
+    producer.close(walk.base());
+    Ok(())
+}

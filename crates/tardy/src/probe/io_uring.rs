@@ -1,0 +1,50 @@
+//! `io-uring`: a timeout request in a ring, submitted and waited for by one system call.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::io_uring::Ring;
+
+use super::grid_loop::by_due_times;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::member::{Member, Run};
+use super::{Opened, Opening};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::plan::ProbePlan;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "io-uring",
+    times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time to the first clock read after it",
+    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    source: "today",
+    parameters: &[],
+    series: &[SeriesInfo::GRID_LATENCY],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    match Ring::new() {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let missing = format!("io_uring ({error})");
+            Err(Refusal::Absent(Absent::new(missing, "set kernel.io_uring_disabled to 0, or use a kernel built with CONFIG_IO_URING")))
+        }
+    }
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        // The kernel keeps a ring's state for the thread that uses it.
+        let mut ring = Ring::new()?;
+        let start = ready.wait();
+        by_due_times(&thread.at(start.at), producer, start.control, |due| ring.sleep_until(due))
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+}

@@ -1,0 +1,105 @@
+//! What probes have in common that occupy their processor: where ticks are on the run's clock, and how much of the time they may take.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::cycle_counter::Calibration;
+
+use super::ThreadPlan;
+use crate::cli::run::PolicyName;
+use crate::plan::ProbePlan;
+
+/// At a real-time priority, the processor is given up for a tenth of each window, so that the machine stays usable.
+const WINDOW: Nanos = Nanos::from_millis(100);
+const WINDOW_OCCUPIED: Nanos = Nanos::from_millis(90);
+
+/// A moment on both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Anchor {
+    ticks: u64,
+    nanos: Nanos,
+    calibration: Calibration,
+}
+
+impl Anchor {
+    /// Now.
+    pub(super) fn new(read: impl Fn() -> u64, calibration: Calibration) -> Self {
+        let nanos = Nanos(clock::monotonic());
+        Self { ticks: read(), nanos, calibration }
+    }
+
+    pub(super) fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    pub(super) fn nanos(&self) -> Nanos {
+        self.nanos
+    }
+
+    /// When the counter showed `ticks`, on the run's clock; at any time near the anchor, before or after it.
+    pub(super) fn at(&self, ticks: u64) -> Nanos {
+        match ticks.checked_sub(self.ticks) {
+            Some(since) => self.nanos + Nanos(self.calibration.nanos(since)),
+            None => self.nanos - Nanos(self.calibration.nanos(self.ticks - ticks)),
+        }
+    }
+}
+
+/// The share of the time that a probe may occupy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    is_real_time: bool,
+    window: Nanos,
+}
+
+impl Share {
+    pub(super) fn of(probe: &ProbePlan) -> Self {
+        Self { is_real_time: probe.policy != PolicyName::Other, window: Nanos::ZERO }
+    }
+
+    /// Sleeps for the rest of the window where its share is used up; whether it did.
+    #[inline]
+    pub(super) fn give_up_when_used(&mut self, now: Nanos) -> io::Result<bool> {
+        if !self.is_real_time || now < self.window + WINDOW_OCCUPIED {
+            return Ok(false);
+        }
+        if now < self.window + WINDOW {
+            clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
+            self.window = self.window + WINDOW;
+        } else {
+            // The first window, or one that somebody else took the end of.
+            self.window = now;
+        }
+        Ok(true)
+    }
+}
+
+/// When a probe without periods ends that was asked for so many cycles: each counts as `cycle`.
+pub(super) fn end_of(plan: &ThreadPlan, cycle: Nanos, start: Nanos) -> Nanos {
+    plan.cycles
+        .map_or(Nanos::MAX, |cycles| start.saturating_add(Nanos(cycle.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_before_and_after_an_anchor_have_their_place() {
+        let anchor = Anchor { ticks: 1000, nanos: Nanos(50_000), calibration: Calibration::OF_NANOSECONDS };
+        assert_eq!((anchor.at(1007), anchor.at(990)), (Nanos(50_007), Nanos(49_990)));
+    }
+
+    #[test]
+    fn a_tenth_of_each_window_is_given_up_at_a_real_time_priority_and_nothing_otherwise() {
+        let now = Nanos(clock::monotonic());
+        let mut share = Share { is_real_time: true, window: now - Nanos::from_millis(95) };
+        assert!(share.give_up_when_used(now).unwrap());
+        assert!(Nanos(clock::monotonic()) >= now + Nanos::from_millis(5), "the rest of the window is slept through");
+        assert_eq!(share.window, now + Nanos::from_millis(5));
+        let mut ordinary = Share { is_real_time: false, window: now - Nanos::from_secs(5) };
+        assert!(!ordinary.give_up_when_used(now).unwrap());
+        assert_eq!(ordinary.window, now - Nanos::from_secs(5));
+    }
+}

@@ -1,0 +1,32 @@
+//! `parallel`: copies of a relative sleep that share fewer processors, as in figure 4 of mckenney2009.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+
+use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::member::one_thread;
+use super::{Opened, Opening, nanosleep};
+use crate::cli::run::PolicyName;
+use crate::parameter::Parameter;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "parallel",
+    times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured CPUs: time slept minus time asked for",
+    context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
+    source: "mckenney2009, figure 4",
+    parameters: &[Parameter::count("copies", "threads that sleep", "12", 1, 512)],
+    series: &[SeriesInfo::EVENT_LATENCY],
+    placement: Placement::Copies,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve: always,
+    open,
+};
+
+fn open(opening: Opening<'_>) -> io::Result<Opened> {
+    let cpus = opening.measured_cpus.clone();
+    let mut opened = one_thread(opening, nanosleep::measure)?;
+    opened.members.iter_mut().for_each(|member| member.cpus = cpus.clone());
+    Ok(opened)
+}

@@ -1,0 +1,51 @@
+//! `posix-timer`: a periodic timer that sends its signal to the thread, which waits for it.
+
+use std::io;
+
+use tardy_core::units::Nanos;
+use tardy_sys::posix_timer::PosixTimer;
+
+use super::grid_loop::by_expiries;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
+use super::member::{Member, Run};
+use super::{Opened, Opening};
+use crate::cli::run::PolicyName;
+use crate::load::Surroundings;
+use crate::plan::ProbePlan;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "posix-timer",
+    times: "timer_create(CLOCK_MONOTONIC, SIGEV_THREAD_ID), periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
+            thread's first clock read after it; overruns are missed periods",
+    context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
+    source: "today",
+    parameters: &[],
+    series: &[SeriesInfo::GRID_LATENCY],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos::from_millis(1),
+    resolve,
+    open,
+};
+
+fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    no_dither(probe)
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        // The timer is its thread's: made here, where its signal is to come to.
+        let timer = PosixTimer::new()?;
+        let start = ready.wait();
+        by_expiries(
+            &thread.at(start.at),
+            producer,
+            start.control,
+            |first, period| timer.arm_at(first, period),
+            || timer.wait().map(|overruns| 1 + u64::from(overruns)),
+        )
+    });
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+}

@@ -1,0 +1,101 @@
+//! `rtc`: the periodic interrupt of the real-time clock, as realfeel of williams2002 reads it.
+//!
+//! Since Linux 2.6.38 the kernel makes this interrupt itself, with a high-resolution timer (drivers/rtc/interface.c, rtc_pie_update_irq): what is
+//! timed is that timer and the device's read, not a device.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::rtc::Rtc;
+
+use super::control::Control;
+use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
+use super::member::{Member, Run};
+use super::schedule::request_of;
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::load::{Absent, Surroundings};
+use crate::parameter::Parameter;
+use crate::plan::ProbePlan;
+use crate::record::ring::Producer;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "rtc",
+    times: "read(2) of /dev/rtc's periodic interrupt: time between two of them less the ideal one; hrtimer-emulated, not a device interrupt",
+    context: "stock: hard interrupt; RT: softirq thread",
+    source: "williams2002 (realfeel)",
+    parameters: &[Parameter::count("hz", "interrupts a second, a power of two", "2048", 2, 8192)],
+    series: &[SeriesInfo::INTERVAL_ERROR],
+    placement: Placement::FirstCpu,
+    policy: PolicyName::Fifo,
+    period: Nanos(1_000_000_000 / 2048),
+    resolve,
+    open,
+};
+
+const DEVICES: [&str; 2] = ["rtc0", "rtc"];
+
+fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+    let hz = probe.number("hz");
+    if !hz.is_power_of_two() {
+        return Err(Refusal::Request(format!("{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192")));
+    }
+    let absent = |missing: String, remedy: &str| Err(Refusal::Absent(Absent::new(missing, remedy)));
+    let Some(path) = DEVICES.iter().map(|name| surroundings.dev.join(name)).find(|path| path.exists()) else {
+        return absent(
+            format!("{} (no real-time clock)", surroundings.dev.join(DEVICES[0]).display()),
+            "load its driver (modprobe rtc-cmos), or use --probe itimer",
+        );
+    };
+    match Rtc::open(&path).and_then(|rtc| rtc.set_rate(hz)) {
+        Ok(()) => no_dither(probe),
+        Err(error) => absent(
+            format!("the periodic interrupt of {} at {hz} Hz ({error})", path.display()),
+            "run as root, end who else has it open, or use --probe itimer",
+        ),
+    }
+}
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let dev = Surroundings::of_this_machine().dev;
+    let path = DEVICES.iter().map(|name| dev.join(name)).find(|path| path.exists()).unwrap_or_else(|| dev.join(DEVICES[0]));
+    let rtc = Rtc::open(&path)?;
+    rtc.set_rate(opening.probe.number("hz"))?;
+    let producer = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let run: Run = Box::new(move |ready| {
+        let start = ready.wait();
+        rtc.start()?;
+        let result = measure(&rtc, &thread, producer, start.control);
+        rtc.stop().and(result)
+    });
+    let note = "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
+    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], notes: vec![note], ..Opened::default() })
+}
+
+fn measure(rtc: &Rtc, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
+    let period = request_of(plan)?;
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    rtc.wait()?;
+    let mut due = Nanos(clock::monotonic()) + period;
+    for _ in 0..plan.cycles.unwrap_or(u64::MAX) {
+        if control.is_past_end(due) {
+            break;
+        }
+        // The device counts its interrupts: those that nobody read are missed.
+        let interrupts = rtc.wait()?;
+        let now = Nanos(clock::monotonic());
+        (0..interrupts).for_each(|_| producer.begin_cycle());
+        let sample = Sample { due, latency: now - due, missed: u32::try_from(interrupts - 1).unwrap_or(u32::MAX) };
+        producer.push(sample);
+        if sample.latency > stop_above {
+            control.stop_because_of(plan.cpu, sample);
+            break;
+        }
+        due = now + period;
+    }
+    producer.close(due);
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! `spin`: reads the cycle counter all the time, and finds every interval in which the processor was taken away, as oslat and hwlat do.
+//!
+//! What took it is told by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran; the other
+//! gaps are interrupts, and what no kernel sees: the hypervisor, the firmware, the hardware. The series of all gaps is `spin`, that of other
+//! tasks `spin.tasks`. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
+//! observed; of the gaps that fall into it, those from 50 us on are found, and no shorter ones.
+
+use std::io;
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+use tardy_sys::cycle_counter::{self, Calibration};
+use tardy_sys::usage::{Who, usage};
+
+use super::control::Control;
+use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::member::{Member, Run};
+use super::occupying::{Anchor, Share, end_of};
+use super::{Opened, Opening, ThreadPlan};
+use crate::cli::run::PolicyName;
+use crate::parameter::Parameter;
+use crate::record::ring::Producer;
+
+pub(super) const INFO: ProbeInfo = ProbeInfo {
+    name: "spin",
+    times: "reads of the cycle counter, one after another: intervals between two of them in which the CPU was taken away",
+    context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
+    source: "today (oslat, hwlat)",
+    parameters: &[Parameter::duration("least", "shortest interval that counts", "1us", Nanos(100), Nanos::from_secs(10))],
+    series: &[SeriesInfo::GAPS, SeriesInfo { part: "tasks", quantity: "gap by a task", ..SeriesInfo::GAPS }],
+    placement: Placement::EachCpu,
+    policy: PolicyName::Other,
+    period: Nanos::from_millis(1),
+    resolve: always,
+    open,
+};
+
+/// From one look at the clock, and at whether to stop, to the next.
+const LOOK: Nanos = Nanos::from_millis(1);
+/// What the probe does beside looking at the counter takes less than this at a time: in an emulated machine, some thousand instructions of 4 ns.
+const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
+
+fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+    let least = opening.probe.duration("least");
+    let share = Share::of(opening.probe);
+    let tasks = opening.producers.remove(1);
+    let all = opening.producers.remove(0);
+    let thread = opening.thread.clone();
+    let counter = cycle_counter::invariant();
+    let calibration = if counter.is_ok() { Calibration::of_this_machine() } else { Calibration::OF_NANOSECONDS };
+    let run: Run = Box::new(move |ready| {
+        let series = Series { all, tasks, least: calibration.ticks(least.get()), switches: 0, calibration };
+        let start = ready.wait();
+        if counter.is_ok() {
+            measure(&thread, start.at, cycle_counter::read, series, share, start.control)
+        } else {
+            measure(&thread, start.at, || clock::monotonic() as u64, series, share, start.control)
+        }
+    });
+    let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
+    let notes = counter.err().map(|reason| format!("spin reads CLOCK_MONOTONIC, not a cycle counter: {reason}"));
+    Ok(Opened { members: vec![member], notes: notes.into_iter().collect(), ..Opened::default() })
+}
+
+struct Series {
+    all: Producer,
+    tasks: Producer,
+    /// In ticks.
+    least: u64,
+    /// Involuntary switches until now.
+    switches: u64,
+    calibration: Calibration,
+}
+
+impl Series {
+    /// A gap of so many ticks from `begin` on; as the sample that it became.
+    fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
+        let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), missed: 0 };
+        self.all.begin_cycle();
+        self.all.push(sample);
+        let switches = count_switches();
+        if switches > self.switches {
+            self.tasks.begin_cycle();
+            self.tasks.push(sample);
+        }
+        self.switches = switches;
+        sample
+    }
+}
+
+fn measure(
+    plan: &ThreadPlan,
+    start: Nanos,
+    read: impl Fn() -> u64,
+    mut series: Series,
+    mut share: Share,
+    control: &Control,
+) -> io::Result<()> {
+    let calibration = series.calibration;
+    let end = end_of(plan, LOOK, start);
+    let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
+    let (look, own_work_max) = (calibration.ticks(LOOK.get()), calibration.ticks(OWN_WORK_MAX.get()));
+    clock::sleep_until(&clock::Instant::from_nanos(start.get()))?;
+    series.switches = count_switches();
+    let mut anchor = Anchor::new(&read, calibration);
+    let (first, mut not_observed) = (anchor.ticks(), 0_u64);
+    let (mut last, mut next_look) = (first, first.wrapping_add(look));
+    loop {
+        let now = read();
+        let gap = now.wrapping_sub(last);
+        if gap < series.least && now < next_look {
+            last = now;
+            continue;
+        }
+        let mut work_began = now;
+        if gap >= series.least {
+            let sample = series.found(anchor.at(last), gap);
+            if sample.latency > stop_above {
+                control.stop_because_of(plan.cpu, sample);
+            }
+        }
+        if now >= next_look {
+            let observed = calibration.nanos(now.wrapping_sub(first).wrapping_sub(not_observed));
+            series.all.observed(observed);
+            series.tasks.observed(observed);
+            anchor = Anchor::new(&read, calibration);
+            if anchor.nanos() >= end || control.is_past_end(anchor.nanos()) {
+                break;
+            }
+            if share.give_up_when_used(anchor.nanos())? {
+                series.switches = count_switches();
+                not_observed += read().wrapping_sub(work_began);
+                work_began = read();
+            }
+            next_look = read().wrapping_add(look);
+        }
+        // What was done since is not observed, unless it took so long that the processor was taken away meanwhile.
+        last = read();
+        let work = last.wrapping_sub(work_began);
+        if work < own_work_max.max(series.least) {
+            not_observed += work;
+        } else {
+            series.found(anchor.at(work_began), work);
+            let noted = read();
+            not_observed += noted.wrapping_sub(last);
+            last = noted;
+        }
+    }
+    series.all.close(anchor.nanos());
+    series.tasks.close(anchor.nanos());
+    Ok(())
+}
+
+/// How often the kernel took the processor from this thread to give it to another one.
+fn count_switches() -> u64 {
+    usage(Who::Thread).map_or(0, |usage| usage.switches_involuntary)
+}

@@ -8,6 +8,7 @@ pub mod draw;
 pub mod json;
 pub mod model;
 pub mod palette;
+pub mod picture;
 pub mod png;
 pub mod scale;
 pub mod scene;

@@ -343,3 +343,75 @@ fn the_probe_to_judge_by_can_be_named() {
     let other = advise(&run, &format!("{WORK} --probe cyclic")).ends_with(4);
     assert!(other.stdout.contains("by the probe cyclic"), "{}", other.stdout);
 }
+
+#[test]
+fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_not_taken() {
+    let place = Workplace::new();
+    let of = |length_us: i64, kind: &str, done: i64| MadeRun {
+        parameters: json!({"length": {"duration": length_us * 1000}, "kind": {"text": kind}}),
+        ..completions(real_time(), vec![done; 1000])
+    };
+    of(100, "compute", 120_000).write(&place.path("same"));
+    of(60, "compute", 220_000).write(&place.path("shorter"));
+    of(200, "compute", 340_000).write(&place.path("longer"));
+    of(100, "memory", 400_000).write(&place.path("memory"));
+    starts(real_time(), vec![20_000; 1000]).write(&place.path("starts"));
+    let advise = |runs: &str| place.tardy(&format!("advise {runs} {WORK} --kind compute"));
+    let same = advise("same").ends_with(0).stdout;
+    assert!(same.contains("judged: completions of work of 100us, as measured by work.done\n"), "{same}");
+    // 220 us and the 40 us that are missing are more than 250 us; 340 us less 100 us are not.
+    let shorter = advise("shorter").ends_with(1).stdout;
+    assert!(
+        shorter.contains("of work of 60us") && shorter.contains("40.0 us added by a model") && shorter.contains("done after 260 us"),
+        "{shorter}"
+    );
+    let longer = advise("longer").ends_with(0).stdout;
+    assert!(longer.contains("100 us taken off by a model") && longer.contains("done after 240 us"), "{longer}");
+    // Of several the nearest is taken, whatever the order.
+    let nearest = place.tardy(&format!("advise shorter longer same {WORK} --kind compute --json")).ends_with(0).json();
+    assert_eq!(nearest["kernels"][0]["conditions"]["runs"], json!(["same"]));
+    let other_kind = advise("memory").ends_with(4).stdout;
+    assert!(other_kind.contains("there is no run of latencies or completions"), "{other_kind}");
+    let with_starts = advise("memory starts").ends_with(0).stdout;
+    assert!(with_starts.contains("judged: a model: late starts measured by cyclic"), "{with_starts}");
+    place.tardy(&format!("advise memory {WORK}")).ends_with(1);
+}
+
+#[test]
+fn the_papers_figures_are_drawn_with_their_crossovers_on_the_same_axes() {
+    let place = Workplace::new();
+    place.tardy("advise --from mckenney2009 --plot figures.svg").ends_with(0);
+    let svg = std::fs::read_to_string(place.path("figures.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = document.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).map(str::trim).collect();
+    let count = |what: &str| texts.iter().filter(|text| text.contains(what)).count();
+    assert_eq!((count("17.8 ms of work"), count("2.77 ms of work")), (1, 1), "{texts:?}");
+    assert_eq!((count("figure 1: no slowdown") > 0, count("model") >= 3, count("real fast") >= 3), (true, true, true), "{texts:?}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    place.tardy("advise --from mckenney2009 --plot figures.png").ends_with(0);
+    assert!(std::fs::read(place.path("figures.png")).unwrap().starts_with(b"\x89PNG"));
+    let refused = place.tardy("advise --from mckenney2009 --plot figures.gif").ends_with(2);
+    assert!(refused.stdout.is_empty() && refused.stderr.contains(".svg"), "{refused:?}");
+    let nothing = place.tardy("advise --work 100us --plot nothing.svg").ends_with(2);
+    assert!(nothing.stderr.contains("no curves") && !place.path("nothing.svg").exists(), "{nothing:?}");
+}
+
+#[test]
+fn a_real_run_of_work_is_judged_by_its_completions() {
+    let place = Workplace::new();
+    let run = format!("run --probe work:length=50us --for 1s --load none --cpus {} --out w --quiet", machine::last_cpu());
+    // How it ends is the machine's business.
+    place.tardy(&run);
+    let outcome = place.tardy("advise w --work 50us --deadline 10s --kind compute --json");
+    let json = outcome.json();
+    let judgement = &json["kernels"][0];
+    let expected = json!({"basis": "completion", "probe": "work.done", "length_ns": 50_000, "added_ns": 0});
+    assert_eq!(judgement["judged"], expected, "{outcome:?}");
+    let evidence = &judgement["verdict"]["evidence"];
+    assert_eq!(evidence["misses"].as_u64().map(|misses| misses < evidence["samples"].as_u64().unwrap()), Some(true), "{evidence}");
+    // The verdict follows from the run's own numbers: late against a deadline that lies before anything can be done.
+    let late = place.tardy("advise w --work 1ns --deadline 2ns --json").json();
+    let evidence = &late["kernels"][0]["verdict"]["evidence"];
+    assert_eq!(late["kernels"][0]["judged"]["added_ns"], -49_999);
+    assert!(evidence["misses"].as_u64() > Some(0), "{late}");
+}

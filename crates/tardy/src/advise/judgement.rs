@@ -4,22 +4,21 @@
 //! What is judged is, best first: completions of work, which were measured; late starts, against the time that the model leaves for them; late starts alone. A run in
 //! virtual time is never judged: it has lengths of code paths, and no deadline is kept by those.
 
+mod taken;
+
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::summary::numbers::Percentile;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::longer::time_to_decide;
-use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_core::verdict::{Evidence, Verdict, judge};
 use tardy_core::warning::{Severity, Warning};
 
+use self::taken::{Measured, Taken, take};
 use super::kernels::Kernel;
 use super::task::Task;
-use crate::cli::run::PolicyName;
-use crate::summary::model::{ProbeSummary, Summary};
-use crate::summary::read::{SummaryError, pooled_index, summarize};
+use crate::summary::read::{SummaryError, pooled_index};
 
-/// What series of completions hold.
-const COMPLETION: &str = "completion";
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
 
 /// What was judged.
@@ -30,6 +29,10 @@ pub enum Basis {
     Completion {
         /// By this probe.
         probe: String,
+        /// How long the work that was timed takes alone; absent where the run does not tell.
+        length_ns: Option<Nanos>,
+        /// What the model adds to it, because the work asked about is longer; negative where it is shorter, 0 where it is as long.
+        added_ns: Nanos,
     },
     /// Late starts were timed; the work is added by the model.
     Model {
@@ -134,17 +137,14 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
         conditions: None,
         warnings: Vec::new(),
     };
-    let is_named = |found: &ProbeSummary| probe.is_none_or(|name| found.probe == name);
-    let completions = read(kernel, task, |found| found.quantity == COMPLETION && is_named(found), true, slowdown)?;
-    let starts = |found: &ProbeSummary| found.quantity == "latency" && is_named(found);
-    let taken = if completions.is_empty() { read(kernel, task, starts, false, slowdown)? } else { completions };
+    let taken = take(kernel, task, probe, slowdown)?;
     let Some(first) = taken.first() else {
         let of_probe = probe.map_or_else(String::new, |name| format!(" by the probe {name}"));
         found.no_verdict_because =
             Some(format!("there is no run of latencies or completions of it{of_probe}: give one that `tardy run` made"));
         return Ok(found);
     };
-    let judged = basis(first.probe(), task, slowdown);
+    let judged = basis(first, task, slowdown);
     found.conditions = Some(conditions(kernel, &taken));
     found.warnings = warnings(&taken);
     found.judged = Some(judged);
@@ -158,7 +158,7 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
         return Ok(found);
     };
     let verdict = judge(window, task.misses_allowed(), evidence(&taken));
-    found.margin = margin(&taken, task, deadline, deadline - window.latest);
+    found.margin = margin(&taken, task, deadline, first.added);
     found.measure_longer_ns = time_to_decide(&verdict);
     let is_sound = verdict.evidence.samples > 0 && verdict.evidence.degraded.is_empty() && verdict.evidence.incomplete.is_empty();
     let a_year = YEAR.get() as f64 / task.period_ns.unwrap_or(first.probe().period_ns).get() as f64;
@@ -167,71 +167,12 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
     Ok(found)
 }
 
-/// One run's probe that is judged.
-struct Taken {
-    summary: Summary,
-    /// Its place in `summary.probes`.
-    probe: usize,
-    window: Option<Window>,
-    priority: Option<String>,
-    is_kept_awake: bool,
-}
-
-impl Taken {
-    fn probe(&self) -> &ProbeSummary {
-        &self.summary.probes[self.probe]
-    }
-
-    fn numbers(&self) -> Option<&Numbers> {
-        self.probe().numbers.as_ref()
-    }
-}
-
-/// The runs that have a probe such as `wanted`: of several the one with a schedule, whose skipped due times are known.
-fn read(
-    kernel: &Kernel,
-    task: &Task,
-    wanted: impl Fn(&ProbeSummary) -> bool,
-    is_completion: bool,
-    slowdown: Option<f64>,
-) -> Result<Vec<Taken>, SummaryError> {
-    let window = if is_completion { task.completion_window() } else { task.start_window(slowdown.unwrap_or(0.0)) };
-    let mut taken = Vec::new();
-    for run in &kernel.runs {
-        let summary = summarize(&run.folder, window, task.misses_allowed())?;
-        let is_grid = |probe: &ProbeSummary| summary.series.iter().any(|series| series.probe == probe.probe && series.schedule.is_grid());
-        // Samples that no deadline was held against were taken of what says nothing about one.
-        let is_judged = |probe: &ProbeSummary| window.is_none() || probe.numbers.as_ref().is_none_or(|numbers| numbers.misses.is_some());
-        let of_kind = || summary.probes.iter().enumerate().filter(|(_, probe)| wanted(probe) && is_judged(probe));
-        let Some((probe, found)) = of_kind().find(|(_, probe)| is_grid(probe)).or_else(|| of_kind().next()) else { continue };
-        // A probe of several series puts the part behind its name and a dot.
-        let planned = run.record.plan.probe(found.probe.split('.').next().unwrap_or(&found.probe));
-        let priority = planned.map(|probe| {
-            let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
-            let policy = match probe.policy {
-                PolicyName::Fifo => "SCHED_FIFO",
-                PolicyName::Rr => "SCHED_RR",
-                PolicyName::Other => "SCHED_OTHER",
-                #[allow(unreachable_patterns, reason = "later policies")]
-                _ => "another policy",
-            };
-            format!("{policy}{priority}")
-        });
-        let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
-        taken.push(Taken { probe, window, priority, is_kept_awake, summary });
-    }
-    Ok(taken)
-}
-
-fn basis(probe: &ProbeSummary, task: &Task, slowdown: Option<f64>) -> Basis {
-    let name = probe.probe.clone();
-    match task.work_ns {
-        _ if probe.quantity == COMPLETION => Basis::Completion { probe: name },
-        None => Basis::Start { probe: name },
-        Some(work) => {
-            let stretched = Nanos((work.get() as f64 * (1.0 + slowdown.unwrap_or(0.0))).ceil() as i64);
-            Basis::Model { probe: name, work_ns: stretched, slowdown }
-        }
+fn basis(taken: &Taken, task: &Task, slowdown: Option<f64>) -> Basis {
+    let probe = taken.probe().probe.clone();
+    match (taken.measured, task.work_ns) {
+        (Measured::Completion(length_ns), _) => Basis::Completion { probe, length_ns, added_ns: taken.added },
+        (Measured::Start, None) => Basis::Start { probe },
+        (Measured::Start, Some(_)) => Basis::Model { probe, work_ns: taken.added, slowdown },
     }
 }
 
@@ -292,7 +233,7 @@ fn conditions(kernel: &Kernel, taken: &[Taken]) -> Conditions {
         is_idle: taken.iter().flat_map(|run| &run.summary.phases).all(|phase| phase.loads.is_empty()),
         phases,
         cpus: first.summary.measured_cpus.to_string(),
-        scheduling: first.priority.clone(),
+        scheduling: first.scheduling.clone(),
         is_kept_awake: taken.iter().any(|run| run.is_kept_awake),
         clock: kernel.clock,
     }

@@ -77,18 +77,16 @@ impl Task {
         self.misses.filter(|share| *share > 0.0)
     }
 
-    /// The completions that are in time.
+    /// The work where it is `slowdown` (a share) slower than alone.
     #[must_use]
-    pub fn completion_window(&self) -> Option<Window> {
-        self.deadline_ns.map(Window::deadline)
+    pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
+        self.work_ns.map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
     }
 
-    /// The late starts that leave time for work `slowdown` (a share) slower than alone; earliest misses are none. Absent without a deadline.
+    /// Values that are in time where so much more will be done behind what they measured; less where it is negative. Absent without a deadline.
     #[must_use]
-    pub fn start_window(&self, slowdown: f64) -> Option<Window> {
-        let work = self.work_ns.unwrap_or(Nanos::ZERO);
-        let stretched = Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64);
-        self.deadline_ns.map(|deadline| Window::deadline(deadline - stretched))
+    pub fn window(&self, added: Nanos) -> Option<Window> {
+        self.deadline_ns.map(|deadline| Window::deadline(deadline - added))
     }
 
     /// The share of one processor that the work alone uses.
@@ -118,9 +116,10 @@ mod tests {
     #[test]
     fn slower_work_has_to_begin_sooner() {
         let task = task(100, 250, 1000);
-        assert_eq!(task.start_window(0.0).unwrap().latest, Nanos::from_micros(150));
-        assert_eq!(task.start_window(0.168).unwrap().latest, Nanos(133_200));
-        assert_eq!(task.completion_window().unwrap().latest, Nanos::from_micros(250));
+        let latest = |slowdown| task.window(task.stretched(slowdown).unwrap()).unwrap().latest;
+        assert_eq!((latest(0.0), latest(0.168)), (Nanos::from_micros(150), Nanos(133_200)));
+        assert_eq!(task.window(Nanos::ZERO).unwrap().latest, Nanos::from_micros(250));
+        assert_eq!((Task::default().window(Nanos(5)), Task::default().stretched(1.0)), (None, None));
         assert_eq!(task.own_utilisation(), Some(0.1));
     }
 

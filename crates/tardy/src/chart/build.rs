@@ -24,6 +24,8 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::Heatmap => grid::heat_maps(runs, probe),
         Kind::Scatter => grid::scatters(runs, probe),
         Kind::Bars => vec![together(runs, probe)],
+        // It needs costs and a model beside runs.
+        Kind::TotalDelay => Vec::new(),
     }
 }
 

@@ -23,6 +23,9 @@ pub enum Kind {
     Scatter,
     /// Smallest, median and largest latency of each run and load
     Bars,
+    /// From due to done against the length of work; drawn by `tardy advise`, which has the model
+    #[value(skip)]
+    TotalDelay,
 }
 
 impl Kind {
@@ -39,6 +42,7 @@ impl Kind {
             Self::Heatmap => "heatmap",
             Self::Scatter => "scatter",
             Self::Bars => "bars",
+            Self::TotalDelay => "total-delay",
         }
     }
 }

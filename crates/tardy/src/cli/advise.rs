@@ -25,6 +25,9 @@ pub struct AdviseArgs {
     /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     pub probe: Option<String>,
+    /// Draw the curves of total delay into this file, whose name ends in .svg or .png
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Print the advice as JSON
     #[arg(long)]
     pub json: bool,

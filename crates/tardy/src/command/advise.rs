@@ -7,21 +7,46 @@ use tardy_core::verdict::Outcome;
 
 use super::exit::Exit;
 use super::output;
-use crate::advise::advice::advice;
-use crate::advise::task::Task;
+use crate::advise::advice::{Comparison, advice};
+use crate::advise::figure::chart;
+use crate::advise::kernels::ReadError;
+use crate::advise::task::{Task, TaskError};
 use crate::advise::{kernels, mckenney2009, questions};
+use crate::chart::draw::{Frame, beside, draw};
+use crate::chart::model::Chart;
+use crate::chart::picture::{Picture, PictureError};
 use crate::cli::advise::{AdviseArgs, AdviseSource};
 use crate::machine::root::Root;
 use crate::report;
+use crate::summary::read::SummaryError;
+
+/// Width and height of a figure, in px.
+const FIGURE: (f64, f64) = (560.0, 440.0);
+/// Pixels of a PNG for each px.
+const SCALE: f64 = 2.0;
+
+/// Why there is no advice.
+#[derive(Debug, thiserror::Error)]
+enum AdviseError {
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
+    Runs(#[from] ReadError),
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
+    #[error("cannot ask: {0}")]
+    Asking(#[from] io::Error),
+    #[error("--plot: {0}")]
+    Picture(#[from] PictureError),
+    #[error("--plot: there are no curves to draw: give runs of latencies of a real-time kernel and of another one")]
+    NoCurves,
+}
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
     let advised = match args.from {
-        Some(AdviseSource::Mckenney2009) => {
-            let found = mckenney2009::conclusions();
-            Ok((if args.json { json(&found) } else { report::advise::mckenney2009::text(&found) }, Exit::Done))
-        }
+        Some(AdviseSource::Mckenney2009) => of_paper(args),
         None => of_runs(args),
     };
     match advised {
@@ -34,12 +59,19 @@ pub fn run(args: &AdviseArgs) -> Exit {
         },
         Err(error) => {
             eprintln!("tardy: {error}");
-            Exit::Usage
+            if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
         }
     }
 }
 
-fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), Box<dyn std::error::Error>> {
+fn of_paper(args: &AdviseArgs) -> Result<(String, Exit), AdviseError> {
+    let found = mckenney2009::conclusions();
+    let names = ["real fast", "real time"];
+    draw_figures(args, found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect())?;
+    Ok((if args.json { json(&found) } else { report::advise::mckenney2009::text(&found) }, Exit::Done))
+}
+
+fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), AdviseError> {
     let mut task = args.task.task();
     if task == Task::default() && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal() {
         questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr())?;
@@ -47,12 +79,30 @@ fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), Box<dyn std::error::Erro
     task.check()?;
     let kernels = kernels::read(&args.runs)?;
     let advice = advice(&kernels, &task, args.probe.as_deref(), &Root::system())?;
+    let figure = |comparison: &Comparison| chart(&comparison.curves, [&comparison.fast, &comparison.real_time], &task);
+    draw_figures(args, advice.comparisons.iter().map(figure).collect())?;
     let exit = match advice.outcome {
         None | Some(Outcome::Passed) => Exit::Done,
         Some(Outcome::Failed) => Exit::Failed,
         Some(Outcome::Inconclusive) => Exit::Inconclusive,
     };
     Ok((if args.json { json(&advice) } else { report::advise::text::text(&advice, output::is_colored()) }, exit))
+}
+
+/// Draws all of them beside each other, on the same axes, so that they compare by eye.
+fn draw_figures(args: &AdviseArgs, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
+    let Some(path) = &args.plot else { return Ok(()) };
+    let picture = Picture::at(path)?;
+    if charts.is_empty() {
+        return Err(AdviseError::NoCurves);
+    }
+    let low = charts.iter().map(|chart| chart.y.low).fold(f64::INFINITY, f64::min);
+    let high = charts.iter().map(|chart| chart.y.high).fold(0.0, f64::max);
+    for chart in &mut charts {
+        (chart.y.low, chart.y.high) = (low, high);
+    }
+    let scenes = charts.iter().map(|chart| draw(chart, FIGURE, Frame::Figure).0).collect();
+    Ok(picture.write(&beside(scenes), SCALE)?)
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -1,14 +1,13 @@
 //! `tardy plot`: a chart of runs as a file for papers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::exit::Exit;
 use crate::chart::build;
 use crate::chart::data::{DataError, Detail, RunData};
 use crate::chart::draw::{Frame, beside, draw};
 use crate::chart::model::{Chart, Kind};
-use crate::chart::png::{self, PngError};
-use crate::chart::svg;
+use crate::chart::picture::{Picture, PictureError};
 use crate::cli::plot::PlotArgs;
 
 /// Samples drawn one by one; a picture has no room for more.
@@ -19,24 +18,14 @@ const POINTS: usize = 20_000;
 enum PlotError {
     #[error(transparent)]
     Data(#[from] DataError),
-    #[error("{0} ends neither in .svg nor in .png: give --output such a name")]
-    Format(PathBuf),
     #[error("the runs have several probes: name one of {0} with --probe")]
     Probe(String),
     #[error("no run has samples of a probe {0}: they have {1}")]
     NoSuchProbe(String, String),
     #[error("nothing to draw: {0}")]
     Nothing(&'static str),
-    #[error(transparent)]
-    Png(#[from] PngError),
-    #[error("cannot write {0}: {1}: give another file with --output")]
-    Unwritable(PathBuf, std::io::Error),
-}
-
-#[derive(Clone, Copy)]
-enum Format {
-    Svg,
-    Png,
+    #[error("--output: {0}")]
+    Picture(#[from] PictureError),
 }
 
 /// Runs the command.
@@ -46,13 +35,13 @@ pub fn run(args: &PlotArgs) -> Exit {
         Ok(()) => Exit::Done,
         Err(error) => {
             eprintln!("tardy: {error}");
-            if matches!(error, PlotError::Unwritable(..)) { Exit::Machine } else { Exit::Usage }
+            if matches!(error, PlotError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
         }
     }
 }
 
 fn plot(args: &PlotArgs) -> Result<(), PlotError> {
-    let format = format(&args.output)?;
+    let picture = Picture::at(&args.output)?;
     let detail = Detail { columns: 8192, points: POINTS };
     let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -77,20 +66,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
             eprintln!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
         }
     }
-    let scene = beside(scenes);
-    let bytes = match format {
-        Format::Svg => svg::file(&scene).into_bytes(),
-        Format::Png => png::file(&scene, args.scale)?,
-    };
-    std::fs::write(&args.output, bytes).map_err(|error| PlotError::Unwritable(args.output.clone(), error))
-}
-
-fn format(output: &Path) -> Result<Format, PlotError> {
-    match output.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => Ok(Format::Svg),
-        Some("png") => Ok(Format::Png),
-        _ => Err(PlotError::Format(output.to_owned())),
-    }
+    Ok(picture.write(&beside(scenes), args.scale)?)
 }
 
 fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {

@@ -8,11 +8,13 @@ mod clock_source;
 mod cpu_quota;
 mod fair_server;
 mod governor;
+mod heat;
 mod high_resolution_timers;
 mod idle_states;
 mod interrupt_affinity;
 mod irqbalance;
 mod isolation;
+mod kernel_debug;
 mod kernel_real_time;
 mod numa_balancing;
 mod page_merging;
@@ -27,6 +29,7 @@ mod tracing;
 mod transparent_hugepages;
 mod virtual_machine;
 mod watchdog;
+mod workqueues;
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
@@ -42,6 +45,8 @@ pub const CHECKS: &[&Check] = &[
     &preemption_mode::CHECK,
     &idle_states::CHECK,
     &governor::CHECK,
+    &kernel_debug::CHECK,
+    &heat::CHECK,
     &cpu_quota::CHECK,
     &real_time_throttling::CHECK,
     &fair_server::CHECK,
@@ -59,6 +64,7 @@ pub const CHECKS: &[&Check] = &[
     &numa_balancing::CHECK,
     &clock_source::CHECK,
     &statistics_interval::CHECK,
+    &workqueues::CHECK,
 ];
 
 /// How much a setting that is not as it should be matters.

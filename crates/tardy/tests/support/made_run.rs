@@ -35,6 +35,8 @@ pub(crate) struct MadeRun {
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
     /// Name of the probe, and what its values are.
     pub(crate) probe: (&'static str, &'static str),
+    /// Its parameters, as in `run.json`.
+    pub(crate) parameters: serde_json::Value,
     pub(crate) clock: ClockKind,
     /// Wall-clock time of the start, in seconds since 1970.
     pub(crate) started: i64,
@@ -53,6 +55,7 @@ impl MadeRun {
             gaps: Vec::new(),
             phases: vec![("idle", 0, 1_000_000)],
             probe: ("cyclic", "latency"),
+            parameters: json!({}),
             clock: ClockKind::Hardware,
             started: 1_700_000_000,
             machine: json!({}),
@@ -115,7 +118,7 @@ impl MadeRun {
         };
         let plan = json!({
             "scenario": "made", "is_shuffled": false, "warm_up_ns": 0,
-            "probes": [{"name": self.probe.0, "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95}],
+            "probes": [{"name": self.probe.0.split('.').next(), "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95, "parameters": self.parameters}],
             "threads": self.cpus().iter().map(thread).collect::<Vec<_>>(),
             "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),
             "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "keep": "all", "spool": null,

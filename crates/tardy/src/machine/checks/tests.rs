@@ -28,6 +28,9 @@ fn good_machine() -> FakeRoot {
         .with("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 0 kB\n")
         .with("proc/sys/kernel/sched_rt_runtime_us", "-1\n")
         .with("proc/irq/9/effective_affinity_list", "0\n")
+        .with("boot/config-6.1.0-rt", "CONFIG_PREEMPT_RT=y\n# CONFIG_PROVE_LOCKING is not set\n")
+        .with("sys/devices/virtual/workqueue/cpumask", "1\n")
+        .with(&format!("{CPU}/cpu1/thermal_throttle/core_throttle_count"), "0\n")
         .with("proc/sys/kernel/timer_migration", "0\n")
         .with("proc/sys/kernel/watchdog", "0\n")
         .with("proc/sys/kernel/numa_balancing", "0\n")
@@ -57,6 +60,9 @@ fn bad_machine() -> FakeRoot {
         .with("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 2048 kB\n")
         .with("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
         .with("proc/irq/9/effective_affinity_list", "1\n")
+        .with("boot/config-6.1.0", "CONFIG_PROVE_LOCKING=y\n")
+        .with("sys/devices/virtual/workqueue/cpumask", "3\n")
+        .with(&format!("{CPU}/cpu1/thermal_throttle/core_throttle_count"), "4\n")
         .with("proc/7/comm", "irqbalance\n")
         .with("proc/sys/kernel/timer_migration", "1\n")
         .with("proc/sys/kernel/watchdog", "1\n")
@@ -129,14 +135,17 @@ fn facts_of_another_machine_are_not_mixed_with_files_of_this_one() {
     let states = found(&bad_machine(), false);
     let unknown: Vec<&str> = states.iter().filter(|(_, state)| **state == State::unknown(NOT_HERE)).map(|(check, _)| *check).collect();
     let expected = [
+        "heat",
         "interrupt-affinity",
         "irqbalance",
+        "kernel-debug",
         "numa-balancing",
         "page-merging",
         "statistics-interval",
         "timer-migration",
         "tracing",
         "watchdog",
+        "workqueues",
     ];
     assert_eq!(unknown, expected);
     assert!(matches!(states["governor"], State::Improvable { .. }));

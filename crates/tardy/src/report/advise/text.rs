@@ -73,7 +73,15 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
 
 fn basis(judged: &Basis, advice: &Advice) -> String {
     match judged {
-        Basis::Completion { probe } => format!("completions of work, as measured by {probe}"),
+        Basis::Completion { probe, length_ns, added_ns } => {
+            let of = length_ns.map_or_else(String::new, |length| format!(" of {}", length.exact()));
+            let model = match added_ns.get() {
+                0 => String::new(),
+                added if added > 0 => format!("; {} added by a model, which was not measured", time(added as f64)),
+                less => format!("; {} taken off by a model, which was not measured", time(-less as f64)),
+            };
+            format!("completions of work{of}, as measured by {probe}{model}")
+        }
         Basis::Model { probe, work_ns, slowdown } => {
             let stretched = match (slowdown, advice.task.work_ns) {
                 (None, _) => " (not stretched: no runs of costs of both kernels tell by how much)".to_owned(),

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(rows.last().unwrap(), &[100_000.0, 1.0, 100_000.0]);
         // Five steps from 0 to 50 %, five to 75 %.
         let below = |share: f64| rows.iter().filter(|row| row[1] < share).count();
-        assert_eq!((below(0.5), below(0.75) - below(0.5)), (6, 5), "{text}");
+        assert_eq!((below(0.5), below(0.75) - below(0.5)), (5, 5), "{text}");
         assert!(text.contains("#[Max     =   100000.000, Total count    =       100000]"), "{text}");
     }
 

@@ -56,7 +56,7 @@ impl Rtc {
         let mut word = [0; std::mem::size_of::<libc::c_ulong>()];
         (&self.0).read_exact(&mut word)?;
         // The lowest byte has the kind of interrupt (rtc(4)).
-        Ok((libc::c_ulong::from_ne_bytes(word) as u64 >> 8).max(1))
+        Ok((usize::from_ne_bytes(word) as u64 >> 8).max(1))
     }
 
     fn control(&self, request: u64, argument: libc::c_ulong) -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::link::Link;
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0")]
 pub struct RespondArgs {
-    /// Where stimuli come from: udp:ADDRESS[:PORT], serial:DEVICE (modem lines), serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT
+    /// Where stimuli come from: udp:ADDRESS or udp:ADDRESS:PORT, serial:DEVICE (modem lines), serial-bytes:DEVICE or serial-bytes:DEVICE:SPEED, gpio:CHIP:IN,OUT
     #[arg(value_name = "LINK")]
     pub link: Link,
     /// Real-time priority (SCHED_FIFO), 1 to 98

@@ -69,11 +69,11 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         return Err(source.expected(last_line, "intervals with samples", "none in the whole file"));
     }
     let several = of_tag.len() > 1;
-    imported.length = (length > 0.0 && !several).then(|| Nanos((length * 1e9) as i64));
+    imported.length = (length > 0.0 && !several).then_some(Nanos((length * 1e9) as i64));
     imported.notes.push("values are the upper ends of HdrHistogram's buckets".into());
     let mut series = Vec::new();
     for (index, (tag, counts)) in of_tag.into_iter().enumerate() {
-        let number = several.then(|| u32::try_from(index).unwrap_or(u32::MAX));
+        let number = several.then_some(u32::try_from(index).unwrap_or(u32::MAX));
         if let Some(number) = number {
             imported.notes.push(format!("cpu {number} stands for the tag `{tag}`"));
         }

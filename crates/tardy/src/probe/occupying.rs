@@ -66,7 +66,7 @@ impl Share {
         }
         if now < self.window + WINDOW {
             clock::sleep_until(&clock::Instant::from_nanos((self.window + WINDOW).get()))?;
-            self.window = self.window + WINDOW;
+            self.window += WINDOW;
         } else {
             // The first window, or one that somebody else took the end of.
             self.window = now;

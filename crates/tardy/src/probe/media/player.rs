@@ -87,7 +87,7 @@ impl Player {
             self.rings.frame.push(Sample { due, latency: now - due, missed: 0 });
         }
         let held_back = match self.delay {
-            Some(Delay { by, every }) if self.frame as u64 % every == 0 => by,
+            Some(Delay { by, every }) if (self.frame as u64).is_multiple_of(every) => by,
             _ => Nanos::ZERO,
         };
         let audio = self.audio.position(now) - held_back;

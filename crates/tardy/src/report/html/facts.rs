@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::chart::data::RunData;
 
 pub(super) fn section(runs: &[RunData]) -> Markup {
-    let facts: Vec<Vec<(String, String)>> = runs.iter().map(|run| facts(run)).collect();
+    let facts: Vec<Vec<(String, String)>> = runs.iter().map(facts).collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in facts.iter().flatten() {
         if !names.contains(&name.as_str()) {

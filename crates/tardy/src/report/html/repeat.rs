@@ -85,12 +85,11 @@ fn command(plan: &Plan) -> String {
         }
     }
     option("cpus", plan.measured_cpus.to_string());
-    match plan.window {
-        Some(window) => match window.earliest {
+    if let Some(window) = plan.window {
+        match window.earliest {
             Some(earliest) => option("window", format!("{}..{}", earliest.exact(), window.latest.exact())),
             None => option("deadline", window.latest.exact()),
-        },
-        None => {}
+        }
     }
     if let Some(misses) = plan.misses_allowed {
         option("misses", format!("{misses:e}"));

@@ -139,11 +139,13 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let measured_cpus = machine::cpus();
     let opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
     let control = Control::new(None, None);
+    let line = std::sync::Barrier::new(opened.members.len());
     let allocated = std::thread::scope(|scope| {
         let run = |member: Member| {
-            let control = &control;
-            // From the moment when the thread is there, however late that is.
+            let (control, line) = (&control, &line);
+            // From the moment when all threads of the place are there and prepared, as in a run, however late that is.
             let start = move || {
+                line.wait();
                 let start = Nanos(tardy_sys::clock::monotonic());
                 control.stop_at(start + Nanos::from_millis(length_ms));
                 start

@@ -85,10 +85,18 @@ fn digests(variants: &BTreeMap<String, Value>) -> Vec<String> {
     runs.map(|run| run["sample_digest"].as_str().expect("every run has samples").to_owned()).collect()
 }
 
-fn max_us(variant: &Value, phase: &str) -> f64 {
+fn in_phase(variant: &Value, phase: &str, key: &str) -> f64 {
     let phases = variant["phases"].as_array().unwrap();
     let found = phases.iter().find(|entry| entry["phase"] == phase).unwrap_or_else(|| panic!("no phase {phase}: {phases:?}"));
-    found["max_ns"].as_f64().unwrap() / 1000.0
+    found[key].as_f64().unwrap() / 1000.0
+}
+
+fn max_us(variant: &Value, phase: &str) -> f64 {
+    in_phase(variant, phase, "max_ns")
+}
+
+fn median_us(variant: &Value, phase: &str) -> f64 {
+    in_phase(variant, phase, "median_ns")
 }
 
 /// Every due time of every series is accounted for, and there are some.
@@ -149,9 +157,10 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
             assert!(stock > 1000.0, "{phase}: {stock} us");
         }
     }
-    // What separates full preemption from none. Memory and io do not: see docs/lab.md.
-    let ratio = max_us(&first["6.1-none"], "procfs") / max_us(&first["6.1-full"], "procfs");
-    assert!(ratio > 5.0, "procfs: none / full is {ratio}");
+    // What separates full preemption from none: the middle wake-up while procfs is read. The largest does so in most runs only, because any stock model can
+    // meet the sections of 12 ms that keep interrupts off; memory and io separate nothing (docs/lab.md).
+    let ratio = median_us(&first["6.1-none"], "procfs") / median_us(&first["6.1-full"], "procfs");
+    assert!(ratio > 3.0, "procfs: median of none / median of full is {ratio}");
     // What a comparison costs is known beforehand, in instructions.
     for run in first.values().flat_map(|variant| variant["runs"].as_array().unwrap()) {
         let instructions = run["instructions"].as_u64().unwrap();

@@ -130,6 +130,8 @@ impl Namespaces {
             format!("-n {a} link add v type veth peer name v netns {b}"),
             format!("-n {a} address add 10.99.7.1/24 dev v"),
             format!("-n {b} address add 10.99.7.2/24 dev v"),
+            // The initiator measures its own floor over the loopback interface, which is down in a new namespace.
+            format!("-n {a} link set lo up"),
             format!("-n {a} link set v up"),
             format!("-n {b} link set v up"),
         ];

@@ -43,7 +43,9 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     let place = Workplace::new();
     std::fs::write(place.path("small.toml"), SCENARIO).unwrap();
     let cpu = machine::last_cpu();
-    place.tardy(&format!("run --scenario small.toml --cpus {cpu} --quiet --out run")).ends_with(0);
+    // On a machine that does much else samples may be lost, which the run then says by its exit code; which phase isolates what stays.
+    let code = place.tardy(&format!("run --scenario small.toml --cpus {cpu} --quiet --out run")).code();
+    assert!([0, 4].contains(&code), "{code}");
     let split = place.tardy("split run --json").ends_with(0).json();
     let timers = "high-resolution timers";
     assert_eq!(isolated(&split, "timer-resolution", "cyclic"), [("nothing", "idle, high-resolution timers")]);

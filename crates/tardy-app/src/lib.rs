@@ -22,7 +22,9 @@
 //! cycles are left out, and counted as lost.
 //!
 //! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
+#![deny(unsafe_code)]
 
+#[expect(unsafe_code, reason = "mmap and the clock, called without a dependency; the other files call it safely")]
 mod memory;
 mod region;
 

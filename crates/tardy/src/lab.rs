@@ -6,6 +6,7 @@ pub mod binary;
 pub mod boot;
 pub mod cache;
 pub mod comparison;
+pub mod cost_comparison;
 pub mod cpio;
 pub mod deb;
 pub mod diagnosis;

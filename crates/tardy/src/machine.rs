@@ -12,6 +12,7 @@ pub mod clock;
 pub mod context_switches;
 pub mod cpu_time;
 pub mod facts;
+pub mod idle;
 pub mod interrupts;
 pub mod irq_affinity;
 mod per_cpu_table;

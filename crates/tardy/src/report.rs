@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod compare;
 pub mod comparison_text;
+pub mod cost_comparison_text;
 pub mod cost_text;
 pub mod date;
 pub mod html;

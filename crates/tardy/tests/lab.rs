@@ -21,6 +21,8 @@ use tardy::lab::qemu::Qemu;
 use tardy::run::read_series::SeriesFile;
 use tardy_core::units::Nanos;
 
+#[path = "lab/costs.rs"]
+mod costs;
 #[path = "lab/snapshots.rs"]
 mod snapshots;
 #[path = "lab/wake_up_path.rs"]

@@ -165,6 +165,11 @@ pub struct RunArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
+    /// Measure what services cost, in instructions, in place of latencies: metrics and groups as in `tardy list costs`, all where none is given;
+    /// ARGUMENTS are then for `tardy cost` in the guest
+    #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
+        conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
+    pub cost: Option<Vec<String>>,
     /// Members of the ensemble: each shifts the boot and the probes' seed a little, and is repeated exactly by a further run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pads: u32,

@@ -1,6 +1,7 @@
 //! `tardy lab`: glue between the command line and [`crate::lab`].
 
 mod check;
+mod cost;
 mod ensemble;
 mod list;
 mod progress;

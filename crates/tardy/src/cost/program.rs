@@ -237,6 +237,7 @@ fn metric(name: &str, operation: &str) -> MetricRecord {
         state: CacheState::Warm,
         lmbench: None,
         operations: 1,
+        waiting: None,
         file: String::new(),
     }
 }

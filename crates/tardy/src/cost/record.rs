@@ -100,8 +100,28 @@ pub struct MetricRecord {
     pub lmbench: Option<String>,
     /// Operations of one trial.
     pub operations: u64,
+    /// How much of its trials was waiting; only where instructions are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
     /// Its series in `samples/`.
     pub file: String,
+}
+
+/// Idle time during a metric's trials. The clock of an emulated machine moves on while its processor is idle, without any instruction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// How long the processor was idle, as the kernel tells it, to 10 ms a round.
+    pub idle_ns: Nanos,
+    /// Length of all trials.
+    pub of_ns: Nanos,
+}
+
+impl Waiting {
+    /// The idle part of the time; 0 of no time.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        if self.of_ns > Nanos::ZERO { self.idle_ns.get() as f64 / self.of_ns.get() as f64 } else { 0.0 }
+    }
 }
 
 impl MetricRecord {
@@ -116,6 +136,7 @@ impl MetricRecord {
             state: metric.state,
             lmbench: metric.lmbench.map(str::to_owned),
             operations: 0,
+            waiting: None,
             file,
         }
     }
@@ -128,4 +149,15 @@ pub struct LeftOut {
     pub name: String,
     /// Why.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_waiting_is_of_all_trials_and_nothing_of_no_time() {
+        assert_eq!(Waiting { idle_ns: Nanos(30), of_ns: Nanos(120) }.share(), 0.25);
+        assert_eq!(Waiting::default().share(), 0.0);
+    }
 }

@@ -13,6 +13,7 @@ use super::metric::{Metric, Place, Unavailable, Work};
 use super::record::{CostRecord, CostSet, CostUnit, MetricRecord};
 use super::repetition::{calibrate, clock_read_cost, trial};
 use crate::machine::clock::instruction_time;
+use crate::machine::idle::idle_time;
 use crate::machine::root::Root;
 use crate::run::record::{RunRecord, State};
 
@@ -38,6 +39,7 @@ pub struct CostRequest {
 /// # Errors
 /// [`CostError`]. A metric that cannot be measured here is left out, with its reason, and is no error.
 pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, CostError> {
+    let counted_in = unit(root);
     let (cpu, other_cpu) = bind(request.cpu)?;
     let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::PIPE])
         .map_err(|error| CostError::System { doing: "wait for signals", error })?;
@@ -50,7 +52,7 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
         trials: request.trials,
         trial_length_ns: request.trial_length,
         clock_read_ns: clock_read_cost(),
-        unit: unit(root),
+        unit: counted_in,
         metrics: Vec::new(),
         left_out: Vec::new(),
     };
@@ -59,7 +61,16 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
     let scratch = Scratch::make_in(&std::env::temp_dir())
         .map_err(|error| CostError::System { doing: "make a folder for files (set TMPDIR to one that is writable)", error })?;
     let place = Place { cpu, other_cpu, scratch: scratch.path().to_owned() };
-    let mut session = Session { request, place, signals, folder, clock_read, known: request.metrics.iter().map(|_| Known::New).collect() };
+    let mut session = Session {
+        request,
+        root,
+        counted_in,
+        place,
+        signals,
+        folder,
+        clock_read,
+        known: request.metrics.iter().map(|_| Known::New).collect(),
+    };
     let mut state = State::Finished;
     for round in 1..=request.rounds {
         session.folder.begin_round(round);
@@ -89,6 +100,8 @@ enum Known {
 
 struct Session<'a> {
     request: &'a CostRequest,
+    root: &'a Root,
+    counted_in: CostUnit,
     place: Place,
     signals: SignalFd,
     folder: CostFolder,
@@ -140,12 +153,23 @@ impl Session<'_> {
     }
 
     fn trials(&mut self, work: &mut dyn Work, place: usize, operations: u64) -> Result<(), Problem> {
+        let (idle, began) = (self.idle(), clock::monotonic());
         for _ in 0..self.request.trials {
             let begin = Nanos(clock::monotonic());
             let took = trial(work, operations, self.clock_read).map_err(Unavailable::system("repeat its operation"))?;
             self.folder.push(place, begin, took);
         }
+        if let (Some(before), Some(after)) = (idle, self.idle()) {
+            let waiting = self.folder.metric(place).waiting.get_or_insert_default();
+            waiting.idle_ns += after - before;
+            waiting.of_ns += Nanos(clock::monotonic() - began);
+        }
         self.folder.flush(place).map_err(Problem::Run)
+    }
+
+    /// On a machine with other work and processors idle time tells nothing of a metric, and is not asked for.
+    fn idle(&self) -> Option<Nanos> {
+        matches!(self.counted_in, CostUnit::Instructions { .. }).then(|| idle_time(self.root))?
     }
 }
 

@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 
 use super::metric::{CacheState, Group};
-use super::record::{CostRecord, CostSet, CostUnit, LeftOut, MetricRecord};
+use super::record::{CostRecord, CostSet, CostUnit, LeftOut, MetricRecord, Waiting};
 use crate::run::folder::{self, FolderError};
 use crate::run::read_series::{SeriesError, SeriesFile};
 use crate::run::record::{RunRecord, State};
@@ -105,6 +105,9 @@ pub struct MetricSummary {
     pub standard_deviation: f64,
     /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where instructions are counted.
     pub megabytes_per_second: Option<f64>,
+    /// The share of the trials' time in which the processor was idle: that part of the figure is no instructions; absent where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
     /// Each trial, in the order in which they were made.
     pub values: Vec<f64>,
 }
@@ -202,6 +205,7 @@ fn metric_summary(metric: &MetricRecord, trials: &[(Nanos, i64)], record: &RunRe
         max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         standard_deviation: variance.sqrt(),
         megabytes_per_second: metric.bytes.filter(|_| unit == CostUnit::Time && cost > 0.0).map(bytes_a_second),
+        idle_share: metric.waiting.map(Waiting::share),
         values,
     })
 }

@@ -124,7 +124,7 @@ impl Comparison {
     }
 }
 
-fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
+pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
     let record = outcome.result.as_ref().ok();
     let failure = outcome.result.as_ref().err().map(|failure| failure.cause.to_string());
     let failure = match &outcome.repetition {

@@ -21,7 +21,7 @@ use tardy_sys::{clock, init};
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::GUEST_FAILED;
 use super::injection::Injection;
-use super::plan::{Ending, GuestPlan, GuestReport, PLAN_PATH, Program, Task, VERSION};
+use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, Task, VERSION};
 
 /// The program that a shell runs in.
 pub const SHELL: &str = "/bin/busybox";
@@ -54,6 +54,7 @@ pub fn run() -> io::Error {
 
 fn try_run() -> io::Result<()> {
     let mut remarks = system::mount_all();
+    remarks.extend(system::switch_loopback_on());
     let booted_at = Nanos(clock::monotonic());
     let plan: GuestPlan = serde_json::from_slice(&std::fs::read(PLAN_PATH)?)?;
     if plan.version != VERSION {
@@ -99,6 +100,10 @@ fn try_run() -> io::Result<()> {
 
 /// Starts the program, and what makes it late, and collects children until it has ended or its time is over.
 fn run_planned(program: &Program, time_limit: Nanos, injection: Option<Injection>) -> io::Result<Ending> {
+    // A measurement makes its run folder itself; another program finds a place for what it wants to be kept.
+    if program.path.is_some() {
+        std::fs::create_dir_all(OUTPUT_FOLDER)?;
+    }
     let log = |name: &str| std::fs::File::create(Path::new("/run").join(name)).map(Stdio::from);
     let mut command = Command::new(program.path.as_deref().unwrap_or("/proc/self/exe"));
     command.args(&program.arguments).env_clear().env("PATH", "/bin").env("HOME", "/root").env("TMPDIR", "/tmp").current_dir("/run");

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::Table;
-use crate::lab::comparison::{Comparison, PhaseResult, VariantResult};
+use crate::lab::comparison::{Comparison, PhaseResult, RunResult};
 
 /// The text; it names what could not be measured.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn text(comparison: &Comparison) -> String {
         block(&mut text, comparison, &columns, "median", &|phase| phase.median_ns.as_micros_f64());
     }
     for variant in &comparison.variants {
-        remarks(&mut text, variant);
+        remarks(&mut text, &variant.variant.name, &variant.runs);
     }
     let restored = comparison.variants.iter().flat_map(|variant| &variant.runs).filter_map(|run| run.restore_ms);
     if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
@@ -50,16 +50,16 @@ fn block(text: &mut String, comparison: &Comparison, columns: &[(String, String)
     text.push_str(&table.text());
 }
 
-fn remarks(text: &mut String, variant: &VariantResult) {
-    let name = &variant.variant.name;
-    let failed = variant.runs.iter().filter(|run| run.failure.is_some()).count();
+/// A line for what went wrong among the runs of a variant.
+pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
+    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
     let mut line = |words: String| writeln!(text, "! {name}: {words}").expect("writing to a string cannot fail");
     if failed > 0 {
-        let first = variant.runs.iter().find_map(|run| run.failure.as_ref()).map(String::as_str).unwrap_or_default();
-        line(format!("{failed} of {} runs gave no result: {first}", variant.runs.len()));
+        let first = runs.iter().find_map(|run| run.failure.as_ref()).map(String::as_str).unwrap_or_default();
+        line(format!("{failed} of {} runs gave no result: {first}", runs.len()));
     }
-    let repeated = variant.runs.iter().filter(|run| run.repeated.is_some()).count();
-    let different = variant.runs.iter().filter(|run| run.repeated == Some(false)).count();
+    let repeated = runs.iter().filter(|run| run.repeated.is_some()).count();
+    let different = runs.iter().filter(|run| run.repeated == Some(false)).count();
     if different > 0 {
         line(format!("NOT DETERMINISTIC: {different} of {repeated} repeated runs differ"));
     }

@@ -71,7 +71,7 @@ fn table(summary: &CostSummary, published: Option<&Published>) -> String {
 fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&Published>, is_program: bool) -> Vec<String> {
     let shown = Shown::new(summary, metric);
     let cold = if metric.state == CacheState::Cold { " (cold)" } else { "" };
-    let mut cells = vec![format!("{}{cold}", metric.name), shown.unit.to_owned()];
+    let mut cells = vec![format!("{}{cold}{}", metric.name, waiting(metric)), shown.unit.to_owned()];
     if is_program {
         cells.extend([shown.text(metric.mean), shown.text(metric.standard_deviation), shown.text(metric.min)]);
         cells.extend([shown.text(metric.median), shown.text(metric.max)]);
@@ -84,6 +84,19 @@ fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&Publish
         cells.extend(values.unwrap_or_else(|| vec!["-".to_owned(); published.columns.len()]));
     }
     cells
+}
+
+/// What part of a count of instructions is none, because the emulated machine's clock moves on while it waits; nothing where that is next to nothing.
+fn waiting(metric: &MetricSummary) -> String {
+    metric.idle_share.filter(|share| *share >= IDLE_SHARE_TOLD).map_or_else(String::new, told)
+}
+
+/// From this share of idle time on it is told: below it, it is the resolution by which a guest's kernel tells idle time.
+pub(super) const IDLE_SHARE_TOLD: f64 = 0.01;
+
+/// The share in words.
+pub(super) fn told(idle_share: f64) -> String {
+    format!(" ({:.0} % waiting)", idle_share * 100.0)
 }
 
 /// How the values of a metric are shown.

@@ -42,6 +42,7 @@ impl MadeCost {
             state: CacheState::Warm,
             lmbench: None,
             operations: 1,
+            waiting: None,
             file: String::new(),
         };
         let place = folder.add(metric).unwrap();

@@ -35,18 +35,30 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Runs every variant with every pad.
+/// Runs every variant with every pad, each the measurement that the arguments ask for.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
+    ensemble: (u32, bool),
+    out: &Path,
+) -> Result<Vec<Outcome>, LabError> {
+    run_programs(setting, variants, measure, &|pad| program(measure, pad), ensemble, out)
+}
+
+/// Runs every variant with every pad, each the program of its pad.
+pub(super) fn run_programs(
+    setting: &Setting,
+    variants: &[Variant],
+    measure: &MeasureArguments,
+    program_of_pad: &(dyn Fn(u32) -> Program + Sync),
     (pads, twice): (u32, bool),
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     check_modules(variants, measure)?;
     let plan_of_pad = |pad: u32| GuestPlan {
         version: plan::VERSION,
-        task: Task::Run(program(measure, pad)),
+        task: Task::Run(program_of_pad(pad)),
         settle: SETTLE,
         time_limit: measure.time_limit,
         modules: measure.inject.iter().map(|_| MODULE_PATH.to_owned()).collect(),

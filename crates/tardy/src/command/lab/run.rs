@@ -1,22 +1,27 @@
 //! `tardy lab run`.
 
+use super::cost;
 use super::ensemble::{compare, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::exit::Exit;
 use crate::command::output;
-use crate::lab::comparison::Comparison;
+use crate::lab::comparison::{Comparison, RunResult};
 use crate::report::comparison_text;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
+    arguments.cost.as_deref().map_or(Ok(()), cost::check)?;
     refuse_used_folder(&arguments.out)?;
     let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let setting = setting.with_working_accelerator(&variants[0]);
+    if let Some(metrics) = &arguments.cost {
+        return cost::run(arguments, metrics, &setting, &variants);
+    }
     let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.pads, arguments.twice), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     print(&comparison, arguments.json)?;
-    Ok(code(&comparison))
+    Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
 }
 
 pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabError> {
@@ -29,8 +34,7 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
 }
 
 /// A guest without a result comes before two that differ: without it the comparison is not what was asked for.
-fn code(comparison: &Comparison) -> Exit {
-    let mut runs = comparison.variants.iter().flat_map(|variant| &variant.runs);
+pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
     if runs.clone().any(|run| run.failure.is_some()) {
         Exit::Machine
     } else if runs.any(|run| run.repeated == Some(false)) {

@@ -5,6 +5,9 @@ use std::path::Path;
 use tardy_core::units::Nanos;
 use tardy_sys::mount::mount_kernel_file_system;
 
+use crate::machine::idle::idle_time;
+use crate::machine::root::Root;
+
 /// What is mounted where, in this order; without the first three nothing works, the others are missed only by what uses them.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
@@ -31,6 +34,12 @@ pub(super) fn mount_all() -> Vec<String> {
     remarks
 }
 
+/// Switches the loopback interface on, which what talks to its own machine needs; a remark where that fails.
+pub(super) fn switch_loopback_on() -> Option<String> {
+    let error = tardy_sys::socket::switch_loopback_on().err()?;
+    Some(format!("the loopback interface is not switched on: {error}"))
+}
+
 /// A file's text without the line's end; empty when it cannot be read.
 pub(super) fn read_line(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
@@ -38,14 +47,7 @@ pub(super) fn read_line(path: &str) -> String {
 
 /// How long the processors were idle since boot; `None` when the kernel does not tell.
 pub(super) fn idle() -> Option<Nanos> {
-    parse_idle(&read_line("/proc/uptime"))
-}
-
-/// The second number of /proc/uptime, in seconds with two decimals (proc_uptime(5)).
-fn parse_idle(text: &str) -> Option<Nanos> {
-    let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
-    let hundredths: i64 = (hundredths.len() == 2).then(|| hundredths.parse().ok())??;
-    Some(Nanos(seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + hundredths * 10_000_000))
+    idle_time(&Root::system())
 }
 
 pub(super) fn preemption() -> Option<String> {
@@ -61,17 +63,4 @@ pub(super) fn killed_for_memory() -> u64 {
 pub(super) fn load_module(path: &str) -> Result<(), String> {
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
     tardy_sys::module::load(&file).map_err(|error| format!("the module {path} was not loaded: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_time_is_the_second_number() {
-        assert_eq!(parse_idle("12.34 5.06"), Some(Nanos(5_060_000_000)));
-        for text in ["", "12.34", "12.34 5", "12.34 5.6", "12.34 x.00"] {
-            assert_eq!(parse_idle(text), None, "{text}");
-        }
-    }
 }

@@ -1,0 +1,44 @@
+//! `tardy lab run --cost`: what services cost on each kernel, in instructions.
+
+use super::ensemble::run_programs;
+use super::run::code;
+use super::setting::{LabError, Setting};
+use crate::cli::lab::RunArguments;
+use crate::command::exit::Exit;
+use crate::command::output;
+use crate::cost::metrics::chosen;
+use crate::cost::summary::summarize;
+use crate::lab::cost_comparison::CostComparison;
+use crate::lab::experiment::Outcome;
+use crate::lab::plan::{OUTPUT_FOLDER, Program};
+use crate::lab::variant::Variant;
+use crate::report::cost_comparison_text;
+
+/// Whether there are such metrics, before anything is booted.
+pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
+    let unknown = |name| LabError::Usage(format!("--cost: there is no metric or group `{name}`: see `tardy list costs`"));
+    chosen(metrics).map(drop).map_err(unknown)
+}
+
+pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Setting, variants: &[Variant]) -> Result<Exit, LabError> {
+    let program = |_| program(metrics, &arguments.measure.arguments);
+    let ensemble = (arguments.pads, arguments.twice);
+    let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
+    let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
+    let comparison = CostComparison::new(variants, &outcomes, &summary);
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&comparison).expect("a comparison is plain data") + "\n"
+    } else {
+        cost_comparison_text::text(&comparison)
+    };
+    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
+    Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
+}
+
+/// This binary in the guest, with what the command line asks for.
+fn program(metrics: &[String], further: &[String]) -> Program {
+    let mut arguments: Vec<String> = ["cost", "--out", OUTPUT_FOLDER, "--quiet"].map(str::to_owned).to_vec();
+    metrics.iter().for_each(|metric| arguments.extend(["--metric".to_owned(), metric.clone()]));
+    arguments.extend(further.iter().cloned());
+    Program { path: None, arguments }
+}

@@ -19,6 +19,7 @@ pub(crate) mod made_run;
 mod pairs;
 mod real_runs;
 mod sched_trace;
+mod spin;
 mod statistics;
 mod thread_wake_ups;
 mod threads;
@@ -51,6 +52,7 @@ const FIGURES: &[Figure] = &[
     lab::DELAYS,
     lab::WAKE_UP_PATH,
     lab::BUDGET,
+    spin::FIGURE,
     cost_spread::FIGURE,
     lmbench::FIGURE,
 ];

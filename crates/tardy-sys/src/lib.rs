@@ -43,6 +43,7 @@ pub mod spawn;
 pub mod stamped_socket;
 pub mod thread_signal;
 pub mod timer_fd;
+pub mod tracepoint_counter;
 pub mod usage;
 pub mod user;
 

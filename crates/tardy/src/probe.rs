@@ -14,6 +14,7 @@ pub mod futex;
 mod grid_loop;
 pub mod gtod;
 pub mod info;
+mod interrupt_counter;
 pub mod io_uring;
 pub mod itimer;
 pub mod media;

@@ -23,6 +23,8 @@ use tardy_core::units::Nanos;
 
 #[path = "lab/costs.rs"]
 mod costs;
+#[path = "lab/probes.rs"]
+mod probes;
 #[path = "lab/snapshots.rs"]
 mod snapshots;
 #[path = "lab/wake_up_path.rs"]

@@ -261,6 +261,36 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
     assert!(tasks["count"].as_u64() >= Some(5), "a task took the CPU: {tasks}");
     let all = &summary_of(&outcome, "spin")["gaps"];
     assert!(all["share"].as_f64() > Some(0.0) && all["share"].as_f64() < Some(1.0), "{all}");
+    assert_each_gap_has_one_cause(&outcome);
+}
+
+/// Each gap is laid to a task, to an interrupt, or to nothing that the kernel counts; where interrupts cannot be counted, that is said.
+fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
+    let summary = outcome.json();
+    let count = |name: &str| {
+        let series = summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == name)?;
+        series["counts"]["recorded"].as_u64()
+    };
+    let (Some(interrupts), Some(unseen)) = (count("spin.interrupts"), count("spin.unseen")) else {
+        assert!(summary["warnings"].to_string().contains("does not tell interrupts from what no kernel sees"), "{}", summary["warnings"]);
+        return;
+    };
+    assert_eq!(count("spin"), count("spin.tasks").map(|tasks| tasks + interrupts + unseen), "{}", summary["series"]);
+}
+
+#[test]
+fn interrupts_are_among_what_takes_the_processor_from_spin() {
+    let test = "interrupts_are_among_what_takes_the_processor_from_spin";
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    let outcome = place.tardy(&format!("run --for 2s --load none --probe spin --cpus {cpu} --quiet --json --out run")).ends_with(0);
+    assert_each_gap_has_one_cause(&outcome);
+    let summary = outcome.json();
+    if !summary["series"].as_array().unwrap().iter().any(|series| series["probe"] == "spin.interrupts") {
+        return machine::left_out(test, "interrupts cannot be counted here");
+    }
+    // A processor that computes gets its tick, or its tick's remainder once a second.
+    assert!(summary_of(&outcome, "spin.interrupts")["counts"]["recorded"].as_u64() >= Some(1), "{}", summary["series"]);
 }
 
 fn summary_of(outcome: &support::workplace::Outcome, probe: &str) -> Value {

@@ -1,8 +1,10 @@
 //! `spin`: reads the cycle counter all the time, and finds every interval in which the processor was taken away, as oslat and hwlat do.
 //!
-//! What took it is told by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran; the other
-//! gaps are interrupts, and what no kernel sees: the hypervisor, the firmware, the hardware. The series of all gaps is `spin`, that of other
-//! tasks `spin.tasks`. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
+//! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran
+//! (`spin.tasks`); else, where it counted an interrupt of the processor, that (`spin.interrupts`); else nothing that the kernel knows of, which leaves the
+//! hypervisor, the firmware, the hardware (`spin.unseen`). The series of all gaps is `spin`. Counts are read at each gap's end and each ms, so that an
+//! interrupt too short to be a gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an interrupt. Where interrupts
+//! cannot be counted, a note says why, and the last two series are not there. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
 //! observed; of the gaps that fall into it, those from 50 us on are found, and no shorter ones.
 
 use std::io;
@@ -11,14 +13,17 @@ use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
+use tardy_sys::tracepoint_counter::TracepointCounter;
 use tardy_sys::usage::{Who, usage};
 
 use super::control::Control;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::occupying::{Anchor, Share, end_of};
 use super::{Opened, Opening, ThreadPlan};
 use crate::cli::run::PolicyName;
+use crate::machine::root::Root;
 use crate::parameter::Parameter;
 use crate::record::ring::Producer;
 
@@ -28,7 +33,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
     source: "today (oslat, hwlat)",
     parameters: &[Parameter::duration("least", "shortest interval that counts", "1us", Nanos(100), Nanos::from_secs(10))],
-    series: &[SeriesInfo::GAPS, SeriesInfo { part: "tasks", quantity: "gap by a task", ..SeriesInfo::GAPS }],
+    series: &[
+        SeriesInfo::GAPS,
+        SeriesInfo { part: "tasks", quantity: "gap by a task", ..SeriesInfo::GAPS },
+        SeriesInfo { part: "interrupts", quantity: "gap by an interrupt", ..SeriesInfo::GAPS },
+        SeriesInfo { part: "unseen", quantity: "gap that no count explains", ..SeriesInfo::GAPS },
+    ],
     placement: Placement::EachCpu,
     policy: PolicyName::Other,
     period: Nanos::from_millis(1),
@@ -41,16 +51,24 @@ const LOOK: Nanos = Nanos::from_millis(1);
 /// What the probe does beside looking at the counter takes less than this at a time: in an emulated machine, some thousand instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: Opening<'_>) -> io::Result<Opened> {
     let least = opening.probe.duration("least");
     let share = Share::of(opening.probe);
-    let tasks = opening.producers.remove(1);
-    let all = opening.producers.remove(0);
+    let cpu = opening.thread.cpu.map_or(0, |cpu| cpu.0);
+    let counted = interrupt_counter::open(&Root::system(), cpu);
+    let mut notes: Vec<String> =
+        counted.as_ref().err().map(|why| format!("spin does not tell interrupts from what no kernel sees: {why}")).into_iter().collect();
+    // Two series that are always empty would say that there were no such gaps.
+    let series = counted.is_err().then(|| INFO.series[..2].to_vec());
+    let interrupts = counted.ok().map(|counter| Interrupts { counter, before: 0 });
+    let [all, tasks, by_interrupts, unseen] =
+        <[Producer; 4]>::try_from(opening.producers).expect("there is a producer for each series of INFO");
     let thread = opening.thread.clone();
     let counter = cycle_counter::invariant();
     let calibration = if counter.is_ok() { Calibration::of_this_machine() } else { Calibration::OF_NANOSECONDS };
     let run: Run = Box::new(move |ready| {
-        let series = Series { all, tasks, least: calibration.ticks(least.get()), switches: 0, calibration };
+        let least = calibration.ticks(least.get());
+        let series = Series { all, tasks, by_interrupts, unseen, least, switches: 0, interrupts, calibration };
         let start = ready.wait();
         if counter.is_ok() {
             measure(&thread, start.at, cycle_counter::read, series, share, start.control)
@@ -59,33 +77,76 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         }
     });
     let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
-    let notes = counter.err().map(|reason| format!("spin reads CLOCK_MONOTONIC, not a cycle counter: {reason}"));
-    Ok(Opened { members: vec![member], notes: notes.into_iter().collect(), ..Opened::default() })
+    notes.extend(counter.err().map(|reason| format!("spin reads CLOCK_MONOTONIC, not a cycle counter: {reason}")));
+    Ok(Opened { members: vec![member], series, notes, ..Opened::default() })
 }
 
 struct Series {
     all: Producer,
     tasks: Producer,
+    by_interrupts: Producer,
+    unseen: Producer,
     /// In ticks.
     least: u64,
     /// Involuntary switches until now.
     switches: u64,
+    /// Absent where they cannot be counted.
+    interrupts: Option<Interrupts>,
     calibration: Calibration,
 }
 
+/// The processor's interrupts.
+struct Interrupts {
+    counter: TracepointCounter,
+    /// Until the last look.
+    before: u64,
+}
+
+impl Interrupts {
+    /// Whether there were some since the last look.
+    fn came(&mut self) -> bool {
+        let now = self.counter.read().unwrap_or(self.before);
+        now != std::mem::replace(&mut self.before, now)
+    }
+}
+
 impl Series {
+    /// Forgets what was counted until now: it belongs to no gap to come.
+    fn look(&mut self) {
+        self.switches = count_switches();
+        self.interrupts.as_mut().map(Interrupts::came);
+    }
+
     /// A gap of so many ticks from `begin` on; as the sample that it became.
     fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
         let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), missed: 0 };
-        self.all.begin_cycle();
-        self.all.push(sample);
         let switches = count_switches();
-        if switches > self.switches {
-            self.tasks.begin_cycle();
-            self.tasks.push(sample);
+        let is_switched = switches > std::mem::replace(&mut self.switches, switches);
+        let is_interrupted = self.interrupts.as_mut().map(Interrupts::came);
+        let cause = match (is_switched, is_interrupted) {
+            (true, _) => Some(&mut self.tasks),
+            (false, Some(true)) => Some(&mut self.by_interrupts),
+            (false, Some(false)) => Some(&mut self.unseen),
+            (false, None) => None,
+        };
+        for producer in [Some(&mut self.all), cause].into_iter().flatten() {
+            producer.begin_cycle();
+            producer.push(sample);
         }
-        self.switches = switches;
         sample
+    }
+
+    fn observed(&mut self, nanos: i64) {
+        self.all.observed(nanos);
+        self.tasks.observed(nanos);
+        self.by_interrupts.observed(nanos);
+        self.unseen.observed(nanos);
+    }
+
+    fn close(self, end: Nanos) {
+        for producer in [self.all, self.tasks, self.by_interrupts, self.unseen] {
+            producer.close(end);
+        }
     }
 }
 
@@ -102,7 +163,7 @@ fn measure(
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let (look, own_work_max) = (calibration.ticks(LOOK.get()), calibration.ticks(OWN_WORK_MAX.get()));
     clock::sleep_until(&clock::Instant::from_nanos(start.get()))?;
-    series.switches = count_switches();
+    series.look();
     let mut anchor = Anchor::new(&read, calibration);
     let (first, mut not_observed) = (anchor.ticks(), 0_u64);
     let (mut last, mut next_look) = (first, first.wrapping_add(look));
@@ -121,15 +182,15 @@ fn measure(
             }
         }
         if now >= next_look {
+            series.look();
             let observed = calibration.nanos(now.wrapping_sub(first).wrapping_sub(not_observed));
-            series.all.observed(observed);
-            series.tasks.observed(observed);
+            series.observed(observed);
             anchor = Anchor::new(&read, calibration);
             if anchor.nanos() >= end || control.is_past_end(anchor.nanos()) {
                 break;
             }
             if share.give_up_when_used(anchor.nanos())? {
-                series.switches = count_switches();
+                series.look();
                 not_observed += read().wrapping_sub(work_began);
                 work_began = read();
             }
@@ -147,8 +208,7 @@ fn measure(
             last = noted;
         }
     }
-    series.all.close(anchor.nanos());
-    series.tasks.close(anchor.nanos());
+    series.close(anchor.nanos());
     Ok(())
 }
 

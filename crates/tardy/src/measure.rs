@@ -2,6 +2,7 @@
 
 pub mod calibrate;
 pub mod interference;
+mod keeper;
 pub mod live;
 pub mod overhead;
 pub mod phases;

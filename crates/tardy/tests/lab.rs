@@ -27,6 +27,8 @@ mod costs;
 mod probes;
 #[path = "lab/snapshots.rs"]
 mod snapshots;
+#[path = "lab/split.rs"]
+mod split;
 #[path = "lab/wake_up_path.rs"]
 mod wake_up_path;
 

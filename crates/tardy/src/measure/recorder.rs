@@ -11,9 +11,10 @@ use tardy_core::units::Nanos;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched};
 
+use super::keeper::Keeper;
 use crate::record::series::{FLUSH_INTERVAL, SeriesRecorder, Worst};
 use crate::run::histogram_file;
-use crate::run::reserved_file::{self, ReservedFile};
+use crate::run::reserved_file::ReservedFile;
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
@@ -47,18 +48,19 @@ struct Work {
     closed: Vec<bool>,
     reserves: Vec<Option<ReservedFile>>,
     progress: Arc<Mutex<Vec<Progress>>>,
+    keeper: Keeper,
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`.
-    pub(super) fn start(series: Vec<SeriesRecorder>, cpus: &CpuList) -> std::io::Result<Self> {
+    /// Starts the thread on `cpus`; `keeper` gets the histograms that are written on the way.
+    pub(super) fn start(series: Vec<SeriesRecorder>, cpus: &CpuList, keeper: Keeper) -> std::io::Result<Self> {
         let reserves = series
             .iter()
             .map(|series| ReservedFile::new(&histogram_path(series), HISTOGRAM_BYTES_RESERVED).map(Some))
             .collect::<std::io::Result<_>>()?;
         let progress = Arc::new(Mutex::new(series.iter().map(progress_of).collect()));
         let is_ending = Arc::new(AtomicBool::new(false));
-        let mut work = Work { closed: vec![false; series.len()], series, reserves, progress: Arc::clone(&progress) };
+        let mut work = Work { closed: vec![false; series.len()], series, reserves, progress: Arc::clone(&progress), keeper };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
         let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
@@ -109,7 +111,7 @@ impl Work {
             }
             if is_histogram_due && let Some(histogram) = series.histogram() {
                 // A full disk keeps the older one; the last one has its room reserved.
-                let _ = reserved_file::replace(&histogram_path(series), &histogram_file::encode(histogram));
+                self.keeper.replace(&histogram_path(series), histogram_file::encode(histogram));
             }
         }
         if let Ok(mut progress) = self.progress.lock() {

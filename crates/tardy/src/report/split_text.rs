@@ -70,9 +70,9 @@ fn without_high_resolution(out: &mut String, rows: &[&Isolated]) {
     if rows.is_empty() {
         out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");
     } else if !has("ticks of") {
-        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab`, and name that run too\n");
+        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
     } else if !has("high-resolution") {
-        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab`, and name that run too\n");
+        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
     }
 }
 

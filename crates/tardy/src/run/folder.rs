@@ -107,6 +107,12 @@ impl RunFolder {
         reserved_file::replace(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
     }
 
+    /// `run.json`'s path and what is to stand in it, for whoever replaces it later.
+    #[must_use]
+    pub fn encoded(&self, record: &RunRecord) -> (PathBuf, Vec<u8>) {
+        (self.path.join("run.json"), encode(record))
+    }
+
     /// Replaces `run.json` for the last time, in the room reserved at the start.
     ///
     /// # Errors

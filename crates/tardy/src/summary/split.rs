@@ -12,6 +12,7 @@ use tardy_core::warning::Warning;
 use super::model::{LoadSummary, Summary};
 use super::read::{SummaryError, summarize};
 use crate::cli::run::PolicyName;
+use crate::compare::side::folders;
 use crate::load::LoadPlan;
 use crate::plan::ProbePlan;
 use crate::probe::{self, SeriesKind};
@@ -84,14 +85,14 @@ pub struct Mixed {
     pub reason: String,
 }
 
-/// Reads the runs and sorts what they measured.
+/// Reads the runs, or those in folders of runs, and sorts what they measured.
 ///
 /// # Errors
 /// [`SummaryError`] where a folder cannot be read.
 pub fn split(runs: &[PathBuf]) -> Result<Split, SummaryError> {
     let mut split = Split::default();
-    for run in runs {
-        split.add(run, &folder::open(run)?, &summarize(run, None, None)?);
+    for run in runs.iter().flat_map(|path| folders(path)) {
+        split.add(&run, &folder::open(&run)?, &summarize(&run, None, None)?);
     }
     Ok(split)
 }

@@ -14,6 +14,7 @@ use super::{SessionError, system};
 use crate::guardian::Guardian;
 use crate::machine::root::Root;
 use crate::measure::interference::Snapshot;
+use crate::measure::keeper::KeeperThread;
 use crate::measure::overhead::clock_read_cost;
 use crate::measure::recorder::Recorder;
 use crate::measure::threads::{self, MeasuringThread, StartLine};
@@ -30,10 +31,9 @@ use crate::setup::journal::{self, Journal};
 
 /// From the moment when all threads are ready to the first due time.
 const LEAD: Nanos = Nanos::from_millis(100);
-/// How long the recorder may be kept from running before samples are lost.
-const RING_HOLDS: Nanos = Nanos::from_millis(1_600);
-/// 24 bytes each: a ring of the largest size takes 768 KiB.
-const RING_SAMPLES: std::ops::RangeInclusive<i64> = 4_096..=32_768;
+/// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be kept from running before some are lost: 1.6 s at 20 kHz,
+/// and 32 s at 1 kHz, because a disk that others keep busy was seen to hold it up for half a minute.
+const RING_SAMPLES: usize = 32_768;
 /// Memory that a run may need beyond what it has when it locks it, in bytes: the recorder's histograms and buffers.
 const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
@@ -48,6 +48,7 @@ pub(super) struct Armed {
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
+    pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
@@ -94,7 +95,8 @@ pub(super) fn arm(
     record.started.realtime_ns += start - record.started.monotonic_ns;
     record.started.monotonic_ns = start;
     folder.update(&record)?;
-    let recorder = Recorder::start(series, &plan.tool_cpus).map_err(system("cannot start the recorder"))?;
+    let keeper = KeeperThread::start(&plan.tool_cpus).map_err(system("cannot start the keeper of files"))?;
+    let recorder = Recorder::start(series, &plan.tool_cpus, keeper.keeper()).map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
@@ -118,6 +120,7 @@ pub(super) fn arm(
         control,
         threads,
         recorder,
+        keeper,
         watchdog,
         start,
         before,
@@ -208,10 +211,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     for entry in &plan.threads {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
-        let samples = (RING_HOLDS.get() / probe.period.get().max(1)).clamp(*RING_SAMPLES.start(), *RING_SAMPLES.end());
         let bins = |series: &SeriesInfo| if series.counts_small { probe.duration("least").get() as usize } else { 0 };
-        let (producers, consumers): (Vec<_>, Vec<_>) =
-            info.series.iter().map(|series| ring_with_bins(samples as usize, bins(series))).unzip();
+        let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);

@@ -32,6 +32,8 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
         record.warnings.push(Warning::StoppedAbove { cpu: stopped.cpu, latency: stopped.sample.latency, limit });
         state = State::Stopped;
     }
+    // Before the last histograms and the last record are written, which none of its files may replace.
+    armed.keeper.finish();
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
     note_series(&series, armed.start, &mut record);
     if let Some(guardian) = armed.guardian {

@@ -40,7 +40,7 @@ struct Follower {
 }
 
 pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Followed, SessionError> {
-    let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root);
+    let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
     let plan = &armed.record.plan;
     let mut follower = Follower {
         timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
@@ -194,7 +194,8 @@ impl Follower {
             }
             self.armed.record.phases = self.timeline.records().to_vec();
             // A disk that is full keeps the older record; the last one has its room reserved.
-            let _ = self.armed.folder.update(&self.armed.record);
+            let (path, content) = self.armed.folder.encoded(&self.armed.record);
+            self.armed.keeper.keeper().replace(&path, content);
         }
         Ok(())
     }

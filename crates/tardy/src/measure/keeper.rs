@@ -1,0 +1,204 @@
+//! Files of the run that are replaced as a whole, or grow by lines, while it lasts, by a thread of their own.
+//!
+//! A file that is replaced is brought to the disk before it takes the old one's place, and a disk that others keep busy was seen to take half a minute for that;
+//! the journal of the file system then holds up every other write too. Whoever ends phases or empties rings must not wait for it: phases would last longer
+//! than planned, and samples would be lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tardy_core::cpu::CpuList;
+use tardy_sys::affinity;
+
+use crate::run::reserved_file;
+
+const STACK_BYTES: usize = 256 << 10;
+
+/// Hands files to the thread; clones hand them to the same one.
+#[derive(Debug, Clone)]
+pub(super) struct Keeper(Arc<Shared>);
+
+/// The thread; it ends when this is dropped or finished.
+#[derive(Debug)]
+pub(super) struct KeeperThread {
+    keeper: Keeper,
+    handle: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    has_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The newest content of each file that waits to be replaced.
+    replaced: BTreeMap<PathBuf, Vec<u8>>,
+    /// What waits to be added to each file that grows.
+    appended: BTreeMap<PathBuf, Vec<u8>>,
+    is_ending: bool,
+}
+
+/// What the thread does with one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Job {
+    Replace(PathBuf, Vec<u8>),
+    Append(PathBuf, Vec<u8>),
+}
+
+/// Bytes that may wait for a file that grows; what comes when there are more is left out.
+const APPENDED_BYTES_MAX: usize = 1 << 20;
+
+impl Keeper {
+    /// Replaces the file at `path` by `content`, some time later, unless newer content comes before; returns at once. A full disk keeps the older
+    /// file. After the end nothing is written any more.
+    pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.is_ending {
+            queue.replaced.insert(path.to_owned(), content);
+            self.0.has_changed.notify_one();
+        }
+    }
+
+    /// Adds `content` to the file at `path`, which must be there, some time later; returns at once. Where that fails once nothing more is added, so that no
+    /// line comes after half of one.
+    pub(super) fn append(&self, path: &Path, content: &[u8]) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.is_ending {
+            return;
+        }
+        let waiting = queue.appended.entry(path.to_owned()).or_default();
+        if waiting.len() + content.len() <= APPENDED_BYTES_MAX {
+            waiting.extend_from_slice(content);
+            self.0.has_changed.notify_one();
+        }
+    }
+
+    /// What is to be done next; `None` when all is done and no more will come.
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let replaced = queue.replaced.pop_first().map(|(path, content)| Job::Replace(path, content));
+            let job = replaced.or_else(|| queue.appended.pop_first().map(|(path, content)| Job::Append(path, content)));
+            match job {
+                Some(job) => return Some(job),
+                None if queue.is_ending => return None,
+                None => queue = self.0.has_changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl KeeperThread {
+    /// Starts the thread on `cpus`.
+    ///
+    /// # Errors
+    /// Those of starting a thread.
+    pub(super) fn start(cpus: &CpuList) -> io::Result<Self> {
+        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let mut broken = BTreeSet::new();
+        Self::start_with(cpus, move |job| match job {
+            Job::Replace(path, content) => {
+                let _ = reserved_file::replace(&path, &content);
+            }
+            Job::Append(path, content) => {
+                if !broken.contains(&path) && append(&path, &content).is_err() {
+                    broken.insert(path);
+                }
+            }
+        })
+    }
+
+    fn start_with(cpus: Vec<u32>, mut write: impl FnMut(Job) + Send + 'static) -> io::Result<Self> {
+        let keeper = Keeper(Arc::default());
+        let own = keeper.clone();
+        let handle = std::thread::Builder::new().name("tardy-keeper".into()).stack_size(STACK_BYTES).spawn(move || {
+            let _ = affinity::set(0, &cpus);
+            while let Some(job) = own.next() {
+                write(job);
+            }
+        })?;
+        Ok(Self { keeper, handle: Some(handle) })
+    }
+
+    /// For whoever has files to be kept.
+    pub(super) fn keeper(&self) -> Keeper {
+        self.keeper.clone()
+    }
+
+    /// Returns when all that waits is written: from then on the caller may write the same files.
+    pub(super) fn finish(self) {
+        drop(self);
+    }
+}
+
+impl Drop for KeeperThread {
+    fn drop(&mut self) {
+        self.keeper.0.queue.lock().unwrap_or_else(PoisonError::into_inner).is_ending = true;
+        self.keeper.0.has_changed.notify_one();
+        if let Some(handle) = self.handle.take() {
+            // A panic of the thread was printed; what it did not write is older than what comes at the end.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn append(path: &Path, content: &[u8]) -> io::Result<()> {
+    OpenOptions::new().append(true).open(path)?.write_all(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn whoever_hands_over_a_file_does_not_wait_for_the_disk_and_only_the_newest_is_written() {
+        let (begun, is_begun) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let (written, all_written) = mpsc::channel();
+        let thread = KeeperThread::start_with(Vec::new(), move |job| {
+            begun.send(()).unwrap();
+            may_go_on.recv().unwrap();
+            written.send(job).unwrap();
+        })
+        .unwrap();
+        let keeper = thread.keeper();
+        let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
+        keeper.replace(record, b"1".to_vec());
+        is_begun.recv().unwrap();
+        // The disk is busy with the first one: none of these waits, or the test would not end.
+        for content in [b"2", b"3", b"4"] {
+            keeper.replace(record, content.to_vec());
+            keeper.append(log, content);
+        }
+        (0..3).for_each(|_| go_on.send(()).unwrap());
+        thread.finish();
+        keeper.replace(record, b"late".to_vec());
+        keeper.append(log, b"late");
+        let all: Vec<Job> = all_written.try_iter().collect();
+        let replace = |content: &[u8]| Job::Replace(record.to_owned(), content.to_vec());
+        assert_eq!(all, [replace(b"1"), replace(b"4"), Job::Append(log.to_owned(), b"234".to_vec())]);
+    }
+
+    #[test]
+    fn what_waits_is_on_the_disk_when_the_thread_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        let thread = KeeperThread::start(&CpuList::default()).unwrap();
+        let log = folder.path().join("state.jsonl");
+        std::fs::write(&log, "1\n").unwrap();
+        thread.keeper().replace(&path, b"all of it".to_vec());
+        thread.keeper().append(&log, b"2\n");
+        thread.keeper().append(&folder.path().join("not-there"), b"3\n");
+        thread.finish();
+        assert_eq!(std::fs::read(&path).unwrap(), b"all of it");
+        assert_eq!(std::fs::read(&log).unwrap(), b"1\n2\n");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}

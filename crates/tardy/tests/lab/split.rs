@@ -1,0 +1,73 @@
+//! The sources of lateness in guests: timer resolution with and without high-resolution timers, which takes two boots.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{STOCK, compared, lab_is_there};
+
+/// All sources in three seconds of the guest's time.
+const SCENARIO: &str = r#"
+name = "small"
+order = "fixed"
+[[probe]]
+name = "cyclic"
+period = "10ms"
+priority = 98
+[[probe]]
+name = "nanosleep"
+period = "10ms"
+priority = 50
+[[phase]]
+name = "idle"
+length = "1s"
+[[phase]]
+name = "competitor"
+length = "1s"
+loads = ["spin:length=2ms:period=10ms:priority=90"]
+[[phase]]
+name = "memory"
+length = "1s"
+loads = ["memory"]
+"#;
+
+#[test]
+fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers() {
+    if !lab_is_there("split", false) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, out) = (folder.path().join("small.toml"), folder.path().join("timers"));
+    std::fs::write(&scenario, SCENARIO).unwrap();
+    let variants = ["--kernel", STOCK, "--append", "highres=off nohz=off", "--kernel", STOCK, "--append", "highres=on"];
+    compared(&out, &[&variants[..], &["--scenario", scenario.to_str().unwrap()]].concat());
+    let split = |further: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("split").args(further).arg(&out).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let found: Value = serde_json::from_str(&split(&["--json"])).unwrap();
+    let of = |source: &str, probe: &str| -> Vec<Value> {
+        let all = found["isolated"].as_array().unwrap().iter();
+        all.filter(|row| row["source"] == source && row["probe"].as_str().unwrap().starts_with(probe)).cloned().collect()
+    };
+    let resolution = of("timer-resolution", "cyclic");
+    let by: Vec<&str> = resolution.iter().map(|row| row["by"].as_str().unwrap()).collect();
+    assert_eq!(by, ["idle, timers that fire at ticks of 4ms", "idle, high-resolution timers"], "{found}");
+    assert!(found["isolated"].as_array().unwrap().iter().all(|row| row["clock"] == "virtual"), "{found}");
+    let median = |row: &Value| row["numbers"]["percentiles"][0]["value_ns"].as_i64().unwrap();
+    // Due times of 10 ms lie on a tick of 4 ms or half of one before it; a high-resolution timer fires when they come.
+    assert!(
+        median(&resolution[0]) > 500_000 && median(&resolution[1]) < 100_000,
+        "{} and {} ns",
+        median(&resolution[0]),
+        median(&resolution[1])
+    );
+    // What ticks hide is shown of the other run alone.
+    for (source, probe) in [("non-preemptable-sections", "cyclic"), ("scheduling-jitter", "nanosleep")] {
+        let rows = of(source, probe);
+        assert!(!rows.is_empty() && rows.iter().all(|row| row["run"].as_str().unwrap().contains("highres=on")), "{source}: {found}");
+    }
+    let text = split(&[]);
+    assert!(text.contains("(virtual time)") && !text.contains("resolution timers: not measured"), "{text}");
+}

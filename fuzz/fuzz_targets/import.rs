@@ -1,4 +1,5 @@
-//! `cargo +nightly fuzz run import`: no bytes make a reader of other tools' output panic, whatever they are taken for.
+//! `cargo +nightly fuzz run import`: no bytes make a reader of other tools' output panic, whatever they are taken for, and what a reader makes
+//! of them can be stored and is read back as it was.
 #![no_main]
 
 use std::io;
@@ -7,50 +8,86 @@ use libfuzzer_sys::fuzz_target;
 use tardy::import::record::Stated;
 use tardy::import::sink::Sink;
 use tardy::import::{FORMATS, Settings, Source, Unit};
+use tardy::run::histogram_file;
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::{CHUNK_HEAD_BYTES, Chunk, ChunkEncoder};
 use tardy_core::histogram::Histogram;
-use tardy_core::sample::Record;
+use tardy_core::sample::{Record, Sample};
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 
-/// Takes everything and keeps nothing, but for how many series there are.
-struct Nowhere(usize);
+const SAMPLES_A_CHUNK: u64 = 4096;
 
-impl Sink for Nowhere {
-    fn open(&mut self, _: Descriptor) -> io::Result<usize> {
-        self.0 += 1;
-        Ok(self.0 - 1)
+/// Stores what it is given as a run folder does, reads it back, and keeps nothing.
+#[derive(Default)]
+struct Stored {
+    series: Vec<Series>,
+    bytes: Vec<u8>,
+}
+
+struct Series {
+    descriptor: Descriptor,
+    encoder: ChunkEncoder,
+    samples: Vec<Sample>,
+}
+
+impl Stored {
+    /// Ends the chunk that is being written, and holds that it reads as what was put in.
+    fn close(&mut self, series: usize) {
+        let Series { descriptor, encoder, samples } = &mut self.series[series];
+        self.bytes.clear();
+        encoder.finish(&Counts::default(), false, &mut self.bytes);
+        let mut chunk = Chunk::default();
+        chunk.decode(&self.bytes[CHUNK_HEAD_BYTES..]).expect("what was written is read");
+        assert!(chunk.samples(&descriptor.schedule).map(|(_, sample)| sample).eq(samples.drain(..)));
+    }
+}
+
+impl Sink for Stored {
+    fn open(&mut self, descriptor: Descriptor) -> io::Result<usize> {
+        let encoder = ChunkEncoder::new(&descriptor);
+        self.series.push(Series { descriptor, encoder, samples: Vec::new() });
+        Ok(self.series.len() - 1)
     }
 
-    fn push(&mut self, series: usize, record: Record) -> io::Result<()> {
-        assert!(series < self.0);
+    fn push(&mut self, place: usize, record: Record) -> io::Result<()> {
+        let series = &mut self.series[place];
         if let Record::Sample(sample) = record {
             // What the summary does with every sample.
             let _ = sample.wake();
+            series.samples.push(sample);
+        }
+        series.encoder.push(record);
+        if series.encoder.samples() >= SAMPLES_A_CHUNK {
+            self.close(place);
         }
         Ok(())
     }
 
     fn state(&mut self, series: usize, _: Stated) {
-        assert!(series < self.0);
+        assert!(series < self.series.len());
     }
 
-    fn whole(&mut self, _: Descriptor, histogram: &Histogram, _: Stated) -> io::Result<()> {
-        let _ = (histogram.count(), histogram.max());
-        self.0 += 1;
-        Ok(())
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, _: Stated) -> io::Result<()> {
+        let _ = (histogram.count(), histogram.max(), histogram_file::encode(histogram));
+        self.open(descriptor).map(|_| ())
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // The first byte chooses the format; the rest is the file, read with and without what it may not say.
+    // The first byte chooses the format, `a` the first one and the letter after the last what the file looks like; the rest is the file, read
+    // with and without what it may not say.
     let Some((&choice, file)) = bytes.split_first() else { return };
+    let choice = usize::from(choice.wrapping_sub(b'a')) % (FORMATS.len() + 1);
     let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
     for settings in [Settings::default(), said] {
         let mut source = Source::of_bytes(file.to_vec());
         let detected = source.detect().ok();
-        let chosen = FORMATS.get(usize::from(choice)).or(detected);
-        if let Some(format) = chosen {
-            let _ = (format.read)(&mut source, &settings, &mut Nowhere(0));
+        if let Some(format) = FORMATS.get(choice).or(detected) {
+            let mut stored = Stored::default();
+            if (format.read)(&mut source, &settings, &mut stored).is_ok() {
+                (0..stored.series.len()).for_each(|series| stored.close(series));
+            }
         }
     }
 });

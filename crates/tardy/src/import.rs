@@ -169,7 +169,7 @@ pub enum ImportError {
         found: String,
     },
     /// Something else stands there, in a file without lines.
-    #[error("{path}: byte {byte}: expected {expected}")]
+    #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
         /// The file.
         path: PathBuf,
@@ -177,6 +177,8 @@ pub enum ImportError {
         byte: u64,
         /// What should stand there.
         expected: String,
+        /// What does.
+        found: String,
     },
     /// The file does not say something without which its numbers mean nothing.
     #[error("{path}: {format} does not say {what}: give {flag}")]
@@ -244,11 +246,20 @@ impl Source {
 
     /// Something else than `expected` at a line.
     pub(crate) fn expected(&self, line: u64, expected: impl Into<String>, found: &str) -> ImportError {
-        let found = match found.trim_end() {
-            "" => "nothing".to_owned(),
-            text => format!("`{}`", text.chars().take(60).collect::<String>().escape_debug()),
-        };
-        ImportError::Expected { path: self.path.clone(), line, expected: expected.into(), found }
+        ImportError::Expected { path: self.path.clone(), line, expected: expected.into(), found: quoted(found) }
+    }
+
+    /// Something else than `expected` at a byte.
+    pub(crate) fn expected_at(&self, byte: u64, expected: impl Into<String>, found: &str) -> ImportError {
+        ImportError::ExpectedAt { path: self.path.clone(), byte, expected: expected.into(), found: quoted(found) }
+    }
+}
+
+/// What was found, short and on one line.
+fn quoted(found: &str) -> String {
+    match found.trim_end() {
+        "" => "nothing".to_owned(),
+        text => format!("`{}`", text.chars().take(60).collect::<String>().escape_debug()),
     }
 }
 

@@ -6,6 +6,7 @@ use tardy_core::units::Nanos;
 
 use super::record::Stated;
 use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
 pub(super) const FORMAT: Format =
@@ -20,11 +21,11 @@ fn detect(head: &[u8]) -> bool {
 fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "cyclictest");
-    let stated_unit = (document.get("resolution_in_ns").and_then(Value::as_u64) == Some(1)).then_some(Unit::Ns);
+    let stated_unit = (document.value.get("resolution_in_ns").and_then(Value::as_u64) == Some(1)).then_some(Unit::Ns);
     let unit = settings.unit.or(stated_unit).unwrap_or(Unit::Us);
     let mut series = Vec::new();
     for (number, thread) in tool_json::numbered(source, &document, "thread")? {
-        series.push(counted(source, settings, number, thread, unit)?);
+        series.push(counted((source, &document), settings, number, thread, unit)?);
     }
     if series.iter().all(|counted| counted.buckets.is_empty()) {
         imported.notes.push("only extremes and mean are known: there are no percentiles (cyclictest ran without -h)".into());
@@ -35,15 +36,22 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(imported)
 }
 
-fn counted(source: &Source, settings: &Settings, number: u32, thread: &Value, unit: Unit) -> Result<Counted, ImportError> {
+fn counted(
+    (source, document): (&Source, &Document),
+    settings: &Settings,
+    number: u32,
+    thread: &Value,
+    unit: Unit,
+) -> Result<Counted, ImportError> {
+    let keys = ["thread", &number.to_string()];
     let cycles = thread.get("cycles").and_then(Value::as_u64);
-    let cycles = cycles.ok_or_else(|| source.expected(1, format!("`cycles` in thread {number}"), &thread.to_string()))?;
+    let cycles = cycles.ok_or_else(|| document.expected(source, &keys, format!("`cycles` in thread {number}"), &thread.to_string()))?;
     let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
     let mut counted = Counted::new("cyclictest", LATENCY, Some(cpu));
     // Of our own exports.
     let stated_period = thread.get("interval_ns").and_then(Value::as_i64).filter(|&period| period > 0).map(Nanos);
     counted.period = settings.period.or(stated_period);
-    let buckets = tool_json::histogram(source, thread)?;
+    let buckets = tool_json::histogram(source, document, keys, thread)?;
     counted.buckets = buckets.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count)).collect();
     counted.stated = Stated { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
     // Without a cycle the least value is the tool's starting value.

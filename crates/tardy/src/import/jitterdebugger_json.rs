@@ -18,7 +18,7 @@ fn detect(head: &[u8]) -> bool {
 fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "jitterdebugger");
-    let resolution = document.get("sysinfo").and_then(|system| system.get("resolution_in_ns")).and_then(Value::as_i64);
+    let resolution = document.value.get("sysinfo").and_then(|system| system.get("resolution_in_ns")).and_then(Value::as_i64);
     let unit = settings.unit.map(super::Unit::nanos).or(resolution.filter(|&resolution| (1..=1_000_000).contains(&resolution)));
     let unit = unit.ok_or_else(|| source.ask("this file", "the unit of its values (`resolution_in_ns`)", "--unit us"))?;
     imported.notes.push(THREAD_NOTE.into());
@@ -27,8 +27,10 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     for (number, cpu) in tool_json::numbered(source, &document, "cpu")? {
         let mut counted = Counted::new("jitterdebugger", LATENCY, Some(number));
         counted.period = settings.period;
-        counted.buckets =
-            tool_json::histogram(source, cpu)?.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit), count)).collect();
+        counted.buckets = tool_json::histogram(source, &document, ["cpu", &number.to_string()], cpu)?
+            .iter()
+            .map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit), count))
+            .collect();
         let stated = |key: &str| tool_json::nanos(cpu, key, unit);
         let samples = cpu.get("count").and_then(Value::as_u64).unwrap_or(counted.in_buckets());
         counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), ..Stated::default() };

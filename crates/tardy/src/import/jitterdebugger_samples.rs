@@ -87,20 +87,16 @@ fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
         let read = source.input.read(&mut buffer[kept..]).map_err(|error| source.unreadable(error))?;
         let (records, rest) = buffer[..kept + read].as_chunks::<RECORD_BYTES>();
         for record in records {
-            let expected = || "a record of 28 bytes: thread, seconds, nanoseconds, value".to_owned();
-            let row = Row::decode(record).ok_or_else(|| ImportError::ExpectedAt {
-                path: source.path.clone(),
-                byte: place,
-                expected: expected(),
-            })?;
-            threads.add(source, place, row)?;
+            let expected = "a record of 28 bytes: thread, seconds, nanoseconds, value";
+            let row = Row::decode(record).ok_or_else(|| source.expected_at(place, expected, "numbers that no clock shows"))?;
+            threads.add(source, Place::Byte(place), row)?;
             place += RECORD_BYTES as u64;
         }
         let (begin, length) = (records.len() * RECORD_BYTES, rest.len());
         if read == 0 {
             let torn =
                 (length > 0).then(|| format!("the last record is cut off after {length} of {RECORD_BYTES} bytes: the tool was killed"));
-            return threads.finish(source, place, torn);
+            return threads.finish(source, Place::Byte(place), torn);
         }
         buffer.copy_within(begin..begin + length, 0);
         kept = length;
@@ -118,7 +114,7 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
         text.clear();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(|error| named.unreadable(error))?;
         if read == 0 {
-            return threads.finish(&named, line, None);
+            return threads.finish(&named, Place::Line(line.max(1)), None);
         }
         line += 1;
         let words = String::from_utf8_lossy(&text);
@@ -127,7 +123,7 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
         }
         let row =
             parse(&words).ok_or_else(|| named.expected(line, "`cpu;seconds.nanoseconds;value`, as in `0;987.637200385;20`", &words))?;
-        threads.add(&named, line, row)?;
+        threads.add(&named, Place::Line(line), row)?;
     }
 }
 
@@ -138,9 +134,25 @@ impl Source {
     }
 }
 
+/// Where a row stands.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Line(u64),
+    Byte(u64),
+}
+
+impl Place {
+    fn expected(self, source: &Source, expected: impl Into<String>, found: &str) -> ImportError {
+        match self {
+            Self::Line(line) => source.expected(line, expected, found),
+            Self::Byte(byte) => source.expected_at(byte, expected, found),
+        }
+    }
+}
+
 /// What is known of a thread: first its first rows, then its series.
 enum Thread {
-    Learning(Vec<Row>),
+    Learning(Vec<(Place, Row)>),
     Known { series: usize, start: i64, period: i64, next: i64 },
 }
 
@@ -156,12 +168,12 @@ impl<'a> Threads<'a> {
         Self { settings, sink, threads: std::collections::BTreeMap::new(), unit: settings.unit.map(Unit::nanos) }
     }
 
-    fn add(&mut self, source: &Source, place: u64, row: Row) -> Result<(), ImportError> {
+    fn add(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
         match self.threads.entry(row.thread).or_insert_with(|| Thread::Learning(Vec::new())) {
             Thread::Learning(rows) => {
-                rows.push(row);
+                rows.push((place, row));
                 if rows.len() >= LEARNT_FROM {
-                    self.learn(source, place, row.thread)?;
+                    self.learn(source, row.thread)?;
                 }
                 Ok(())
             }
@@ -170,12 +182,13 @@ impl<'a> Threads<'a> {
     }
 
     /// Unit and period from the first rows, which then go to the series.
-    fn learn(&mut self, source: &Source, place: u64, thread: u32) -> Result<(), ImportError> {
-        let Some(Thread::Learning(rows)) =
+    fn learn(&mut self, source: &Source, thread: u32) -> Result<(), ImportError> {
+        let Some(Thread::Learning(placed)) =
             self.threads.get_mut(&thread).map(|known| std::mem::replace(known, Thread::Learning(Vec::new())))
         else {
             return Ok(());
         };
+        let rows: Vec<Row> = placed.iter().map(|&(_, row)| row).collect();
         let unit = match self.unit {
             Some(unit) => unit,
             None => {
@@ -199,20 +212,20 @@ impl<'a> Threads<'a> {
         let opened = self.sink.open(descriptor("jitterdebugger", LATENCY, Some(thread), schedule));
         let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
         self.threads.insert(thread, Thread::Known { series, start, period, next: 0 });
-        rows.into_iter().try_for_each(|row| self.push(source, place, row))
+        placed.into_iter().try_for_each(|(place, row)| self.push(source, place, row))
     }
 
-    fn push(&mut self, source: &Source, place: u64, row: Row) -> Result<(), ImportError> {
+    fn push(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
         let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
         let unit = self.unit.unwrap_or(1_000);
         let Some(Thread::Known { series, start, period, next }) = self.threads.get_mut(&row.thread) else { return Ok(()) };
         let due = row
             .due(unit)
-            .ok_or_else(|| source.expected(place, "a latency that a clock can show: is the unit right?", &row.value.to_string()))?;
+            .ok_or_else(|| place.expected(source, "a latency that a clock can show: is the unit right?", &row.value.to_string()))?;
         let index = (due - *start).div_euclid(*period);
         if index < *next {
             let expected = format!("a due time of thread {} after the one before, every {}", row.thread, Nanos(*period).exact());
-            return Err(source.expected(place, expected + " (give the right --period or --unit)", &Nanos(due).to_string()));
+            return Err(place.expected(source, expected + " (give the right --period or --unit)", &Nanos(due).to_string()));
         }
         if index > *next {
             let lost = (index - *next) as u64;
@@ -223,14 +236,14 @@ impl<'a> Threads<'a> {
         self.sink.push(*series, Record::Sample(sample)).map_err(unwritable)
     }
 
-    fn finish(mut self, source: &Source, place: u64, torn: Option<String>) -> Result<Imported, ImportError> {
+    fn finish(mut self, source: &Source, place: Place, torn: Option<String>) -> Result<Imported, ImportError> {
         let learning: Vec<u32> =
             self.threads.iter().filter(|(_, thread)| matches!(thread, Thread::Learning(_))).map(|(&thread, _)| thread).collect();
         for thread in learning {
-            self.learn(source, place, thread)?;
+            self.learn(source, thread)?;
         }
         if self.threads.is_empty() {
-            return Err(source.expected(place.max(1), "samples", "none in the whole file"));
+            return Err(place.expected(source, "samples", "none in the whole file"));
         }
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {

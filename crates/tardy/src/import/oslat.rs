@@ -96,7 +96,10 @@ fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
     for (number, thread) in tool_json::numbered(source, &document, "thread")? {
         let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
         let mut counted = Counted::new("oslat", QUANTITY, Some(cpu));
-        counted.buckets = tool_json::histogram(source, thread)?.iter().map(|&(us, count)| ((us * 1e3) as i64, count)).collect();
+        counted.buckets = tool_json::histogram(source, &document, ["thread", &number.to_string()], thread)?
+            .iter()
+            .map(|&(us, count)| ((us * 1e3) as i64, count))
+            .collect();
         counted.stated.min_ns = tool_json::nanos(thread, "min", 1_000).map(|value| Nanos(value as i64));
         counted.stated.max_ns = tool_json::nanos(thread, "max", 1_000).map(|value| Nanos(value as i64));
         counted.stated.mean_ns = tool_json::nanos(thread, "avg", 1_000);
@@ -116,9 +119,10 @@ fn finish(series: &mut [Counted], last_bucket: Option<i64>, imported: &mut Impor
         counted.stated = Stated { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1_000), ..counted.stated };
         let max = counted.stated.max_ns.map_or(0, Nanos::get);
         if let Some(last) = last_bucket.filter(|&last| max > last) {
-            let beyond = counted.buckets.iter().filter(|&&(bucket, _)| bucket == last).map(|&(_, count)| count).sum();
+            let counts = counted.buckets.iter().filter(|&&(bucket, _)| bucket == last).map(|&(_, count)| count);
+            let beyond = counts.fold(0, u64::saturating_add);
             counted.buckets.retain(|&(bucket, _)| bucket != last);
-            counted.overflow(beyond, last - 1_000);
+            counted.overflow(beyond, last.saturating_sub(1_000));
         }
     }
     if series.iter().any(|counted| counted.stated.overflow.is_some()) {

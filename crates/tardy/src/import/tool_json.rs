@@ -8,13 +8,42 @@ use super::{ImportError, Source};
 use crate::machine::facts::{Compiled, KernelFacts, MachineFacts, Preemption};
 use crate::report::date::from_rfc_2822;
 
+/// A document, with the text that it was read from: values do not know their lines.
+pub(super) struct Document {
+    pub(super) value: Value,
+    text: String,
+}
+
 /// Reads the document, mended where the tools are known to break it.
-pub(super) fn document(source: &mut Source) -> Result<Value, ImportError> {
+pub(super) fn document(source: &mut Source) -> Result<Document, ImportError> {
     let text = source.text()?;
-    serde_json::from_str(&mended(&text)).map_err(|error| {
-        let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
-        source.expected(error.line().max(1) as u64, format!("JSON ({error})"), line)
-    })
+    match serde_json::from_str(&mended(&text)) {
+        Ok(value) => Ok(Document { value, text }),
+        Err(error) => {
+            let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+            Err(source.expected(error.line().max(1) as u64, format!("JSON ({error})"), line))
+        }
+    }
+}
+
+impl Document {
+    /// Something else than `expected` in the member that is reached by `keys`.
+    pub(super) fn expected(&self, source: &Source, keys: &[&str], expected: impl Into<String>, found: &str) -> ImportError {
+        source.expected(self.line_of(keys), expected, found)
+    }
+
+    /// The line of the last of `keys` that is there, each looked for behind the one before; the first line without any.
+    fn line_of(&self, keys: &[&str]) -> u64 {
+        let mut at = 0;
+        for key in keys {
+            let quoted = format!("\"{key}\"");
+            let is_key = |begin: &usize| self.text[begin + quoted.len()..].trim_start().starts_with(':');
+            let found = self.text[at..].match_indices(&quoted).map(|(begin, _)| at + begin).find(is_key);
+            let Some(found) = found else { break };
+            at = found;
+        }
+        memchr::memchr_iter(b'\n', &self.text.as_bytes()[..at]).count() as u64 + 1
+    }
 }
 
 /// Line by line, as the tools print it: `"avg": -nan` becomes null, and quotes within the value of a command line are escaped.
@@ -47,7 +76,8 @@ fn command_line(line: &str, rest: &str) -> String {
 }
 
 /// What rt-tests and jitterdebugger say of themselves and of the machine; keys may end in a colon.
-pub(super) fn envelope(document: &Value, tool: &str) -> Imported {
+pub(super) fn envelope(document: &Document, tool: &str) -> Imported {
+    let document = &document.value;
     let text = |key: &str| {
         let found = document.get(key).or_else(|| document.get(format!("{key}:")));
         found.and_then(Value::as_str).map(str::to_owned)
@@ -82,24 +112,30 @@ fn machine(system: &Value) -> MachineFacts {
 }
 
 /// The members of an object whose keys are numbers, in the order of those.
-pub(super) fn numbered<'a>(source: &Source, document: &'a Value, key: &str) -> Result<Vec<(u32, &'a Value)>, ImportError> {
-    let object = document.get(key).and_then(Value::as_object).ok_or_else(|| source.expected(1, format!("an object `{key}`"), ""))?;
+pub(super) fn numbered<'a>(source: &Source, document: &'a Document, key: &str) -> Result<Vec<(u32, &'a Value)>, ImportError> {
+    let object = document.value.get(key).and_then(Value::as_object);
+    let object = object.ok_or_else(|| document.expected(source, &[key], format!("an object `{key}`"), ""))?;
     let mut members = Vec::new();
     for (name, value) in object {
-        let number = name.parse().map_err(|_| source.expected(1, format!("only numbers as keys of `{key}`"), name))?;
+        let wrong = |_| document.expected(source, &[key, name], format!("only numbers as keys of `{key}`"), name);
+        let number = name.parse().map_err(wrong)?;
         members.push((number, value));
     }
     members.sort_by_key(|&(number, _)| number);
     Ok(members)
 }
 
-/// `histogram` of a thread: buckets in the file's own unit, ascending, and their counts. Empty where there is none.
-pub(super) fn histogram(source: &Source, thread: &Value) -> Result<Vec<(f64, u64)>, ImportError> {
+/// `histogram` of a thread, which `keys` reach: buckets in the file's own unit, ascending, and their counts. Empty where there is none.
+pub(super) fn histogram(source: &Source, document: &Document, keys: [&str; 2], thread: &Value) -> Result<Vec<(f64, u64)>, ImportError> {
     let Some(object) = thread.get("histogram").and_then(Value::as_object) else { return Ok(Vec::new()) };
     let mut buckets = Vec::new();
     for (bucket, count) in object {
         let found = bucket.parse::<f64>().ok().filter(|bucket| bucket.is_finite() && bucket.abs() < 1e15).zip(count.as_u64());
-        buckets.push(found.ok_or_else(|| source.expected(1, "numbers in `histogram`", &format!("{bucket}: {count}")))?);
+        let wrong = || {
+            let keys = [keys[0], keys[1], "histogram", bucket];
+            document.expected(source, &keys, "numbers in `histogram`", &format!("{bucket}: {count}"))
+        };
+        buckets.push(found.ok_or_else(wrong)?);
     }
     buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(buckets)
@@ -122,6 +158,16 @@ mod tests {
         let value: Value = serde_json::from_str(&mended(text)).unwrap();
         assert_eq!(value["cmdline:"], "cyclictest --json=\"a b\".json -q");
         assert_eq!(value["thread"]["0"], serde_json::json!({"avg": null, "cpu": 0}));
+    }
+
+    #[test]
+    fn a_member_is_found_on_its_line() {
+        let text = "{\"a\": \"thread\",\n\"thread\": {\n\"0\": {\"cycles\": 1},\n\"1\":\n{\"cycles\": \"1\"}}}".to_owned();
+        let document = Document { value: Value::Null, text };
+        let line = |keys: &[&str]| document.line_of(keys);
+        assert_eq!((line(&["thread"]), line(&["thread", "1"]), line(&["thread", "1", "cycles"])), (2, 4, 5));
+        // What is missing is missed where it should be.
+        assert_eq!((line(&["thread", "1", "min"]), line(&["nothing"]), line(&[])), (4, 1, 1));
     }
 
     #[test]

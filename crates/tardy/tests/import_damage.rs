@@ -1,0 +1,157 @@
+//! Damaged output of other tools: no reader panics, what it cannot read it names with file and line, and what it does make of it is a run
+//! that can be read like any other. The same with many more bytes: `cargo +nightly fuzz run import`.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tardy::import::folder_sink::import;
+use tardy::import::{FORMATS, ImportError, Settings, Unit};
+use tardy::statistics::read::{Question, statistics};
+use tardy::summary::read::read;
+use tardy_core::units::Nanos;
+
+/// What happens to a file.
+#[derive(Debug, Clone)]
+enum Damage {
+    /// A byte becomes another one.
+    Byte(Index, u8),
+    /// All behind a place is cut off.
+    Cut(Index),
+    /// A stretch is left out.
+    Hole(Index, usize),
+    /// A stretch comes twice.
+    Again(Index, usize),
+    /// A number, or what looks like one, is in the midst of things.
+    Number(Index, &'static str),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let numbers =
+        ["0", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e308", "nan", "99999999999999999999999"];
+    prop_oneof![
+        (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
+        any::<Index>().prop_map(Damage::Cut),
+        (any::<Index>(), 1..80_usize).prop_map(|(at, length)| Damage::Hole(at, length)),
+        (any::<Index>(), 1..200_usize).prop_map(|(at, length)| Damage::Again(at, length)),
+        (any::<Index>(), proptest::sample::select(numbers.to_vec())).prop_map(|(at, number)| Damage::Number(at, number)),
+    ]
+}
+
+impl Damage {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        let place = |at: &Index| at.index(bytes.len() + 1);
+        match self {
+            Self::Byte(at, byte) if !bytes.is_empty() => *at.get_mut(bytes) = *byte,
+            Self::Byte(..) => {}
+            Self::Cut(at) => bytes.truncate(place(at)),
+            Self::Hole(at, length) => drop(bytes.drain(place(at)..(place(at) + length).min(bytes.len()))),
+            Self::Again(at, length) => {
+                let from = place(at);
+                bytes.extend_from_within(from..(from + length).min(bytes.len()));
+            }
+            Self::Number(at, number) => {
+                // In the place of a number, where there is one behind.
+                let from = place(at);
+                let is_part = |byte: &u8| byte.is_ascii_digit() || b".-+e".contains(byte);
+                let begin = from + bytes[from..].iter().position(u8::is_ascii_digit).unwrap_or(0);
+                let end = begin + bytes[begin..].iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len() - begin);
+                drop(bytes.splice(begin..end, number.bytes()));
+            }
+        }
+    }
+}
+
+/// Name and bytes of every sample; of the long ones the begin, which every reader takes for a shorter file.
+fn samples() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
+    let mut samples = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let mut bytes = fs::read(entry.path()).unwrap();
+        bytes.truncate(28 * 600);
+        samples.push((name, bytes));
+    }
+    samples.sort();
+    samples
+}
+
+/// What is missing is asked for with a flag; all else stands at a place in the file.
+fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
+    let text = error.to_string();
+    assert!(text.starts_with(&file.display().to_string()), "{text}");
+    match error {
+        ImportError::Expected { line, .. } => {
+            let lines = bytes.split(|&byte| byte == b'\n').count() as u64;
+            assert!((1..=lines).contains(line), "line {line} of {lines}: {text}");
+            assert!(text.contains(&format!(": line {line}: expected ")) && text.contains(", found "), "{text}");
+        }
+        ImportError::ExpectedAt { byte, .. } => {
+            assert!(*byte <= bytes.len() as u64, "byte {byte} of {}: {text}", bytes.len());
+            assert!(text.contains(&format!(": byte {byte}: expected ")), "{text}");
+        }
+        ImportError::Ask { flag, .. } => assert!(text.contains("does not say") && text.ends_with(flag), "{text}"),
+        ImportError::Unknown { .. } => assert!(text.contains("--as"), "{text}"),
+        ImportError::Unreadable { .. } | ImportError::Unwritable { .. } | ImportError::Folder(_) => panic!("{text}"),
+    }
+}
+
+/// Imports `bytes` as `format`, or as what they look like, and reads the run that comes of it.
+fn check(bytes: &[u8], format: Option<usize>, settings: &Settings) {
+    let place = tempfile::tempdir().unwrap();
+    let (file, out) = (place.path().join("damaged"), place.path().join("run"));
+    fs::write(&file, bytes).unwrap();
+    match import(&file, format.map(|format| &FORMATS[format]), settings, &out) {
+        Err(error) => {
+            assert_names_the_place(&error, &file, bytes);
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left but the file");
+        }
+        Ok(made) => {
+            let run = read(&out, None, None).unwrap();
+            let summary = run.summary();
+            assert_eq!(summary.series.len(), made.series);
+            for series in &summary.series {
+                assert!(series.counts.is_exact(), "{:?}", series.counts);
+                if let Some(numbers) = &series.numbers {
+                    assert!(numbers.min_ns <= numbers.max_ns, "{numbers:?}");
+                }
+            }
+            statistics(&run, &Question::default()).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damage_is_named_with_its_place_or_read_as_a_run(
+        sample in any::<Index>(),
+        damages in proptest::collection::vec(damage(), 1..6),
+        format in proptest::option::of(0..FORMATS.len()),
+        is_said in any::<bool>(),
+    ) {
+        let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
+        let samples = samples();
+        let (_, mut bytes) = sample.get(&samples).clone();
+        damages.iter().for_each(|damage| damage.apply(&mut bytes));
+        check(&bytes, format, &if is_said { said } else { Settings::default() });
+    }
+}
+
+/// Found by fuzzing or by thought, one line each.
+#[test]
+fn what_once_made_a_reader_fail_is_named_or_read() {
+    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
+    for text in [
+        // Counts of the last bucket of oslat, and its lower end, beyond what fits.
+        "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t 18446744073709551615\n Maximum:\t 9 (us)\n",
+        "oslat V 2.40\n Core:\t 1\n -9223372036854775 (us):\t 1\n Maximum:\t 9 (us)\n",
+    ] {
+        check(text.as_bytes(), None, &said);
+        check(text.as_bytes(), None, &Settings::default());
+    }
+}

@@ -138,10 +138,10 @@ impl StatisticsArgs {
     /// The same as a question.
     #[must_use]
     pub fn question(&self) -> crate::statistics::read::Question {
-        let mut limits = self.limits.clone();
-        limits.sort_unstable();
-        limits.dedup();
-        crate::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, mhz: self.mhz.map(f64::from) }
+        let limits = self.limits.clone();
+        let question =
+            crate::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, mhz: self.mhz.map(f64::from) };
+        question.with_limits_in_order()
     }
 }
 

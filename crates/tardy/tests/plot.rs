@@ -4,6 +4,7 @@
 mod support;
 
 use clap::ValueEnum;
+use rand::{RngExt, SeedableRng};
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
 use tardy::chart::model::Kind;
@@ -44,6 +45,36 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
         // Width and height stand behind the signature, a length and a name.
         assert_eq!((&png[..8], &png[16..24]), (&b"\x89PNG\r\n\x1a\n"[..], &[0, 0, 1, 144, 0, 0, 1, 44][..]), "{name}");
     }
+}
+
+/// Exponential latencies above a least one, in ns; the same for ever for a seed.
+fn exponential(seed: u64, count: usize) -> Vec<i64> {
+    let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
+    (0..count).map(|_| 10_000 + (-5_000.0 * f64::ln(1.0 - random.random::<f64>())) as i64).collect()
+}
+
+#[test]
+fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
+    let place = Workplace::new();
+    MadeRun::new(vec![exponential(5, 200_000)]).write(&place.path("a"));
+    let drawn = |flags: &str| {
+        place.tardy(&format!("plot a -o a.svg {flags}")).ends_with(0);
+        std::fs::read_to_string(place.path("a.svg")).unwrap()
+    };
+    for kind in ["cdf", "ccdf"] {
+        let open = drawn(&format!("--kind {kind} --horizon 30m"));
+        assert!(open.contains("stroke-dasharray") && open.contains("model, not measured"), "{kind}: {open}");
+        // A day is more than ten times what was measured: the gate is closed.
+        let closed = drawn(&format!("--kind {kind} --horizon 24h"));
+        assert!(!closed.contains("stroke-dasharray") && !closed.contains("model"), "{kind}: {closed}");
+    }
+    // The axis of the complementary distribution reaches as far as the model: to one in 1.8 million.
+    assert!(drawn("--kind ccdf --horizon 30m").contains("10⁻⁶") && !drawn("--kind ccdf").contains("10⁻⁶"));
+    // Processors together are a mixture: each has a model of its own, that of the worst is shown.
+    MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
+    place.tardy("plot b -o b.svg --kind ccdf --horizon 30m").ends_with(0);
+    let both = std::fs::read_to_string(place.path("b.svg")).unwrap();
+    assert!(both.contains("model of cpu 0, not measured") && both.contains("1 more not shown"), "{both}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod excesses;
 pub mod fit;
+pub mod plausible;
 pub mod return_level;
 
 use serde::{Deserialize, Serialize};

@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use tardy_core::histogram::Histogram;
+use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 
 use super::model::Span;
 use super::sweep::{Division, Swept, sweep};
 use crate::run::record::{RunKind, RunRecord};
+use crate::statistics;
+use crate::statistics::read::{Question, Statistics, statistics};
+use crate::statistics::tail::CurvePoint;
 use crate::summary::model::Summary;
 use crate::summary::read::{Read, ReadRun, SummaryError, read};
 
@@ -27,12 +31,14 @@ pub enum DataError {
 }
 
 /// How closely to look.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Detail {
     /// Stretches of time that keep their extremes, over all processors that are drawn.
     pub columns: usize,
     /// Samples that are drawn one by one; more are drawn as places.
     pub points: usize,
+    /// What is asked of the statistics, with the model of the tail; they are not computed where nothing is asked.
+    pub statistics: Option<Question>,
 }
 
 /// One run.
@@ -48,6 +54,8 @@ pub struct RunData {
     pub summary: Summary,
     /// Its probes.
     pub probes: Vec<ProbeData>,
+    /// Its statistics, where they were asked for.
+    pub statistics: Option<Statistics>,
 }
 
 /// Samples that belong together.
@@ -61,6 +69,8 @@ pub struct Group {
     pub histogram: Histogram,
     /// How strongly late ones cluster; 1 where that is not known.
     pub extremal_index: f64,
+    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is closed.
+    pub model: Vec<CurvePoint>,
 }
 
 /// What the samples of a group have in common.
@@ -125,19 +135,22 @@ impl RunData {
     ///
     /// # Errors
     /// [`DataError`].
-    pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>, detail: Detail) -> Result<Self, DataError> {
+    pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>, detail: &Detail) -> Result<Self, DataError> {
         let run = read(path, window, misses_allowed)?;
         if run.record.kind == RunKind::Cost {
             return Err(DataError::Cost(path.display().to_string()));
         }
         let summary = run.summary();
         let probes = run.probes();
-        let data: Result<Vec<ProbeData>, DataError> = probes.iter().map(|probe| probe_data(&run, &summary, probe, detail)).collect();
+        let statistics = detail.statistics.as_ref().map(|question| statistics(&run, question)).transpose().map_err(SummaryError::from)?;
+        let one = |probe: &&str| probe_data(&run, &summary, statistics.as_ref(), probe, detail);
+        let data: Result<Vec<ProbeData>, DataError> = probes.iter().map(one).collect();
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
             folder: path.display().to_string(),
             probes: data?,
+            statistics,
             record: run.record,
             summary,
         })
@@ -156,7 +169,13 @@ impl RunData {
     }
 }
 
-fn probe_data(run: &ReadRun, summary: &Summary, probe: &str, detail: Detail) -> Result<ProbeData, DataError> {
+fn probe_data(
+    run: &ReadRun,
+    summary: &Summary,
+    statistics: Option<&Statistics>,
+    probe: &str,
+    detail: &Detail,
+) -> Result<ProbeData, DataError> {
     let start = run.record.started.monotonic_ns;
     let length = run.last_wake().map_or(Nanos::ZERO, |last| last - start);
     let all = run.of_probe(probe);
@@ -166,7 +185,7 @@ fn probe_data(run: &ReadRun, summary: &Summary, probe: &str, detail: Detail) -> 
     Ok(ProbeData {
         probe: probe.to_owned(),
         quantity: series.first().map_or_else(String::new, |read| read.descriptor().quantity.clone()),
-        groups: groups(run, summary, probe, all.latency),
+        groups: groups(run, summary, statistics, probe, all.latency),
         lanes: lanes(run, probe, Division { start, length, columns: columns_each(detail, series.len()), points: detail.points })?,
         length: length.as_secs_f64(),
         spans: summary
@@ -184,11 +203,11 @@ fn probe_data(run: &ReadRun, summary: &Summary, probe: &str, detail: Detail) -> 
     })
 }
 
-fn columns_each(detail: Detail, series: usize) -> usize {
+fn columns_each(detail: &Detail, series: usize) -> usize {
     detail.columns / series.clamp(1, LANES_MAX + 1)
 }
 
-fn groups(run: &ReadRun, summary: &Summary, probe: &str, all: Histogram) -> Vec<Group> {
+fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
     let numbers = summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.as_ref());
     let index = |index: Option<f64>| index.unwrap_or(1.0);
     let mut groups = vec![Group {
@@ -196,25 +215,38 @@ fn groups(run: &ReadRun, summary: &Summary, probe: &str, all: Histogram) -> Vec<
         what: What::All,
         histogram: all,
         extremal_index: index(numbers.and_then(|numbers| numbers.extremal_index)),
+        model: Vec::new(),
     }];
     if summary.loads.len() > 1 {
         for load in &summary.loads {
             let histogram = run.of_load(probe, &load.name, &load.not_stressed).latency;
             let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
             let extremal_index = index(numbers.and_then(|numbers| numbers.extremal_index));
-            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, extremal_index });
+            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, extremal_index, model: Vec::new() });
         }
     }
     let series = worst_first(run, probe);
-    if series.len() > 1 {
-        for read in series.into_iter().take(LANES_MAX) {
-            let cell = read.whole();
-            let extremal_index = index(cell.extremal_index());
-            groups.push(Group { name: series_name(read), what: What::Processor, histogram: cell.latency.clone(), extremal_index });
+    match series.as_slice() {
+        // A model is of one series: several together are a mixture that none describes.
+        [one] => groups[0].model = model(statistics, one),
+        several => {
+            for read in several.iter().take(LANES_MAX) {
+                let (name, what, histogram) = (series_name(read), What::Processor, read.whole().latency.clone());
+                let extremal_index = index(read.whole().extremal_index());
+                groups.push(Group { name, what, histogram, extremal_index, model: model(statistics, read) });
+            }
         }
     }
     groups.retain(|group| group.what == What::All || group.histogram.count() > 0);
     groups
+}
+
+/// The model's curve of a series, where the gate let it through.
+fn model(statistics: Option<&Statistics>, read: &Read) -> Vec<CurvePoint> {
+    let Descriptor { probe, cpu, copy, .. } = read.descriptor();
+    let is_same = |group: &&statistics::read::Group| !group.is_together && (&group.probe, group.cpu, group.copy) == (probe, *cpu, *copy);
+    let group = statistics.and_then(|statistics| statistics.groups.iter().find(is_same));
+    group.and_then(|group| group.tail.as_ref()?.model.as_ref()).map_or_else(Vec::new, |model| model.curve.clone())
 }
 
 fn worst_first<'a>(run: &'a ReadRun, probe: &str) -> Vec<&'a Read> {

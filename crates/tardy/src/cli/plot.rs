@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::DeadlineArgs;
+use tardy_core::units::Nanos;
+
+use super::{DeadlineArgs, positive_duration};
 use crate::chart::model::Kind;
 
 /// `tardy plot`.
@@ -33,6 +35,9 @@ pub struct PlotArgs {
     /// Pixels of a .png for each px of --size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
     pub scale: f64,
+    /// How far the model of the tail is asked to reach, in cdf and ccdf
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
+    pub horizon: Nanos,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
@@ -74,6 +79,15 @@ pub struct ReportArgs {
     /// File to write
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones from the median to the maximum]
+    #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
+    pub limits: Vec<Nanos>,
+    /// How far the model of the tail is asked to reach
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
+    pub horizon: Nanos,
+    /// Clock rate of the processors in MHz, for OSADL's rule of thumb, where the machine does not name it
+    #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub mhz: Option<u32>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,

@@ -9,6 +9,7 @@ use crate::chart::draw::{Frame, beside, draw};
 use crate::chart::model::{Chart, Kind};
 use crate::chart::picture::{Picture, PictureError};
 use crate::cli::plot::PlotArgs;
+use crate::statistics::read::Question;
 
 /// Samples drawn one by one; a picture has no room for more.
 const POINTS: usize = 20_000;
@@ -42,8 +43,10 @@ pub fn run(args: &PlotArgs) -> Exit {
 
 fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     let picture = Picture::at(&args.output)?;
-    let detail = Detail { columns: 8192, points: POINTS };
-    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, detail);
+    let has_model = matches!(args.kind, Kind::Cdf | Kind::Ccdf);
+    let statistics = has_model.then(|| Question { horizon: args.horizon, ..Question::default() });
+    let detail = Detail { columns: 8192, points: POINTS, statistics };
+    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, &detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let probe = probe(&runs, args.probe.as_deref())?;
     let mut charts: Vec<Option<Chart>> = build::each(args.kind, &runs, &probe);

@@ -9,6 +9,7 @@ use super::exit::Exit;
 use crate::chart::data::{DataError, Detail, RunData};
 use crate::cli::plot::ReportArgs;
 use crate::report::html;
+use crate::statistics::read::Question;
 
 /// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything else.
 const COLUMNS: usize = 64 * 1024;
@@ -35,8 +36,10 @@ pub fn run(args: &ReportArgs) -> Exit {
 }
 
 fn page(args: &ReportArgs) -> Result<String, DataError> {
-    let detail = Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0 };
-    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, detail);
+    let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), ..Question::default() };
+    let detail =
+        Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
+    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, &detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
     Ok(html::page(&runs, Nanos(now)))

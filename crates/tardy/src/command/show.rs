@@ -54,7 +54,7 @@ fn show_with(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>,
         }
     };
     let summary = run.summary();
-    let statistics = match question.map(|question| statistics(folder, question)).transpose() {
+    let statistics = match question.map(|question| statistics(&run, question)).transpose() {
         Ok(statistics) => statistics,
         Err(error) => {
             eprintln!("tardy: {error}");

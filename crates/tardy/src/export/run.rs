@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tardy_core::chunk::Chunk;
 use tardy_core::cpu::CpuId;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::Sample;
@@ -55,12 +54,13 @@ impl ExportedRun {
             let file = SeriesFile::open(&path)?;
             series.push(ExportedSeries { descriptor: file.descriptor().clone(), file, path });
         }
-        series.sort_by_key(|series| (series.descriptor.probe.clone(), series.descriptor.cpu));
+        series.sort_by_key(|series| (series.descriptor.probe.clone(), series.descriptor.cpu, series.descriptor.copy));
         if let Some(probe) = probe {
             let has = names(&series);
             series.retain(|series| series.descriptor.probe == probe);
             summary.series.retain(|series| series.probe == probe);
             summary.probes.retain(|summary| summary.probe == probe);
+            summary.loads.iter_mut().for_each(|load| load.probes.retain(|(name, _)| name == probe));
             if series.is_empty() {
                 return Err(ExportError::NoProbe { run: path.display().to_string(), probe: probe.to_owned(), has });
             }
@@ -89,15 +89,8 @@ impl ExportedRun {
     /// The numbers of a series.
     #[must_use]
     pub fn summary_of(&self, series: &ExportedSeries) -> Option<&SeriesSummary> {
-        self.summary.series.iter().find(|summary| summary.probe == series.descriptor.probe && summary.cpu == series.descriptor.cpu)
-    }
-
-    /// What the values of a series are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
-    #[must_use]
-    pub fn resolution_of(&self, series: &ExportedSeries) -> Nanos {
-        let place = self.record.series.iter().position(|entry| entry.file == series.descriptor.file_name());
-        let stated = place.and_then(|place| self.record.imported.as_ref()?.series.get(place));
-        stated.map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
+        let Descriptor { probe, cpu, copy, .. } = &series.descriptor;
+        self.summary.series.iter().find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
     /// Names of the phases, each with its begin and end on the run's clock.
@@ -122,14 +115,6 @@ impl ExportedSeries {
             }
         })?;
         failed.map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    /// Calls `visit` with each chunk, in order.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn chunks(&self, visit: impl FnMut(&Chunk)) -> Result<(), SeriesError> {
-        self.file.read(visit).map(|_| ())
     }
 
     /// How often each value came: from the histogram where not every sample was kept.
@@ -160,6 +145,12 @@ impl ExportedSeries {
     #[must_use]
     pub fn cpu_text(&self) -> String {
         self.descriptor.cpu.map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
+    }
+
+    /// Its number among the copies of a probe that was not bound, as text; empty where there is one alone.
+    #[must_use]
+    pub fn copy_text(&self) -> String {
+        self.descriptor.copy.map_or_else(String::new, |copy| copy.to_string())
     }
 }
 

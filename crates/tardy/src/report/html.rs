@@ -7,6 +7,7 @@
 mod facts;
 mod figure;
 mod head;
+mod layers;
 mod repeat;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -37,6 +38,7 @@ pub fn page(runs: &[RunData], now: Nanos) -> String {
         main class=[(runs.len() == 1).then_some("one")] style=(columns) {
             (head::head(runs, &title))
             (charts)
+            (layers::section(runs))
             (facts::section(runs))
             (repeat::section(runs))
             footer {

@@ -2,67 +2,93 @@
 
 use std::fmt::Write as _;
 
+use tardy_core::statistics::confidence::Interval;
 use tardy_core::summary::numbers::Percentile;
 
 use super::table::Table;
 use crate::statistics::read::{Group, Statistics};
-use crate::statistics::tail::TailModel;
+use crate::statistics::tail::{Checked, TailModel};
 
 /// Series shown, worst first; all of them are in the JSON.
 const COLUMNS_SHOWN: usize = 4;
+
+/// One layer of a probe, or what is said of one: a head, a table, and sentences below it.
+#[derive(Debug)]
+pub struct Section {
+    /// What it is, and what it holds for.
+    pub head: String,
+    /// A column a series.
+    pub table: Option<Table>,
+    /// Each a sentence; those of checks that failed begin with a dash.
+    pub lines: Vec<String>,
+}
 
 /// The text.
 #[must_use]
 pub fn text(statistics: &Statistics) -> String {
     let mut out = String::new();
-    let mut rest = statistics.groups.as_slice();
-    while let Some(first) = rest.first() {
-        let count = rest.iter().take_while(|group| group.probe == first.probe).count();
-        let (of_probe, after) = rest.split_at(count);
-        probe(&mut out, of_probe, statistics.rule_of_thumb_ns);
-        rest = after;
+    for section in sections(statistics) {
+        let _ = writeln!(out, "{}", section.head);
+        out.extend(section.table.as_ref().map(Table::text));
+        for line in section.lines {
+            let _ = writeln!(out, "{line}");
+        }
     }
     if statistics.rule_of_thumb_ns.is_none() {
-        out.push_str("OSADL's rule of thumb (10^5 clock cycles) needs the processor's clock rate: give --mhz\n");
+        let _ = writeln!(out, "{NO_RULE_OF_THUMB}");
     }
     out
 }
 
-fn probe(out: &mut String, groups: &[Group], rule_of_thumb: Option<(f64, f64)>) {
+/// What is said where the rule of thumb cannot be.
+pub const NO_RULE_OF_THUMB: &str = "OSADL's rule of thumb (10^5 clock cycles) needs the processor's clock rate: give --mhz";
+
+/// All layers, those of a probe together.
+#[must_use]
+pub fn sections(statistics: &Statistics) -> Vec<Section> {
+    let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
+    of_probe.flat_map(|groups| probe(groups, statistics.rule_of_thumb_ns)).collect()
+}
+
+fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
     let series: Vec<&Group> = groups.iter().filter(|group| !group.is_together).collect();
     let together = groups.iter().find(|group| group.is_together);
     let shown: Vec<&Group> = series.iter().take(COLUMNS_SHOWN).copied().chain(together).collect();
-    let Some(all) = shown.last() else { return };
+    let Some(all) = shown.last() else { return Vec::new() };
     let left_out = series.len().saturating_sub(COLUMNS_SHOWN);
     let more = if left_out > 0 { format!(" ({left_out} more series in --json)") } else { String::new() };
-    let _ = writeln!(out, "{} {}: observed{more}", all.probe, all.quantity);
-    observed(out, &shown);
-    let _ = writeln!(out, "{} {}: bounds at {} %, whatever the distribution", all.probe, all.quantity, all.bounds.confidence * 100.0);
-    bounds(out, &shown);
-    if let Some((worst, mhz)) = rule_of_thumb {
-        let max = all.observed.max_ns as f64;
-        let _ = writeln!(
-            out,
+    let name = format!("{} {}", all.probe, all.quantity);
+    let for_comparison = rule_of_thumb.map(|(worst, mhz)| {
+        format!(
             "for comparison: OSADL's rule of thumb, 10^5 clock cycles, is {:.1} us at {mhz:.0} MHz; the maximum seen is {:.2} of it",
             worst / 1e3,
-            max / worst
-        );
-    }
+            all.observed.max_ns as f64 / worst
+        )
+    });
+    let bounds_head = format!("{name}: bounds at {} %, whatever the distribution", all.bounds.confidence * 100.0);
+    let mut sections = vec![
+        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: Vec::new() },
+        Section { head: bounds_head, table: Some(bounds(&shown)), lines: for_comparison.into_iter().collect() },
+    ];
     for group in series.iter().take(COLUMNS_SHOWN) {
-        match &group.tail {
-            Some(tail) => model(out, group, tail),
-            None => {
-                let _ = writeln!(out, "{}: no model: the time between two due times is not known (see --period of import)", label(group));
-            }
-        }
+        sections.push(match &group.tail {
+            Some(tail) => model(group, tail),
+            None => Section {
+                head: format!("{}: no model: the time between two due times is not known (see --period of import)", label(group)),
+                table: None,
+                lines: Vec::new(),
+            },
+        });
     }
+    sections
 }
 
 fn label(group: &Group) -> String {
-    match (group.cpu, group.is_together) {
-        (_, true) => "together".to_owned(),
+    match (group.cpu, group.copy) {
+        _ if group.is_together => "together".to_owned(),
         (Some(cpu), _) => format!("cpu {cpu}"),
-        (None, _) => group.probe.clone(),
+        (None, Some(copy)) => format!("copy {copy}"),
+        (None, None) => group.probe.clone(),
     }
 }
 
@@ -74,7 +100,7 @@ fn row(table: &mut Table, name: &str, shown: &[&Group], cell: impl Fn(&Group) ->
     table.row(std::iter::once(name.to_owned()).chain(shown.iter().map(|group| cell(group))));
 }
 
-fn observed(out: &mut String, shown: &[&Group]) {
+fn observed(shown: &[&Group]) -> Table {
     let mut table = head("us", shown);
     let width = shown[0].observed.bucket_ns.exact();
     row(&mut table, "samples", shown, |group| group.observed.samples.to_string());
@@ -98,10 +124,10 @@ fn observed(out: &mut String, shown: &[&Group]) {
     row(&mut table, "five nines: 99.999 % up to", shown, |group| {
         group.observed.five_nines_ns.map_or_else(|| "n>=100000".to_owned(), |value| micros(value as f64))
     });
-    out.push_str(&table.text());
+    table
 }
 
-fn bounds(out: &mut String, shown: &[&Group]) {
+fn bounds(shown: &[&Group]) -> Table {
     let mut table = head("us", shown);
     let longest = shown.iter().map(|group| group.bounds.percentiles.len()).max().unwrap_or(0);
     for index in 0..longest {
@@ -135,42 +161,43 @@ fn bounds(out: &mut String, shown: &[&Group]) {
         let assumed = if group.bounds.is_independence_assumed { " (assumed)" } else { "" };
         format!("{:.0}{assumed}", group.bounds.effective_samples)
     });
-    out.push_str(&table.text());
+    table
 }
 
-fn model(out: &mut String, group: &Group, tail: &TailModel) {
+fn model(group: &Group, tail: &TailModel) -> Section {
     let label = label(group);
     let horizon = tail.horizon_ns.exact();
     let Some(model) = &tail.model else {
-        let failed: Vec<&crate::statistics::tail::Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
-        let _ = writeln!(out, "{label}: no model for {horizon}: {} of {} checks speak against one", failed.len(), tail.checks.len());
-        for checked in failed {
-            let _ = writeln!(out, "  - {}", checked.check);
-        }
-        return;
+        let failed: Vec<&Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
+        return Section {
+            head: format!("{label}: no model for {horizon}: {} of {} checks speak against one", failed.len(), tail.checks.len()),
+            table: None,
+            lines: failed.iter().map(|checked| format!("  - {}", checked.check)).collect(),
+        };
     };
-    let between = |interval: Option<tardy_core::statistics::confidence::Interval>| {
+    let between = |interval: Option<Interval>| {
         interval.map_or_else(dash, |found| {
             format!("{} to {}", micros(found.lower), if found.upper.is_finite() { micros(found.upper) } else { "no limit".to_owned() })
         })
     };
-    let _ = writeln!(
-        out,
-        "{label}: MODEL, not measured: exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
-        micros(model.level_ns),
-        between(model.level_interval_ns),
-        between(model.spread_ns)
-    );
     let by_blocks =
         model.level_by_blocks_ns.map_or_else(dash, |(level, interval)| format!("{} us, {}", micros(level), between(Some(interval))));
-    let _ = writeln!(
-        out,
-        "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}; all {} checks passed",
-        micros(model.threshold_ns),
-        model.shape,
-        micros(model.scale_ns),
-        tail.checks.len()
-    );
+    Section {
+        head: format!(
+            "{label}: MODEL, not measured: exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
+            micros(model.level_ns),
+            between(model.level_interval_ns),
+            between(model.spread_ns)
+        ),
+        table: None,
+        lines: vec![format!(
+            "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}; all {} checks passed",
+            micros(model.threshold_ns),
+            model.shape,
+            micros(model.scale_ns),
+            tail.checks.len()
+        )],
+    }
 }
 
 /// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many could.

@@ -18,6 +18,12 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The head and the rows below it; a row may be shorter.
+    #[must_use]
+    pub fn parts(&self) -> (&[String], &[Vec<String>]) {
+        self.rows.split_first().map_or((&[], &[]), |(head, rows)| (head, rows))
+    }
+
     /// The table as text, one line a row.
     #[must_use]
     pub fn text(&self) -> String {

@@ -1,7 +1,5 @@
 //! All three layers of a run, of each series and of each probe's series together.
 
-use std::path::Path;
-
 use serde::Serialize;
 use tardy_core::cpu::CpuId;
 use tardy_core::histogram::{Budget, Histogram};
@@ -10,8 +8,8 @@ use tardy_core::units::Nanos;
 use super::bounds::{Bounds, bounds};
 use super::observed::{Observed, observed};
 use super::tail::{TailModel, tail};
-use crate::export::ExportError;
-use crate::export::run::{ExportedRun, ExportedSeries};
+use crate::run::read_series::SeriesError;
+use crate::summary::read::{Read, ReadRun, pooled_index};
 
 /// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
 const OSADL_CYCLES: f64 = 1e5;
@@ -27,6 +25,23 @@ pub struct Question {
     pub horizon: Nanos,
     /// Clock rate of the processors in MHz, where the machine's facts do not have it.
     pub mhz: Option<f64>,
+}
+
+impl Default for Question {
+    /// What `tardy show --statistics` asks without further flags.
+    fn default() -> Self {
+        Self { limits: Vec::new(), bucket: Nanos(1_000), horizon: Nanos::from_secs(86_400), mhz: None }
+    }
+}
+
+impl Question {
+    /// The same, whatever the order that limits were given in.
+    #[must_use]
+    pub fn with_limits_in_order(mut self) -> Self {
+        self.limits.sort_unstable();
+        self.limits.dedup();
+        self
+    }
 }
 
 /// Statistics of a run.
@@ -47,6 +62,9 @@ pub struct Group {
     pub quantity: String,
     /// Its processor; absent for all together, and where it was not bound.
     pub cpu: Option<CpuId>,
+    /// Its number among the series of the probe that were not bound; absent where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
     /// What was seen.
@@ -57,72 +75,62 @@ pub struct Group {
     pub tail: Option<TailModel>,
 }
 
-/// Reads the run.
+/// Of a run that was read; its samples are read once more, for the model of the tail.
 ///
 /// # Errors
-/// [`ExportError`] where it cannot be read, or holds costs.
-pub fn statistics(path: &Path, question: &Question) -> Result<Statistics, ExportError> {
-    let run = ExportedRun::open(path, None, None, None)?;
+/// Those of reading its series.
+pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, SeriesError> {
+    let mut series: Vec<&Read> = run.series.iter().collect();
+    series.sort_by_key(|read| (&read.descriptor().probe, read.descriptor().cpu, read.descriptor().copy));
     let mut groups = Vec::new();
-    let mut rest = run.series.as_slice();
-    while let Some(first) = rest.first() {
-        let of_probe = rest.iter().take_while(|series| series.descriptor.probe == first.descriptor.probe).count();
-        let (series, after) = rest.split_at(of_probe);
-        groups.extend(of_series(&run, series, question)?);
-        rest = after;
+    for of_probe in series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe) {
+        groups.extend(of_series(run, of_probe, question)?);
     }
     let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
     Ok(Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) })
 }
 
 /// Series of one probe.
-fn of_series(run: &ExportedRun, series: &[ExportedSeries], question: &Question) -> Result<Vec<Group>, ExportError> {
-    // Each is read whole, twice: as many at a time as there are series of a probe, or processors.
+fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec<Group>, SeriesError> {
+    // Each is read whole: as many at a time as there are series of a probe, or processors.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut read = Vec::new();
+    let mut tails = Vec::new();
     for some in series.chunks(threads) {
         let results: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = some.iter().map(|series| scope.spawn(|| read_series(run, series, question))).collect();
+            let running: Vec<_> = some.iter().map(|read| scope.spawn(|| tail(read, question.horizon))).collect();
             running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
         });
         for result in results {
-            read.push(result?);
+            tails.push(result?);
         }
     }
     let mut together = Histogram::new(Budget::ANALYSIS);
-    read.iter().for_each(|(histogram, _)| together.merge(histogram));
+    series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
-    let group = |histogram: &Histogram, index: Option<f64>, cpu: Option<CpuId>, is_together: bool, tail: Option<TailModel>| {
+    let group = |histogram: &Histogram, index: Option<f64>, one: Option<&Read>, tail: Option<TailModel>| {
+        let descriptor = one.map(Read::descriptor);
         Some(Group {
-            probe: series[0].descriptor.probe.clone(),
-            quantity: series[0].descriptor.quantity.clone(),
-            cpu,
-            is_together,
+            probe: series[0].descriptor().probe.clone(),
+            quantity: series[0].descriptor().quantity.clone(),
+            cpu: descriptor.and_then(|descriptor| descriptor.cpu),
+            copy: descriptor.and_then(|descriptor| descriptor.copy),
+            is_together: one.is_none(),
             observed: observed(histogram, question.bucket, &limits)?,
-            bounds: bounds(histogram, index, run.summary.measured_ns, &limits)?,
+            bounds: bounds(histogram, index, run.measured(), &limits)?,
             tail,
         })
     };
     let mut groups = Vec::new();
-    for (series, (histogram, tail)) in series.iter().zip(read) {
-        let index = run.summary_of(series).and_then(|summary| summary.numbers.as_ref()?.extremal_index);
-        groups.extend(group(&histogram, index, series.descriptor.cpu, false, tail));
+    for (read, tail) in series.iter().zip(tails) {
+        groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tail));
     }
     // Worst first, as in the summary.
     groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
     if series.len() > 1 {
-        let probe = run.summary.probes.iter().find(|probe| probe.probe == series[0].descriptor.probe);
-        let index = probe.and_then(|probe| probe.numbers.as_ref()?.extremal_index);
-        groups.extend(group(&together, index, None, true, None));
+        let indices: Vec<_> = series.iter().map(|read| (read.whole().latency.count(), read.whole().extremal_index())).collect();
+        groups.extend(group(&together, pooled_index(&indices), None, None));
     }
     Ok(groups)
-}
-
-fn read_series(run: &ExportedRun, series: &ExportedSeries, question: &Question) -> Result<(Histogram, Option<TailModel>), ExportError> {
-    let histogram = series.histogram()?;
-    let index = run.summary_of(series).and_then(|summary| summary.numbers.as_ref()?.extremal_index);
-    let tail = tail(series, &histogram, index, run.resolution_of(series), question.horizon)?;
-    Ok((histogram, tail))
 }
 
 /// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the maximum.

@@ -5,19 +5,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use tardy_core::histogram::Histogram;
 use tardy_core::statistics::confidence::{Confidence, Interval};
 use tardy_core::statistics::gate::{Check, Evidence, gate};
 use tardy_core::statistics::gev;
+use tardy_core::statistics::gpd::plausible::Plausible;
+use tardy_core::statistics::gpd::return_level::Tail;
 use tardy_core::statistics::tally::Tally;
 use tardy_core::statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
 use tardy_core::units::Nanos;
 
-use crate::export::run::ExportedSeries;
-use crate::run::read_series::SeriesError;
+use crate::run::read_series::{SeriesError, SeriesFile};
+use crate::summary::read::Read;
 
 /// Blocks whose maxima are compared: several hundred, fewer in short runs.
 const BLOCKS: u64 = 500;
+/// Steps of the model's curve.
+const CURVE_POINTS: usize = 48;
 /// Samples in a block at least.
 const BLOCK_SAMPLES_MIN: u64 = 100;
 
@@ -59,6 +62,19 @@ pub struct Model {
     pub spread_ns: Option<Interval>,
     /// The same level by block maxima (generalised extreme value distribution): a second opinion.
     pub level_by_blocks_ns: Option<(f64, Interval)>,
+    /// From the threshold to the level asked for: what charts draw dashed.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// A point of the model's tail.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// A latency.
+    pub value_ns: f64,
+    /// The share of samples above it, by the model. A cluster of late samples counts with all of them here, and once in `level_ns`.
+    pub share: f64,
+    /// Its interval at 95 %, from all models that the data do not exclude.
+    pub share_interval: Interval,
 }
 
 /// What one pass over a series keeps of it.
@@ -126,26 +142,22 @@ impl Extremes {
 ///
 /// # Errors
 /// Those of reading it.
-pub fn tail(
-    series: &ExportedSeries,
-    histogram: &Histogram,
-    extremal_index: Option<f64>,
-    resolution: Nanos,
-    horizon: Nanos,
-) -> Result<Option<TailModel>, SeriesError> {
-    let period = series.descriptor.schedule.period().get();
+pub fn tail(read: &Read, horizon: Nanos) -> Result<Option<TailModel>, SeriesError> {
+    let period = read.descriptor().schedule.period().get();
+    let histogram = &read.whole().latency;
     if period <= 0 || histogram.count() == 0 {
         return Ok(None);
     }
     let samples = histogram.count();
     let mut extremes = Extremes::new(samples);
-    series.chunks(|chunk| extremes.add(&chunk.latency))?;
+    SeriesFile::open(read.file())?.read(|chunk| extremes.add(&chunk.latency))?;
     let horizon_samples = horizon.get() as f64 / period as f64;
-    let width = resolution.get().max(1) as f64;
+    let width = read.resolution().get() as f64;
     let mut counts = Vec::new();
     histogram.for_each(|value, count| counts.push((value as f64, count)));
     let tally = Tally::from_counts(counts);
-    let question = Question { samples, width, horizon: horizon_samples, extremal_index: extremal_index.unwrap_or(1.0) };
+    let extremal_index = read.whole().extremal_index().unwrap_or(1.0);
+    let question = Question { samples, width, horizon: horizon_samples, extremal_index };
     let scan = scan(&tally, question);
     let highest = || tally.at_rank(samples.saturating_sub(samples / 100).max(1)).unwrap_or_default();
     // Where no threshold is accepted the gate still says why.
@@ -166,6 +178,7 @@ pub fn tail(
             level_interval_ns: tail.return_level_interval(horizon_samples, Confidence::NINETY_FIVE),
             spread_ns: scan.spread(),
             level_by_blocks_ns: by_blocks(maxima, horizon_samples / extremes.block as f64),
+            curve: curve(tail, exceedances.len() as f64 / samples as f64, horizon_samples),
         })
     });
     let mut checks: Vec<Checked> = gate.checks.iter().map(|check| Checked { has_passed: check.passed(), check: check.clone() }).collect();
@@ -173,6 +186,21 @@ pub fn tail(
         checks.push(Checked { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
     }
     Ok(Some(TailModel { horizon_ns: horizon, checks, model }))
+}
+
+/// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In steps that look equal on an axis of
+/// the share's logarithm.
+fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
+    let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
+    let least = (horizon * tail.rate()).ln();
+    let point = |index: usize| {
+        let survival = (-least * index as f64 / CURVE_POINTS as f64).exp();
+        let excess = tail.fit.model.excess_at(survival);
+        let band = plausible.survival(excess);
+        let share_interval = Interval { lower: share * band.lower, upper: share * band.upper };
+        CurvePoint { value_ns: tail.threshold + excess, share: share * survival, share_interval }
+    };
+    (0..=CURVE_POINTS).map(point).collect()
 }
 
 fn by_blocks(maxima: &[f64], blocks: f64) -> Option<(f64, Interval)> {

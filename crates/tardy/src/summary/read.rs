@@ -195,6 +195,12 @@ impl Read {
     pub fn file(&self) -> &Path {
         &self.file
     }
+
+    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
+    #[must_use]
+    pub fn resolution(&self) -> Nanos {
+        self.stated.map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
+    }
 }
 
 fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
@@ -283,6 +289,10 @@ impl Read {
         let Meaning::Gap { least } = self.descriptor.meaning else { return None };
         // Those in the series; shorter ones that were counted without their time are in the histogram alone.
         let gaps = self.accumulator.whole();
+        // Of an import without samples the number of gaps is that of its histogram, and their length is in no file.
+        if self.stated.is_some() && self.accumulator.samples == 0 {
+            return None;
+        }
         let length = Nanos(i64::try_from(gaps.sum).unwrap_or(i64::MAX));
         let share = self.observed.map(|observed| length.get() as f64 / observed.get() as f64);
         Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })

@@ -3,7 +3,7 @@
 use tardy_core::statistics::confidence::Confidence;
 use tardy_core::statistics::proportion::proportion_interval;
 
-use super::super::data::{Group, RunData, What};
+use super::super::data::{Group, ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
@@ -69,7 +69,7 @@ fn points(group: &Group, density: f64) -> Vec<Point> {
 }
 
 pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
-    let (x, y) = (latency_axis(runs, probe), share_axis(kind, runs, probe));
+    let (x, y) = (reaching(latency_axis(runs, probe), runs, probe), share_axis(kind, runs, probe));
     let one = |run: &RunData| {
         let data = run.probe(probe)?;
         let title = match kind {
@@ -93,12 +93,54 @@ pub(super) fn charts(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Ch
                 chart.layers.push(companion);
             }
         }
+        chart.layers.extend(models(kind, data, y.low));
         chart.rules = rules(data, true);
         chart.marks = max_mark(data.all(), kind);
+        if data.groups.iter().any(|group| !group.model.is_empty()) {
+            chart.note += " Dashed: a model, not measured, from its threshold on, if these conditions last; its band holds what other models the data do not exclude say, at 95 %.";
+        }
         chart.table = table(kind, &data.groups);
+        chart.table.rows.extend(model_rows(kind, &data.groups));
         Some(chart)
     };
     runs.iter().map(one).collect()
+}
+
+/// The models' lines with their bands: that of the worst series is shown, the others are asked for.
+fn models(kind: Kind, data: &ProbeData, low: f64) -> Vec<Layer> {
+    let mut layers: Vec<Layer> = Vec::new();
+    let processors = data.groups.iter().filter(|group| group.what == What::Processor);
+    for (place, group) in
+        data.groups.iter().take(1).map(|group| (None, group)).chain(processors.enumerate().map(|(place, group)| (Some(place), group)))
+    {
+        if group.model.is_empty() {
+            continue;
+        }
+        let (name, tone) = match place {
+            Some(place) => (format!("model of {}, not measured", group.name), Tone::Series(place)),
+            None => ("model, not measured".to_owned(), Tone::All),
+        };
+        let is_hidden = !layers.is_empty();
+        let of_kind = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
+        let points = group.model.iter().map(|point| (point.value_ns, of_kind(point.share))).collect();
+        let band = group.model.iter().map(|point| {
+            let (one, other) = (of_kind(point.share_interval.lower), of_kind(point.share_interval.upper));
+            (point.value_ns, one.min(other).max(low), one.max(other))
+        });
+        let band = Shape::Band(band.collect());
+        layers.push(Layer { is_dashed: true, ..Layer::new(name, tone, Shape::Line(points)).hidden(is_hidden) });
+        layers.push(Layer::new("95 % band of the model", tone, band).companion().hidden(is_hidden));
+    }
+    layers
+}
+
+/// The axis, as far as models reach too.
+fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
+    let groups = probes(runs, probe).flat_map(|probe| &probe.groups);
+    let furthest = groups.filter_map(|group| group.model.last()).map(|point| point.value_ns).fold(f64::NEG_INFINITY, f64::max);
+    let scale = axis.scale;
+    let wanted = scale.value(scale.place(furthest) + 0.02);
+    if furthest.is_finite() && wanted > axis.high { Axis { high: wanted, ..axis } } else { axis }
 }
 
 /// A line a run, with its band.
@@ -107,13 +149,18 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let note = format!("Share of samples at or above a {quantity}, a line a run. Bands hold the true share at 95 %.");
     let y = share_axis(Kind::Ccdf, runs, probe);
     let low = y.low;
-    let mut chart = Chart::new(Kind::Ccdf, format!("Tails of the {quantity}, all runs"), note, latency_axis(runs, probe), y);
+    let mut chart =
+        Chart::new(Kind::Ccdf, format!("Tails of the {quantity}, all runs"), note, reaching(latency_axis(runs, probe), runs, probe), y);
     let mut groups = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         let Some(data) = run.probe(probe) else { continue };
         let tone = Tone::Series(index);
         chart.layers.push(Layer::new(&run.name, tone, line(Kind::Ccdf, data.all())));
         chart.layers.push(Layer::new("95 % band", tone, Shape::Band(band(Kind::Ccdf, data.all(), low))).companion());
+        if !data.all().model.is_empty() {
+            let points = data.all().model.iter().map(|point| (point.value_ns, point.share)).collect();
+            chart.layers.push(Layer { is_dashed: true, ..Layer::new("model, not measured", tone, Shape::Line(points)) }.companion());
+        }
         chart.marks.extend(max_mark(data.all(), Kind::Ccdf));
         groups.push(Group { name: run.name.clone(), ..data.all().clone() });
     }
@@ -123,9 +170,16 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
 
 fn share_axis(kind: Kind, runs: &[RunData], probe: &str) -> Axis {
     let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    let groups = probes(runs, probe).flat_map(|probe| &probe.groups);
+    let modelled = groups.filter_map(|group| group.model.last()).map(|point| point.share).fold(1.0, f64::min);
     match kind {
         Kind::Cdf => Axis::new("share of samples at or below", Scale::Linear, Values::Share, (0.0, 1.0)),
-        _ => Axis::new("share of samples at or above (logarithmic)", Scale::Log, Values::Share, (0.4 / samples as f64, 1.0)),
+        _ => Axis::new(
+            "share of samples at or above (logarithmic)",
+            Scale::Log,
+            Values::Share,
+            ((0.4 / samples as f64).min(0.4 * modelled), 1.0),
+        ),
     }
 }
 
@@ -171,6 +225,25 @@ fn table(kind: Kind, groups: &[Group]) -> Table {
     Table { head, rows }
 }
 
+/// A row a factor of ten of the share, under the model's own name.
+fn model_rows(kind: Kind, groups: &[Group]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for group in groups {
+        let mut last = f64::INFINITY;
+        for point in &group.model {
+            if point.share.log10() > last - 0.5 && Some(point) != group.model.last() {
+                continue;
+            }
+            last = point.share.log10();
+            let shares = [point.share, point.share_interval.lower, point.share_interval.upper];
+            let shares = if kind == Kind::Cdf { [1.0 - shares[0], 1.0 - shares[2], 1.0 - shares[1]] } else { shares };
+            let head = [format!("model of {}, not measured", group.name), words::micros(point.value_ns.round() as i64)];
+            rows.push(head.into_iter().chain(shares.map(words::share)).collect());
+        }
+    }
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +252,7 @@ mod tests {
     fn group(values: &[i64]) -> Group {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         values.iter().for_each(|&value| histogram.record(value));
-        Group { name: "g".into(), what: What::All, histogram, extremal_index: 1.0 }
+        Group { name: "g".into(), what: What::All, histogram, extremal_index: 1.0, model: Vec::new() }
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
                 div class="legend" role="group" aria-label="Series" {
                     @for (place, layer) in legend {
                         button type="button" data-layer=(place) aria-pressed=(!layer.is_hidden) {
-                            span class="swatch" style={ "--c:var(" (variable(layer.tone)) ")" } {}
+                            span class={ "swatch" @if layer.is_dashed { " dashed" } } style={ "--c:var(" (variable(layer.tone)) ")" } {}
                             (layer.name)
                         }
                     }

@@ -23,6 +23,7 @@ pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
                 @for probe in runs.first().map(|run| run.probes.as_slice()).unwrap_or_default() {
                     a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
                 }
+                a href="#statistics" { "Statistics" }
                 a href="#machine" { "Machine" }
                 a href="#repeat" { "How to repeat it" }
             }
@@ -124,7 +125,11 @@ const COLUMNS: [&str; 13] =
 fn of_processors(run: &RunData, probe: &str) -> Table {
     let mut rows = Vec::new();
     for series in run.summary.series.iter().filter(|series| series.probe == probe) {
-        let name = series.cpu.map_or_else(|| "no fixed cpu".to_owned(), |cpu| format!("cpu {cpu}"));
+        let name = match (series.cpu, series.copy) {
+            (Some(cpu), _) => format!("cpu {cpu}"),
+            (None, Some(copy)) => format!("copy {copy}"),
+            (None, None) => "no fixed cpu".to_owned(),
+        };
         if let Some(numbers) = &series.numbers {
             rows.push(row(name, numbers, series.counts.lost));
         }

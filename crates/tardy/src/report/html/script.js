@@ -65,15 +65,21 @@
     return Math.abs(fraction(axis, xs[high]) - fraction(axis, at)) < Math.abs(fraction(axis, xs[low]) - fraction(axis, at)) ? high : low;
   };
 
+  // A stretch without a sample is not a number, and passes every comparison unseen.
+  const numbers = (values) => Float64Array.from(values, (value) => (value === null ? NaN : value));
+  for (const chart of charts) {
+    for (const layer of chart.layers) if (layer.shape === 'columns') { layer.min = numbers(layer.min); layer.max = numbers(layer.max); }
+  }
+
   // Smallest and largest of the stretches from one x to another, whatever their number: nothing is left out.
   const extremes = (layer, from, to) => {
+    const { min: mins, max: maxs } = layer;
     const begin = Math.max(0, Math.floor((from - layer.begin) / layer.step));
-    const end = Math.min(layer.max.length, Math.max(begin + 1, Math.ceil((to - layer.begin) / layer.step)));
+    const end = Math.min(maxs.length, Math.max(begin + 1, Math.ceil((to - layer.begin) / layer.step)));
     let min = Infinity, max = -Infinity;
     for (let index = begin; index < end; index++) {
-      if (layer.max[index] === null) continue;
-      if (layer.min[index] < min) min = layer.min[index];
-      if (layer.max[index] > max) max = layer.max[index];
+      if (mins[index] < min) min = mins[index];
+      if (maxs[index] > max) max = maxs[index];
     }
     return max === -Infinity ? null : [min, max];
   };
@@ -97,6 +103,7 @@
           button.setAttribute('aria-pressed', String(!shown));
           this.hide(index, shown);
           if (!this.tip.hidden) this.show(false);
+          this.follow();
         });
       }
       this.plot.addEventListener('pointermove', (event) => this.moved(event));
@@ -211,8 +218,8 @@
       lines[0].textContent = title;
       for (const row of rows.slice(0, 12)) {
         const line = document.createElement('div'), swatch = document.createElement('span');
-        swatch.className = 'swatch';
         const button = this.figure.querySelector(`.legend [data-layer="${row.index}"] .swatch`);
+        swatch.className = button ? button.className : 'swatch';
         if (button) swatch.setAttribute('style', button.getAttribute('style'));
         else swatch.style.visibility = 'hidden';
         const name = document.createElement('span'), text = document.createElement('span');
@@ -307,10 +314,12 @@
       this.plot.addEventListener('pointerup', end);
       this.plot.addEventListener('pointercancel', end);
       this.plot.addEventListener('dblclick', () => this.look(...this.full));
-      // Another width shows another drawing, which has not followed yet.
-      const follow = () => { if (this.svg && this.isMoved) this.redraw(this.svg); };
-      addEventListener('resize', follow);
-      addEventListener('beforeprint', () => { if (this.isMoved) for (const svg of this.plot.querySelectorAll('svg')) this.redraw(svg); });
+      // Another width shows another drawing, which has not followed yet; other colours are another one too.
+      addEventListener('resize', () => this.follow());
+      matchMedia('(prefers-color-scheme:dark)').addEventListener('change', () => this.follow());
+      // Paper is finer than any canvas.
+      addEventListener('beforeprint', () => { if (this.isMoved) for (const svg of this.plot.querySelectorAll('svg')) this.redraw(svg, true); });
+      addEventListener('afterprint', () => this.follow());
       this.plot.addEventListener('wheel', (event) => {
         // Without a key the wheel scrolls the page.
         if (!event.ctrlKey && !event.metaKey) return;
@@ -340,27 +349,78 @@
       low = Math.max(first, high - length);
       this.chart.x = { ...this.chart.x, low, high };
       this.isMoved = true;
-      if (this.frame) return;
+      this.follow();
+    }
+
+    // Whatever happened since the last frame is drawn once.
+    follow() {
+      if (!this.isMoved || this.frame) return;
       this.frame = requestAnimationFrame(() => {
         this.frame = 0;
-        this.redraw(this.svg);
+        if (this.svg) this.redraw(this.svg, false);
       });
     }
 
-    redraw(svg) {
+    redraw(svg, isForPaper) {
       const { chart } = this, area = this.area(svg), bottom = area.top + area.height;
       const px = (value) => area.left + fraction(chart.x, value) * area.width;
       const py = (value) => area.top + (1 - fraction(chart.y, value)) * area.height;
+      svg.classList.toggle('on-canvas', !isForPaper);
+      if (isForPaper) this.redrawPaths(svg, area, py); else this.paint(svg, area);
+      this.redrawTime(svg, area, bottom, px);
+      this.redrawSpans(svg, area, bottom, px);
+      this.redrawMarks(svg, area, px, py);
+    }
+
+    // What the stretches come to in each of `count` columns of pixels.
+    *pixels(layer, count) {
+      const { low, high } = this.chart.x, per = (high - low) / count;
+      for (let column = 0; column < count; column++) yield extremes(layer, low + column * per, low + (column + 1) * per);
+    }
+
+    // On a canvas in the place of the paths: rectangles cost a tenth of a path that is another one with every frame.
+    paint(svg, area) {
+      const { chart } = this;
+      let canvas = svg.querySelector('canvas');
+      if (!canvas) {
+        const holder = node('foreignObject', { x: area.left, y: area.top, width: area.width, height: area.height });
+        canvas = document.createElement('canvas');
+        holder.append(canvas);
+        svg.querySelector('.layers').prepend(holder);
+      }
+      const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width * devicePixelRatio;
+      const width = Math.max(1, Math.round(area.width * scale)), height = Math.max(1, Math.round(area.height * scale));
+      if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
+      const context = canvas.getContext('2d'), pen = Math.max(1, Math.round(1.1 * scale));
+      const up = (value) => Math.floor((1 - fraction(chart.y, value)) * height);
+      context.clearRect(0, 0, width, height);
       chart.layers.forEach((layer, index) => {
+        if (layer.shape !== 'columns' || this.hidden.has(index)) return;
+        context.fillStyle = getComputedStyle(svg.querySelector(`[data-layer="${index}"] path`)).stroke;
+        let x = 0, before = null;
+        for (const pair of this.pixels(layer, width)) {
+          if (pair) {
+            const top = up(pair[1]), from = before === null ? top : before;
+            context.globalAlpha = 0.3;
+            context.fillRect(x, top, 1, Math.max(pen, up(pair[0]) - top));
+            context.globalAlpha = 1;
+            context.fillRect(x, Math.min(top, from), pen, Math.abs(top - from) + pen);
+          }
+          before = pair && up(pair[1]);
+          x++;
+        }
+      });
+    }
+
+    redrawPaths(svg, area, py) {
+      this.chart.layers.forEach((layer, index) => {
         if (layer.shape !== 'columns') return;
         const [bars, edge] = svg.querySelectorAll(`[data-layer="${index}"] path`);
-        const per = (chart.x.high - chart.x.low) / area.width;
-        let barsD = '', edgeD = '', pen = 'M';
-        for (let column = 0; column < area.width; column++) {
-          const from = chart.x.low + column * per;
-          const pair = extremes(layer, from, from + per);
+        let barsD = '', edgeD = '', pen = 'M', column = 0;
+        for (const pair of this.pixels(layer, Math.round(area.width))) {
+          const x = (area.left + column++ + 0.5).toFixed(1);
           if (!pair) { pen = 'M'; continue; }
-          const x = (area.left + column + 0.5).toFixed(1), top = py(pair[1]), low = Math.max(py(pair[0]), top + 1);
+          const top = py(pair[1]), low = Math.max(py(pair[0]), top + 1);
           barsD += `M${x} ${low.toFixed(1)}V${top.toFixed(1)}`;
           edgeD += `${pen}${x} ${top.toFixed(1)}`;
           pen = 'L';
@@ -368,9 +428,6 @@
         bars.setAttribute('d', barsD || 'M0 0');
         edge.setAttribute('d', edgeD || 'M0 0');
       });
-      this.redrawTime(svg, area, bottom, px);
-      this.redrawSpans(svg, area, bottom, px);
-      this.redrawMarks(svg, area, px, py);
     }
 
     redrawTime(svg, area, bottom, px) {

@@ -1,0 +1,37 @@
+//! The statistics of each run in three layers, each under its own head: what was observed, what is bounded, what a model says.
+
+use maud::{Markup, html};
+
+use super::figure;
+use crate::chart::data::RunData;
+use crate::chart::model::Table;
+use crate::report::statistics_text::{NO_RULE_OF_THUMB, Section, sections};
+
+pub(super) fn section(runs: &[RunData]) -> Markup {
+    html! {
+        section {
+            h2 id="statistics" { "Statistics: observed, bounded, modelled" }
+            div class="columns" { @for run in runs { div {
+                @if runs.len() > 1 { p class="run-name" { (run.name) } }
+                @if let Some(statistics) = &run.statistics {
+                    @for section in sections(statistics) { (layer(&section)) }
+                    @if statistics.groups.is_empty() { p class="quiet" { "No sample, and no histogram." } }
+                    @if statistics.rule_of_thumb_ns.is_none() { p class="note" { (NO_RULE_OF_THUMB) } }
+                }
+            } } }
+        }
+    }
+}
+
+fn layer(section: &Section) -> Markup {
+    html! {
+        @if let Some(table) = &section.table {
+            h3 { (section.head) }
+            @let (head, rows) = table.parts();
+            (figure::table(&Table { head: head.to_vec(), rows: rows.to_vec() }, ""))
+        } @else {
+            p { (section.head) }
+        }
+        @for line in &section.lines { p class="note" { (line.trim()) } }
+    }
+}

@@ -97,16 +97,63 @@ fn npy_holds_a_record_a_sample() {
     place.tardy("export run --format npy --output run.npy").ends_with(0);
     let bytes = std::fs::read(place.path("run.npy")).unwrap();
     let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    assert_eq!((data % 64, bytes.len() - data), (0, 9 * 24));
-    let record = |index: usize| &bytes[data + index * 24..data + (index + 1) * 24];
-    let latency = |index: usize| i64::from_le_bytes(record(index)[12..20].try_into().unwrap());
+    assert_eq!((data % 64, bytes.len() - data), (0, 9 * 28));
+    let record = |index: usize| &bytes[data + index * 28..data + (index + 1) * 28];
+    let latency = |index: usize| i64::from_le_bytes(record(index)[16..24].try_into().unwrap());
     assert_eq!((0..9).map(latency).collect::<Vec<_>>(), [10_000, 12_345, 12_999, 250_000, 15_500, 2_500_000, -300, 16_000, 16_000]);
-    let due = |index: usize| i64::from_le_bytes(record(index)[4..12].try_into().unwrap());
+    let due = |index: usize| i64::from_le_bytes(record(index)[8..16].try_into().unwrap());
     assert_eq!((4..9).map(due).collect::<Vec<_>>(), [0, 1_000_000, 4_000_000, 5_000_000, 6_000_000]);
-    assert_eq!((record(4)[0], record(5)[20]), (1, 2));
+    assert_eq!((record(4)[0], record(4)[4], record(5)[24]), (1, 255, 2));
     // Nothing is left beside it, and a second export replaces the first.
     place.tardy("export run --format npy --output run.npy").ends_with(0);
     assert_eq!(place.names(), ["run", "run.npy"]);
+}
+
+/// Copies without a processor of their own are told apart in every format that has series, and keep their own numbers.
+#[test]
+fn copies_of_an_unbound_probe_keep_their_own_numbers() {
+    let run = MadeRun { is_unbound: true, ..MadeRun::new(vec![vec![10_000; 3], vec![20_000; 4], vec![30_000; 5]]) };
+    let text = |format: &str| export(&run, &format!("--format {format}")).ends_with(0).stdout;
+    let csv = text("csv");
+    assert_eq!((csv.matches("cyclic,,0,idle,").count(), csv.matches("cyclic,,2,idle,").count()), (3, 5), "{csv}");
+    assert!(text("csv --histogram").ends_with("cyclic,,0,10000,3\ncyclic,,1,20000,4\ncyclic,,2,30000,5\n"));
+    let json: serde_json::Value = serde_json::from_str(&text("json")).unwrap();
+    assert_eq!((&json["histograms"][2]["copy"], &json["histograms"][2]["counts"]), (&json!(2), &json!([[30_000, 5]])));
+    let threads: serde_json::Value = serde_json::from_str(&text("rt-tests-json")).unwrap();
+    assert_eq!([0, 1, 2].map(|thread| threads["thread"][thread.to_string()]["max"].clone()), [10, 20, 30]);
+    assert_eq!(threads["thread"]["1"]["copy"], 1);
+    let metrics = text("openmetrics");
+    for (copy, seconds) in [(0, "0.000010000"), (1, "0.000020000"), (2, "0.000030000")] {
+        let line = format!("tardy_latency_max_seconds{{probe=\"cyclic\",cpu=\"\",copy=\"{copy}\"}} {seconds}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+    for format in ["lava", "kcidb --build-id a:1"] {
+        let text = text(format);
+        for (copy, value) in [(0, 10), (1, 20), (2, 30)] {
+            let has = |line: &str| line.contains(&format!("cyclic-copy{copy}-max")) && line.contains(&format!("MEASUREMENT={value} "));
+            assert!(format != "lava" || text.lines().any(has), "{text}");
+            assert!(text.contains(&format!("cyclic-copy{copy}-max")), "{format}: {text}");
+        }
+    }
+    let kcidb: serde_json::Value = serde_json::from_str(&text("kcidb --build-id a:1")).unwrap();
+    let maximum = |copy: u32| {
+        let wanted = json!(format!("tardy.made.cyclic-copy{copy}-max"));
+        kcidb["tests"].as_array().unwrap().iter().find(|test| test["path"] == wanted).unwrap()["number"]["value"].clone()
+    };
+    assert_eq!([0, 1, 2].map(maximum), [1e-5, 2e-5, 3e-5]);
+    let markdown = text("markdown");
+    assert!(["| copy 0 |", "| copy 1 |", "| copy 2 |", "| together |"].iter().all(|label| markdown.contains(label)), "{markdown}");
+    assert_eq!(text("hgrm").lines().filter(|line| line.contains("Total count    =           12")).count(), 1);
+    // The summary's text is in the result of the deadline's case.
+    assert!(text("junit").contains("30.0"));
+    // And in the array a copy is a column.
+    let place = Workplace::new();
+    run.write(&place.path("run"));
+    place.tardy("export run --format npy --output run.npy").ends_with(0);
+    let bytes = std::fs::read(place.path("run.npy")).unwrap();
+    let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let copies: Vec<u8> = (0..12).map(|index| bytes[data + index * 28 + 4]).collect();
+    assert_eq!(copies, [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2]);
 }
 
 #[test]

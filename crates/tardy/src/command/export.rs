@@ -35,7 +35,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
         None => write(exporter, &run, &options, io::stdout().lock())?,
         Some(path) => replace(path, |file| write(exporter, &run, &options, file))?,
     }
-    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "parquet") && !args.histogram {
+    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy") && !args.histogram {
         eprintln!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
     }
     Ok(())

@@ -14,7 +14,7 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "samples, a line each: probe, cpu, phase, due time from the start of the run, latency, due times missed; counts by value with --histogram"
+        "samples, a line each: probe, cpu, copy, phase, due time from the start of the run, latency, due times missed; counts by value with --histogram"
     }
 
     fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
@@ -26,9 +26,9 @@ fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
     run.needs_samples()?;
     let phases: Vec<_> = run.phases().into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
     let start = run.record.started.monotonic_ns;
-    writeln!(out, "probe,cpu,phase,due_ns,latency_ns,missed")?;
+    writeln!(out, "probe,cpu,copy,phase,due_ns,latency_ns,missed")?;
     for series in &run.series {
-        let head = format!("{},{}", quoted(&series.descriptor.probe), series.cpu_text());
+        let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
         series.samples(|sample| {
             let phase = phases.iter().find(|&&(begin, end, _)| begin <= sample.due && sample.due < end).map_or("", |phase| &phase.2);
             let due = sample.due.get().wrapping_sub(start.get());
@@ -39,9 +39,9 @@ fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
 }
 
 fn counts(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
-    writeln!(out, "probe,cpu,latency_ns,count")?;
+    writeln!(out, "probe,cpu,copy,latency_ns,count")?;
     for series in &run.series {
-        let head = format!("{},{}", quoted(&series.descriptor.probe), series.cpu_text());
+        let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
         let mut written = Ok(());
         series.histogram()?.for_each(|value, count| {
             if written.is_ok() {

@@ -31,6 +31,7 @@ impl Exporter for Json {
             histograms.push(json!({
                 "probe": series.descriptor.probe,
                 "cpu": series.descriptor.cpu,
+                "copy": series.descriptor.copy,
                 "quantity": series.descriptor.quantity,
                 "unit": series.descriptor.unit,
                 "coarse": histogram.coarse(),

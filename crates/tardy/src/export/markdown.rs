@@ -48,7 +48,11 @@ fn text(run: &ExportedRun) -> String {
         let head = head(probe.numbers.as_ref());
         let mut rows: Vec<Vec<String>> = Vec::new();
         for series in summary.series.iter().filter(|series| series.probe == probe.probe) {
-            let label = series.cpu.map_or_else(|| "not bound".to_owned(), |cpu| format!("cpu {cpu}"));
+            let label = match (series.cpu, series.copy) {
+                (Some(cpu), _) => format!("cpu {cpu}"),
+                (None, Some(copy)) => format!("copy {copy}"),
+                (None, None) => "not bound".to_owned(),
+            };
             rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers)));
         }
         if rows.len() > 1 {

@@ -8,8 +8,8 @@ use super::{ExportError, Exporter, Options};
 /// `--format npy`.
 pub(super) struct Npy;
 
-/// cpu is -1 for a probe that was not bound; due times count from the start of the run.
-const FIELDS: &str = "[('cpu', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('missed', '<u4')]";
+/// cpu is -1 for a probe that was not bound, copy where it ran once; due times count from the start of the run.
+const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('missed', '<u4')]";
 /// What precedes the data is padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
@@ -19,7 +19,7 @@ impl Exporter for Npy {
     }
 
     fn about(&self) -> &'static str {
-        "samples of one probe as a NumPy array of records: cpu, due_ns, latency_ns, missed"
+        "samples of one probe as a NumPy array of records: cpu, copy, due_ns, latency_ns, missed"
     }
 
     fn is_binary(&self) -> bool {
@@ -36,9 +36,11 @@ impl Exporter for Npy {
         out.write_all(&head(samples))?;
         let start = run.record.started.monotonic_ns;
         for series in &run.series {
-            let cpu = series.descriptor.cpu.and_then(|cpu| i32::try_from(cpu.0).ok()).unwrap_or(-1).to_le_bytes();
+            let number = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1).to_le_bytes();
+            let (cpu, copy) = (number(series.descriptor.cpu.map(|cpu| cpu.0)), number(series.descriptor.copy));
             series.samples(|sample| {
                 out.write_all(&cpu)?;
+                out.write_all(&copy)?;
                 out.write_all(&sample.due.get().wrapping_sub(start.get()).to_le_bytes())?;
                 out.write_all(&sample.latency.get().to_le_bytes())?;
                 out.write_all(&sample.missed.to_le_bytes())

@@ -63,6 +63,8 @@ struct Thread {
     node: u32,
     interval_ns: Nanos,
     missed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy: Option<u32>,
 }
 
 fn in_order<S: Serializer, K: Serialize, V: Serialize>(pairs: &[(K, V)], serializer: S) -> Result<S::Ok, S::Error> {
@@ -134,6 +136,7 @@ fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram) -> Thr
         node: 0,
         interval_ns: series.descriptor.schedule.period(),
         missed: summary.map_or(0, |summary| summary.counts.missed),
+        copy: series.descriptor.copy,
     }
 }
 

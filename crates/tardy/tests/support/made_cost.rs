@@ -55,6 +55,7 @@ impl MadeCost {
         let file = path.join("run.json");
         let mut record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         record["machine"] = self.machine.clone();
+        record["started"]["realtime_ns"] = (1_700_000_000_i64 * 1_000_000_000).into();
         std::fs::write(file, serde_json::to_vec(&record).unwrap()).unwrap();
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct MadeRun {
     pub(crate) started: i64,
     /// As `machine` in `run.json`.
     pub(crate) machine: serde_json::Value,
+    /// Whether the series are of copies without a processor of their own.
+    pub(crate) is_unbound: bool,
 }
 
 impl MadeRun {
@@ -59,6 +61,7 @@ impl MadeRun {
             clock: ClockKind::Hardware,
             started: 1_700_000_000,
             machine: json!({}),
+            is_unbound: false,
         }
     }
 
@@ -74,10 +77,10 @@ impl MadeRun {
     }
 
     fn write_series(&self, folder: &Path, index: usize) -> SeriesRecord {
-        let cpu = Some(CpuId(index as u32));
+        let (cpu, copy) = if self.is_unbound { (None, Some(index as u32)) } else { (Some(CpuId(index as u32)), None) };
         let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
         let (probe, quantity) = self.probe;
-        let descriptor = Descriptor { quantity: quantity.to_owned(), ..Descriptor::latency(probe, cpu, self.clock, schedule) };
+        let descriptor = Descriptor { quantity: quantity.to_owned(), copy, ..Descriptor::latency(probe, cpu, self.clock, schedule) };
         let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
         let mut encoder = ChunkEncoder::new(&descriptor);
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());

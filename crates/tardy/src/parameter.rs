@@ -131,6 +131,77 @@ impl std::fmt::Display for Value {
     }
 }
 
+/// The values of the parameters of one load or probe, by name.
+///
+/// A request's text is checked against the table of parameters, and defaults are filled in from there: a name asked for below is one that the table has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Values(BTreeMap<String, Value>);
+
+impl Values {
+    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules out for those with a default.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u64 {
+        match self.0.get(name) {
+            Some(Value::Bytes(number) | Value::Count(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The time of a parameter; zero where it has none.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Nanos {
+        match self.0.get(name) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The word or text of a parameter; empty where it has none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The path of a parameter.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<&std::path::Path> {
+        match self.0.get(name) {
+            Some(Value::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::ops::Deref for Values {
+    type Target = BTreeMap<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl FromIterator<(String, Value)> for Values {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
 /// Why a value is refused; `parameter` is its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {

@@ -4,7 +4,6 @@ pub mod error;
 mod phases;
 pub mod resolve;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ use tardy_core::warning::Warning;
 use crate::cli::run::PolicyName;
 use crate::load::LoadPlan;
 use crate::machine::irq_affinity::IrqMove;
-use crate::parameter::Value;
+use crate::parameter::Values;
 use crate::probe::ThreadPlan;
 use crate::record::keep::Keep;
 
@@ -72,6 +71,37 @@ pub struct Plan {
     pub warnings: Vec<Warning>,
 }
 
+impl Plan {
+    /// A plan of a run that probes nothing: of costs, or of another tool's results.
+    #[must_use]
+    pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
+        Self {
+            scenario: scenario.to_owned(),
+            is_shuffled: false,
+            warm_up: Nanos::ZERO,
+            probes: Vec::new(),
+            threads: Vec::new(),
+            measured_cpus: measured.clone(),
+            tool_cpus: tool.clone(),
+            phases: Vec::new(),
+            cycles: None,
+            window: None,
+            misses_allowed: None,
+            keep: Keep::All,
+            spool: None,
+            cpu_dma_latency_us: None,
+            seed: 0,
+            aligned: false,
+            stop_above: None,
+            tracing_off: false,
+            changes: Vec::new(),
+            wake_up_cost: None,
+            bytes_estimated: 0,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
@@ -88,43 +118,14 @@ pub struct ProbePlan {
     /// Real-time priority; absent for ordinary tasks.
     pub priority: Option<u32>,
     /// Its own parameters, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Value>,
-}
-
-impl ProbePlan {
-    /// The size or number of a parameter; 0 where it has none, which the table of parameters rules out for those with a default.
-    #[must_use]
-    pub fn number(&self, name: &str) -> u64 {
-        match self.parameters.get(name) {
-            Some(Value::Bytes(number) | Value::Count(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    /// The time of a parameter; zero where it has none.
-    #[must_use]
-    pub fn duration(&self, name: &str) -> Nanos {
-        match self.parameters.get(name) {
-            Some(Value::Duration(duration)) => *duration,
-            _ => Nanos::ZERO,
-        }
-    }
-
-    /// The word or text of a parameter; empty where it has none.
-    #[must_use]
-    pub fn text(&self, name: &str) -> &str {
-        match self.parameters.get(name) {
-            Some(Value::Text(text)) => text,
-            _ => "",
-        }
-    }
+    #[serde(default, skip_serializing_if = "Values::is_empty")]
+    pub parameters: Values,
 }
 
 impl std::fmt::Display for ProbePlan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.name)?;
-        for (name, value) in &self.parameters {
+        for (name, value) in self.parameters.iter() {
             write!(formatter, ":{name}={value}")?;
         }
         if crate::probe::find(&self.name).is_none_or(crate::probe::ProbeInfo::has_period) {

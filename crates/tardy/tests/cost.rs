@@ -173,7 +173,7 @@ fn a_build_is_configured_and_built_in_a_new_folder_each_time_and_its_tree_stays_
     assert_eq!(std::fs::read_to_string(place.path("log")).unwrap().lines().count(), 3);
     assert_eq!(names(&place.path("tree")), ["Kconfig", "Makefile"]);
     assert!(names(place.folder()).iter().all(|name| !name.starts_with("tardy-cost")));
-    let refused = place.tardy("cost build --source nothing-there --out d").ends_with(3);
+    let refused = place.tardy("cost build --source nothing-there --out d").ends_with(2);
     assert!(refused.stderr.contains("nothing-there") && !place.path("d").exists());
 }
 

@@ -71,21 +71,35 @@ pub(crate) fn replace(figure: &Figure, section: &str, figures: &[Figure]) -> Res
     fs::write(&path, replaced(&old, figure, section, figures)).while_doing(|| format!("writing {}", path.display()))
 }
 
-/// `old` with one section replaced; the sections stand in the order of `figures`.
+/// `old` with one section replaced; the sections stand in the order of `figures`, and those of no figure, written by hand, behind them.
 fn replaced(old: &str, figure: &Figure, section: &str, figures: &[Figure]) -> String {
-    let of_old = |other: &Figure| {
-        let begin = old.find(&heading(other))?;
-        let end = old[begin + 1..].find("\n## ").map_or(old.len(), |end| begin + 1 + end);
-        Some(old[begin..end].trim_end().to_owned())
-    };
+    let sections = sections(old);
     let mut text = HEAD.to_owned();
     for other in figures {
-        let kept = if other.name == figure.name { Some(section.trim_end().to_owned()) } else { of_old(other) };
+        let of_old = || sections.iter().copied().find(|section| section.starts_with(&heading(other)));
+        let kept = if other.name == figure.name { Some(section) } else { of_old() };
         if let Some(kept) = kept {
-            let _ = write!(text, "\n{kept}\n");
+            let _ = write!(text, "\n{}\n", kept.trim_end());
         }
     }
+    for of_none in sections.iter().filter(|section| !figures.iter().any(|figure| section.starts_with(&heading(figure)))) {
+        let _ = write!(text, "\n{}\n", of_none.trim_end());
+    }
     text
+}
+
+/// The document from heading to heading; what stands before the first one is left out. A line of a quoted command is no heading.
+fn sections(text: &str) -> Vec<&str> {
+    let (mut begins, mut at, mut is_quoted) = (Vec::new(), 0, false);
+    for line in text.split_inclusive('\n') {
+        is_quoted ^= line.starts_with("```");
+        if !is_quoted && line.starts_with("## ") {
+            begins.push(at);
+        }
+        at += line.len();
+    }
+    let ends = begins.iter().skip(1).copied().chain([text.len()]);
+    begins.iter().zip(ends).map(|(begin, end)| &text[*begin..end]).collect()
 }
 
 #[cfg(test)]
@@ -107,6 +121,17 @@ mod tests {
         assert!(text.contains("Reached: first") && text.contains("Reached: new two") && !text.contains("old two"), "{text}");
         assert!(text.find("## one") < text.find("## two"), "{text}");
         assert_eq!(text.matches("# Benchmarks").count(), 1);
+    }
+
+    #[test]
+    fn a_section_written_by_hand_stays() {
+        let figures = [figure("one")];
+        let section = section(&figures[0], &Measured::default());
+        // Without an empty line before it, as merging two documents may leave it.
+        let by_hand = "## ours: measured in the lab\n\n```\n## no heading\n```\n";
+        let text = replaced(&format!("{section}{by_hand}"), &figures[0], &section, &figures);
+        assert_eq!(text, format!("{HEAD}\n{section}\n{by_hand}"));
+        assert_eq!(replaced(&text, &figures[0], &section, &figures), text);
     }
 
     #[test]

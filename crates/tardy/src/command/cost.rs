@@ -69,6 +69,9 @@ impl From<CostError> for Refusal {
 
 fn a_build(args: &BuildArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
     let processors = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX / 2));
+    if let Some(tree) = args.tree().filter(|tree| !tree.exists()) {
+        return Err(Refusal(Exit::Usage, format!("--source {}: there is no such file or folder", tree.display())));
+    }
     let request = BuildRequest { source: args.tree(), config: args.config.clone(), jobs: args.jobs.unwrap_or(2 * processors) };
     let mut build = KernelBuild::resolve(&request)
         .map_err(|absent| Refusal(Exit::Machine, format!("missing: {}: {}", absent.missing, absent.remedy)))?;

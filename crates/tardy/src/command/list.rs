@@ -6,6 +6,7 @@ use super::exit::Exit;
 use super::output;
 use crate::cli::run::PolicyName;
 use crate::cli::{ListArgs, Listed};
+use crate::cost::metric::CacheState;
 use crate::cost::metrics::METRICS;
 use crate::probe::request::COMMON;
 use crate::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
@@ -74,8 +75,10 @@ fn costs() -> String {
         }
         group = Some(metric.group);
         let lmbench = metric.lmbench.map_or_else(String::new, |program| format!(" [LMbench: {program}]"));
-        let _ = writeln!(out, "    {:<22} {}{lmbench}", metric.name, metric.operation);
+        let state = if metric.state == CacheState::Cold { ", caches cold" } else { "" };
+        let _ = writeln!(out, "    {:<22} {:<5} {}{state}{lmbench}", metric.name, metric.unit(), metric.operation);
     }
+    out.push_str("in brackets: LMbench 3's program for the same, the source of the metric; `today` has metrics of our own\n");
     out
 }
 
@@ -84,7 +87,8 @@ fn costs_json() -> String {
         .iter()
         .map(|metric| {
             serde_json::json!({
-                "name": metric.name, "group": metric.group, "operation": metric.operation, "bytes": metric.bytes, "state": metric.state,
+                "name": metric.name, "group": metric.group, "operation": metric.operation, "bytes": metric.bytes, "unit": metric.unit(),
+                "state": metric.state,
                 "lmbench": metric.lmbench,
             })
         })

@@ -15,7 +15,6 @@ use crate::machine::facts::MachineFacts;
 use crate::machine::root::Root;
 use crate::measure::overhead::Overhead;
 use crate::plan::Plan;
-use crate::record::keep::Keep;
 use crate::run::folder::{FolderError, RunFolder};
 use crate::run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, Started, State, Tool};
 
@@ -213,7 +212,8 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
         ended_ns: None,
         warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
-        plan: plan(&measured),
+        // What is to be done stands in `cost`.
+        plan: Plan::without_probes("cost", &measured, &measured),
         cost: Some(cost.clone()),
         imported: None,
         measured_cpus: measured,
@@ -224,33 +224,5 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         interference: None,
         overhead: None,
         machine: MachineFacts::read(root),
-    }
-}
-
-/// A plan without probes and loads: what is to be done stands in the record's `cost`.
-fn plan(measured: &tardy_core::cpu::CpuList) -> Plan {
-    Plan {
-        scenario: "cost".into(),
-        is_shuffled: false,
-        warm_up: Nanos::ZERO,
-        probes: Vec::new(),
-        threads: Vec::new(),
-        measured_cpus: measured.clone(),
-        tool_cpus: measured.clone(),
-        phases: Vec::new(),
-        cycles: None,
-        window: None,
-        misses_allowed: None,
-        keep: Keep::All,
-        spool: None,
-        cpu_dma_latency_us: None,
-        seed: 0,
-        aligned: false,
-        stop_above: None,
-        tracing_off: false,
-        changes: Vec::new(),
-        wake_up_cost: None,
-        bytes_estimated: 0,
-        warnings: Vec::new(),
     }
 }

@@ -36,6 +36,14 @@ pub struct Metric {
     pub prepare: fn(&Place) -> Result<Box<dyn Work>, Unavailable>,
 }
 
+impl Metric {
+    /// The unit of its figure: microseconds of one operation, or 10^6 bytes a second.
+    #[must_use]
+    pub const fn unit(&self) -> &'static str {
+        if self.bytes.is_some() { "MB/s" } else { "us" }
+    }
+}
+
 /// Groups of metrics, in the order of LMbench's summary; the last one is ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

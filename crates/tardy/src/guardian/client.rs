@@ -48,8 +48,8 @@ pub enum GuardianError {
 
 /// How long the guardian may take to be ready. Even a board at 100 MHz needs less than a second for two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the guardian may take to end everything below it.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+/// How long the guardian may take to end everything below it: thousands of processes on a busy board.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// The guardian, as the tool holds it. Dropping it ends all loads.
 #[derive(Debug)]

@@ -129,7 +129,15 @@ impl Guard {
 
 /// Without a namespace, the descendants of a killed init come here one generation after the other.
 fn end_orphans() {
-    while let Ok(Reaped::Ended(..) | Reaped::NoneYet) = process::reap_any(false) {
+    loop {
+        // All that have ended, before /proc is read again: that takes long where there are many processes.
+        loop {
+            match process::reap_any(false) {
+                Ok(Reaped::Ended(..)) => {}
+                Ok(Reaped::NoneYet) => break,
+                Ok(Reaped::NoChildren) | Err(_) => return,
+            }
+        }
         for child in super::children::of_this_process() {
             let _ = process::kill(child, process::KILL);
         }

@@ -19,7 +19,6 @@ use super::record::{ImportRecord, Stated};
 use super::sink::{Imported, Sink};
 use super::{Format, ImportError, Settings, Source};
 use crate::plan::Plan;
-use crate::record::keep::Keep;
 use crate::record::series_writer::SeriesWriter;
 use crate::run::folder::{FolderError, RunFolder};
 use crate::run::histogram_file;
@@ -169,7 +168,8 @@ impl FolderSink {
             started: Started { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start },
             ended_ns: imported.length.map(|length| start.saturating_add(length)),
             warnings,
-            plan: plan(&measured_cpus),
+            // What another tool planned is not known.
+            plan: Plan::without_probes("imported", &measured_cpus, &CpuList::default()),
             cost: None,
             imported: Some(ImportRecord {
                 format: format.name.to_owned(),
@@ -186,34 +186,6 @@ impl FolderSink {
             overhead: None,
             machine: imported.machine,
         }
-    }
-}
-
-/// What another tool planned is not known.
-fn plan(measured: &CpuList) -> Plan {
-    Plan {
-        scenario: "imported".into(),
-        is_shuffled: false,
-        warm_up: Nanos::ZERO,
-        probes: Vec::new(),
-        threads: Vec::new(),
-        measured_cpus: measured.clone(),
-        tool_cpus: CpuList::default(),
-        phases: Vec::new(),
-        cycles: None,
-        window: None,
-        misses_allowed: None,
-        keep: Keep::All,
-        spool: None,
-        cpu_dma_latency_us: None,
-        seed: 0,
-        aligned: false,
-        stop_above: None,
-        tracing_off: false,
-        changes: Vec::new(),
-        wake_up_cost: None,
-        bytes_estimated: 0,
-        warnings: Vec::new(),
     }
 }
 

@@ -82,7 +82,7 @@ fn undo_of_device(device: &Path) -> Vec<Undo> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut light = light(&worker.plan.load.undo)?;
-    let pause = worker.plan.load.duration("pause");
+    let pause = worker.plan.load.parameters.duration("pause");
     let mut on = true;
     while worker.rest(pause) {
         match light.switch(on) {

@@ -53,7 +53,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     };
     let console = open_console(&path).map_err(WorkError::Absent)?;
     let other = console::free(&console).doing("look for a free terminal")?;
-    let pause = worker.plan.load.duration("pause");
+    let pause = worker.plan.load.parameters.duration("pause");
     let mut next = other;
     while worker.rest(pause) {
         match console::show(&console, next) {

@@ -78,7 +78,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     };
     // Bound again each time: the kernel forgets a binding whose last CPU goes.
     let cpus: Vec<u32> = worker.plan.cpus.iter().map(|cpu| cpu.0).collect();
-    let pause = worker.plan.load.duration("pause");
+    let pause = worker.plan.load.parameters.duration("pause");
     let mut on = false;
     while worker.rest(pause) {
         match std::fs::write(&path, if on { "1" } else { "0" }) {

@@ -28,7 +28,7 @@ const WAITING_MAX: usize = 100_000;
 const NAME_BYTES: u64 = 100;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let folder = resolution.plan.path("folder").unwrap_or(Path::new("/"));
+    let folder = resolution.plan.parameters.path("folder").unwrap_or(Path::new("/"));
     if !folder.is_dir() {
         return Err(Absent::new(format!("folder {}", folder.display()), "give a folder that exists with du:folder=..."));
     }
@@ -39,7 +39,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let folder = worker.plan.load.path("folder").unwrap_or(Path::new("/")).to_owned();
+    let folder = worker.plan.load.parameters.path("folder").unwrap_or(Path::new("/")).to_owned();
     let device = folder.symlink_metadata().doing("look at the folder")?.dev();
     let waiting_max = (worker.plan.memory / NAME_BYTES).clamp(1000, WAITING_MAX as u64) as usize;
     while worker.go_on() {

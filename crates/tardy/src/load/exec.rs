@@ -35,7 +35,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let text = worker.plan.load.text("command").to_owned();
+    let text = worker.plan.load.parameters.text("command").to_owned();
     let mut failures = 0;
     while worker.go_on() {
         let mut command = tied_command("/bin/sh".as_ref());

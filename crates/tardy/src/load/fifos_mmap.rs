@@ -34,7 +34,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.fit("size", 1, Resource::Disk)?;
     // The file's pages are in memory while they are mapped.
     let size = resolution.fit("size", 2, Resource::Memory)?;
-    let block = resolution.plan.number("block").min(size);
+    let block = resolution.plan.parameters.number("block").min(size);
     resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(block));
     resolution.plan.budget.disk = size * workers;
     resolution.plan.budget.memory = (size + block) * workers;

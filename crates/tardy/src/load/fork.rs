@@ -36,7 +36,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let workers = resolution.workers();
     // A quarter of the share for the area itself, the rest for the processes.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
-    let touch = resolution.plan.number("touch").min(memory);
+    let touch = resolution.plan.parameters.number("touch").min(memory);
     resolution.plan.parameters.insert("touch".to_owned(), super::parameter::Value::Bytes(touch));
     // `processes` is of the whole burst, not of each worker.
     let share = resolution.share;
@@ -55,7 +55,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     // The first workers take what does not divide evenly.
     let own = processes / workers + u64::from(index < processes % workers);
     let touch = worker.number("touch") as usize;
-    let pause = worker.plan.load.duration("pause");
+    let pause = worker.plan.load.parameters.duration("pause");
     let mut area = Mapping::anonymous(worker.number("memory") as usize).doing("map the area")?;
     // Kernels without huge pages refuse, and need not be asked.
     let _ = area.forbid_huge_pages();

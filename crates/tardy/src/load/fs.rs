@@ -35,7 +35,7 @@ const HOLE_RATIO: u64 = 16;
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let workers = resolution.workers();
     let mut surroundings = resolution.surroundings.clone();
-    if let Some(folder) = resolution.plan.path("folder") {
+    if let Some(folder) = resolution.plan.parameters.path("folder") {
         if !folder.is_dir() || !folder.is_absolute() {
             return Err(Absent::new(
                 format!("folder {}", folder.display()),
@@ -45,12 +45,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         surroundings.scratch = folder.to_owned();
         resolution.share.disk = super::bounds::Bounds::of(&surroundings).disk;
     }
-    let files = resolution.plan.number("files");
+    let files = resolution.plan.parameters.number("files");
     // A sixteenth of each file is written; a sixteenth more is granted for what the file system adds.
     resolution.share.disk = resolution.share.disk.saturating_mul(HOLE_RATIO / 2);
     let size = resolution.fit("size", files, Resource::Disk)?;
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
-    resolution.plan.budget.memory = resolution.plan.number("block") * workers;
+    resolution.plan.budget.memory = resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
     resolution.take_scratch_folder_in(&surroundings.scratch);
     Ok(())

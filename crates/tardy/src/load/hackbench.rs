@@ -46,7 +46,7 @@ const OTHER_FILES: u64 = 32;
 const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let fds = resolution.plan.number("fds");
+    let fds = resolution.plan.parameters.number("fds");
     let share = resolution.share;
     let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
     let group_bytes = fds * (2 * TASK_BYTES + STREAM_BYTES);
@@ -76,9 +76,9 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         fds: worker.number("fds") as usize,
         loops: worker.number("loops"),
         bytes: worker.number("datasize") as usize,
-        sockets: worker.plan.load.text("with") == "socket",
+        sockets: worker.plan.load.parameters.text("with") == "socket",
     };
-    let threads = worker.plan.load.text("tasks") == "thread";
+    let threads = worker.plan.load.parameters.text("tasks") == "thread";
     let messages = (shape.groups * shape.fds * shape.fds) as u64 * shape.loops;
     while worker.go_on() {
         let good = if threads { round_of_threads(worker, shape)? } else { round_of_processes(worker, shape)? };

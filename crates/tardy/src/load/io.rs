@@ -29,7 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let workers = resolution.workers();
-    let size = if let Some(folder) = resolution.plan.path("folder").map(ToOwned::to_owned) {
+    let size = if let Some(folder) = resolution.plan.parameters.path("folder").map(ToOwned::to_owned) {
         if !folder.is_dir() {
             return Err(Absent::new(format!("folder {}", folder.display()), "give a folder that exists with io:folder=..."));
         }
@@ -44,17 +44,17 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         resolution.plan.budget.memory = size * workers;
         size
     };
-    if resolution.plan.number("block") > size {
+    if resolution.plan.parameters.number("block") > size {
         resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(size));
     }
-    resolution.plan.budget.memory += resolution.plan.number("block") * workers;
+    resolution.plan.budget.memory += resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
     Ok(())
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size");
-    let folder = worker.plan.load.path("folder").map(ToOwned::to_owned);
+    let folder = worker.plan.load.parameters.path("folder").map(ToOwned::to_owned);
     let mut file = match &folder {
         Some(folder) => scratch::file(folder),
         None => tardy_sys::memory_file::create("tardy-io"),

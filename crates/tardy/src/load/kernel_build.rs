@@ -38,7 +38,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     for (program, package) in PROGRAMS {
         resolution.needs_program(program, package)?;
     }
-    let tree = find(resolution.plan.path("tree"), "kernel-build:tree=...")?;
+    let tree = find(resolution.plan.parameters.path("tree"), "kernel-build:tree=...")?;
     let archive = tree.is_file();
     if archive {
         for (program, package) in ARCHIVE_PROGRAMS {
@@ -64,7 +64,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let scratch = super::scratch::own_folder(worker)?;
-    let given = worker.plan.load.path("tree").map(ToOwned::to_owned).unwrap_or_default();
+    let given = worker.plan.load.parameters.path("tree").map(ToOwned::to_owned).unwrap_or_default();
     let result = (|| {
         let Some(tree) = unpack(worker, &given, &scratch)? else { return Ok(()) };
         build_on(worker, &tree, &scratch)
@@ -76,7 +76,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 fn build_on(worker: &mut Worker, tree: &Path, scratch: &Path) -> Result<(), WorkError> {
     let objects = scratch.join("objects");
     std::fs::create_dir_all(&objects).doing("make the folder of objects")?;
-    let config = worker.plan.load.text("config").to_owned();
+    let config = worker.plan.load.parameters.text("config").to_owned();
     let jobs = format!("-j{}", worker.number("jobs"));
     if !make(worker, tree, &objects, &[&config])? {
         return Ok(());

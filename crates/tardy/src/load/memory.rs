@@ -35,8 +35,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size");
-    let small = worker.plan.load.text("pages") == "small";
-    if worker.plan.load.text("free") == "munmap" {
+    let small = worker.plan.load.parameters.text("pages") == "small";
+    if worker.plan.load.parameters.text("free") == "munmap" {
         return unmap(worker, size as usize, small);
     }
     while worker.go_on() {

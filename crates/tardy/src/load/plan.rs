@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 
 use super::bounds::{Bounds, Budget};
 use super::info::Placement;
-use super::parameter::{Kind, Value, format_bytes};
+use super::parameter::{Kind, Value, Values, format_bytes};
 use super::request::LoadRequest;
 use super::surroundings::Surroundings;
 use crate::guardian::undo::{FOLDER_PREFIX, Undo};
@@ -22,7 +22,7 @@ pub struct LoadPlan {
     /// The load's name.
     pub name: String,
     /// Every parameter that has a value.
-    pub parameters: BTreeMap<String, Value>,
+    pub parameters: Values,
     /// The CPUs it runs on.
     pub cpus: CpuList,
     /// Whether each CPU has a worker of its own; else one worker uses them all.
@@ -103,7 +103,7 @@ impl Resolution<'_> {
     /// # Errors
     /// The limit, where a given value is beyond it, or the parameter's least is.
     pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Absent> {
-        let value = self.plan.number(name);
+        let value = self.plan.parameters.number(name);
         let parameter = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name));
         let least = parameter.map_or(0, |parameter| match parameter.kind {
             Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
@@ -125,7 +125,7 @@ impl Resolution<'_> {
             false => Value::Count(fitting),
         };
         self.plan.parameters.insert(name.to_owned(), value);
-        Ok(self.plan.number(name))
+        Ok(self.plan.parameters.number(name))
     }
 
     /// Gives the load a folder of its own for named files, which it makes itself; whoever survives it removes it.
@@ -184,44 +184,6 @@ impl Resource {
     }
 }
 
-impl LoadPlan {
-    /// The size or number of a parameter; 0 where it has none, which the table of parameters rules out for those with a default.
-    #[must_use]
-    pub fn number(&self, name: &str) -> u64 {
-        match self.parameters.get(name) {
-            Some(Value::Bytes(number) | Value::Count(number)) => *number,
-            _ => 0,
-        }
-    }
-
-    /// The time of a parameter; zero where it has none.
-    #[must_use]
-    pub fn duration(&self, name: &str) -> Nanos {
-        match self.parameters.get(name) {
-            Some(Value::Duration(duration)) => *duration,
-            _ => Nanos::ZERO,
-        }
-    }
-
-    /// The word or text of a parameter; empty where it has none.
-    #[must_use]
-    pub fn text(&self, name: &str) -> &str {
-        match self.parameters.get(name) {
-            Some(Value::Text(text)) => text,
-            _ => "",
-        }
-    }
-
-    /// The path of a parameter.
-    #[must_use]
-    pub fn path(&self, name: &str) -> Option<&std::path::Path> {
-        match self.parameters.get(name) {
-            Some(Value::Path(path)) => Some(path),
-            _ => None,
-        }
-    }
-}
-
 /// Resolves the loads of one phase, which share `bounds`. Each is a plan or says what is missing.
 #[must_use]
 pub fn resolve_all(
@@ -251,7 +213,7 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
     if cpus.is_empty() {
         return Err(Absent::new("a CPU to run on", "give at least one with --load-cpus"));
     }
-    let mut parameters = BTreeMap::new();
+    let mut parameters = Values::default();
     for parameter in info.parameters {
         // Defaults pass their own limits, which a test holds.
         let default = || parameter.default.and_then(|text| parameter.parse(text).ok());

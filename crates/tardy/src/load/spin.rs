@@ -47,19 +47,19 @@ const LINE_BYTES_MAX: u64 = 60;
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let plan = &resolution.plan;
-    let (length, period) = (plan.duration("length"), plan.duration("period"));
+    let (length, period) = (plan.parameters.duration("length"), plan.parameters.duration("period"));
     if length > period {
         return Err(Absent::new(
             format!("time: a length of {length} does not fit into a period of {period}"),
             "give a longer spin:period=...",
         ));
     }
-    let priority = plan.number("priority") as u32;
+    let priority = plan.parameters.number("priority") as u32;
     if priority > 0 && !may_use_priority(priority) {
         let missing = format!("the right to real-time priority {priority}");
         return Err(Absent::new(missing, "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)"));
     }
-    if let Some(record) = plan.path("record") {
+    if let Some(record) = plan.parameters.path("record") {
         if !record.is_absolute() || !record.parent().is_some_and(std::path::Path::is_dir) {
             let missing = format!("the folder of {}", record.display());
             return Err(Absent::new(missing, "give the whole path of a file in a folder that exists with spin:record=..."));
@@ -76,7 +76,7 @@ fn may_use_priority(priority: u32) -> bool {
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
-    let (length, period) = (worker.plan.load.duration("length").get(), worker.plan.load.duration("period").get());
+    let (length, period) = (worker.plan.load.parameters.duration("length").get(), worker.plan.load.parameters.duration("period").get());
     let mut record = Record::open(worker)?;
     let mut yielding = Yielding::new(clock::monotonic());
     let priority = worker.number("priority") as u32;
@@ -161,7 +161,7 @@ struct Record {
 
 impl Record {
     fn open(worker: &Worker) -> Result<Self, WorkError> {
-        let Some(path) = worker.plan.load.path("record") else { return Ok(Self { file: None, left: 0 }) };
+        let Some(path) = worker.plan.load.parameters.path("record") else { return Ok(Self { file: None, left: 0 }) };
         let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".cpu{cpu}"));

@@ -50,7 +50,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     for _ in 0..count {
         timers.push(TimerFd::new().doing("make the timers")?);
     }
-    let period = worker.plan.load.duration("period").get();
+    let period = worker.plan.load.parameters.duration("period").get();
     while worker.go_on() {
         // Time to arm them all before they fire, however slow the machine: at least the period.
         let due = clock::monotonic() + period;

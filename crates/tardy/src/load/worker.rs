@@ -3,7 +3,6 @@
 //! It is started fresh (one thread, nothing inherited that matters), is bound to its CPUs, works until its standard input ends, and tells once
 //! a second on standard output how much it did.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -172,7 +171,7 @@ impl Worker {
     /// A size or number of the plan.
     #[must_use]
     pub fn number(&self, name: &str) -> u64 {
-        self.plan.load.number(name)
+        self.plan.load.parameters.number(name)
     }
 }
 
@@ -267,6 +266,6 @@ fn end_descendants() {
 
 /// The parameters with their values, for one line of text.
 #[must_use]
-pub fn describe_parameters(parameters: &BTreeMap<String, super::parameter::Value>) -> String {
+pub fn describe_parameters(parameters: &super::parameter::Values) -> String {
     parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }

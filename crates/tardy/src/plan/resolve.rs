@@ -156,7 +156,7 @@ fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64
     let places_of = |(info, probe): &Probe| match info.placement {
         Placement::EachCpu => measured.iter().map(|cpu| (Some(cpu), None)).collect(),
         Placement::FirstCpu => measured.iter().take(1).map(|cpu| (Some(cpu), None)).collect(),
-        Placement::Copies => copies(probe.number("copies")),
+        Placement::Copies => copies(probe.parameters.number("copies")),
         Placement::Unbound => vec![(None, None)],
         Placement::CopyACpu => copies(measured.len() as u64),
     };

@@ -47,7 +47,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
 
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
-    let mut program = Program::start(opening.probe.text("command"), opening.measured_cpus).map_err(io::Error::other)?;
+    let mut program = Program::start(opening.probe.parameters.text("command"), opening.measured_cpus).map_err(io::Error::other)?;
     let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
     let found = look_at(&mut reader);
     let grid = found.period.map(|period| FoundGrid { period, phase: found.phase });

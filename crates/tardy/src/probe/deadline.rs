@@ -46,7 +46,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn policy(probe: &ProbePlan) -> Policy {
     let nanos = |time: Nanos| time.get().unsigned_abs();
-    Policy::Deadline { runtime: nanos(probe.duration("runtime")), deadline: nanos(probe.period), period: nanos(probe.period) }
+    Policy::Deadline { runtime: nanos(probe.parameters.duration("runtime")), deadline: nanos(probe.period), period: nanos(probe.period) }
 }
 
 /// Where the kernel lets such a thread run: everywhere, or nowhere.
@@ -55,7 +55,7 @@ fn everywhere() -> CpuList {
 }
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
-    let runtime = probe.duration("runtime");
+    let runtime = probe.parameters.duration("runtime");
     if runtime > probe.period {
         let (runtime, period) = (runtime.exact(), probe.period.exact());
         return Err(Refusal::Request(format!("a runtime of {runtime} does not fit into a period of {period}: give a longer period")));
@@ -81,7 +81,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
-    let work = opening.probe.duration("work").get();
+    let work = opening.probe.parameters.duration("work").get();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let mut is_first = true;

@@ -65,7 +65,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
-    if probe.duration("delay") >= probe.period {
+    if probe.parameters.duration("delay") >= probe.period {
         return Err(Refusal::Request("a delay of a whole frame is another frame: give delay= less than the period".to_owned()));
     }
     Ok(())
@@ -89,8 +89,8 @@ impl Time for RealTime {
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let (frame, skew) =
         opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a player was opened without its series"))?;
-    let (buffer, delay) = (opening.probe.duration("buffer"), opening.probe.duration("delay"));
-    let delay = (delay > Nanos::ZERO).then(|| Delay { by: delay, every: opening.probe.number("delay-every").max(1) });
+    let (buffer, delay) = (opening.probe.parameters.duration("buffer"), opening.probe.parameters.duration("delay"));
+    let delay = (delay > Nanos::ZERO).then(|| Delay { by: delay, every: opening.probe.parameters.number("delay-every").max(1) });
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let begin = ready.wait();

@@ -70,7 +70,7 @@ pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal
     if probe.priority == Some(1) {
         return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
     }
-    if probe.text("waker") == "other" && affinity::get(0).is_ok_and(|allowed| allowed.len() < 2) {
+    if probe.parameters.text("waker") == "other" && affinity::get(0).is_ok_and(|allowed| allowed.len() < 2) {
         return Err(Refusal::Absent(Absent::new(
             "a second processor for the waker",
             "allow the tool more processors, or leave waker=other out",
@@ -174,10 +174,10 @@ pub(super) fn open<C: Channel>(mut opening: Opening<'_>) -> io::Result<Opened> {
     let mut waker = Member::new(opening.probe, plan.cpu, Box::new(|_| Ok(())));
     waker.role = "waker";
     waker.policy = below(waker.policy);
-    if opening.probe.text("waker") == "other" {
+    if opening.probe.parameters.text("waker") == "other" {
         waker.cpus = other_cpu(plan.cpu, opening.measured_cpus)?;
     }
-    (woken.run, waker.run) = if opening.probe.text("pace") == "woken" {
+    (woken.run, waker.run) = if opening.probe.parameters.text("pace") == "woken" {
         (paced_woken(Arc::clone(&pair), plan, latencies, timer), asked_waker(pair))
     } else {
         (woken_by_waker(Arc::clone(&pair), plan.clone(), latencies), paced_waker(pair, plan, timer))

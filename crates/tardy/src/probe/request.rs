@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 
 use super::{ProbeInfo, find};
 use crate::cli::run::PolicyName;
-use crate::parameter::{self, Kind, Parameter, Refused, Value, ValueError};
+use crate::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Values};
 
 /// Real-time priority where none is asked for.
 pub const PRIORITY: u32 = 95;
@@ -111,7 +111,7 @@ impl ProbeAsked {
 
     /// The probe's own parameters, given or by default; those that have neither are left out.
     #[must_use]
-    pub fn parameters(&self) -> BTreeMap<String, Value> {
+    pub fn parameters(&self) -> Values {
         let value = |parameter: &Parameter| {
             // Defaults pass their own limits, which a test holds.
             let default = || parameter.default.and_then(|text| parameter.parse(text).ok());

@@ -80,11 +80,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
-    probe.text("link").parse::<Link>().map(drop).map_err(|error| Refusal::Request(error.to_string()))
+    probe.parameters.text("link").parse::<Link>().map(drop).map_err(|error| Refusal::Request(error.to_string()))
 }
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {
-    let link: Link = opening.probe.text("link").parse().map_err(io::Error::other)?;
+    let link: Link = opening.probe.parameters.text("link").parse().map_err(io::Error::other)?;
     let failed = |error: io::Error| nobody(&link, &error);
     match &link {
         Link::Icmp { host } => {
@@ -183,8 +183,8 @@ fn initiate<L: Initiator + Send + 'static>(
 fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
     Pace {
         period: probe.period,
-        time_out: probe.duration("time-out"),
-        interrupted_above: probe.duration("interrupted"),
+        time_out: probe.parameters.duration("time-out"),
+        interrupted_above: probe.parameters.duration("interrupted"),
         cycles: thread.cycles,
     }
 }

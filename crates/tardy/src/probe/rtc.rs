@@ -38,7 +38,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 const DEVICES: [&str; 2] = ["rtc0", "rtc"];
 
 fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
-    let hz = probe.number("hz");
+    let hz = probe.parameters.number("hz");
     if !hz.is_power_of_two() {
         return Err(Refusal::Request(format!("{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192")));
     }
@@ -62,7 +62,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let dev = Surroundings::of_this_machine().dev;
     let path = DEVICES.iter().map(|name| dev.join(name)).find(|path| path.exists()).unwrap_or_else(|| dev.join(DEVICES[0]));
     let rtc = Rtc::open(&path)?;
-    rtc.set_rate(opening.probe.number("hz"))?;
+    rtc.set_rate(opening.probe.parameters.number("hz"))?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {

@@ -52,7 +52,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {
-    let least = opening.probe.duration("least");
+    let least = opening.probe.parameters.duration("least");
     let share = Share::of(opening.probe);
     let cpu = opening.thread.cpu.map_or(0, |cpu| cpu.0);
     let counted = interrupt_counter::open(&Root::system(), cpu);

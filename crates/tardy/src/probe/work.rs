@@ -58,11 +58,11 @@ const STACK_BYTES: usize = 256 << 10;
 /// The kind that a plan names.
 #[must_use]
 pub fn kind(probe: &ProbePlan) -> WorkKind {
-    WorkKind::ALL.into_iter().find(|kind| kind.name() == probe.text("kind")).unwrap_or(WorkKind::Compute)
+    WorkKind::ALL.into_iter().find(|kind| kind.name() == probe.parameters.text("kind")).unwrap_or(WorkKind::Compute)
 }
 
 fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
-    let (length, period) = (probe.duration("length"), probe.period);
+    let (length, period) = (probe.parameters.duration("length"), probe.period);
     // A fifth is left for everything else on the processor, and for the watchdog, which ends what uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
@@ -72,7 +72,7 @@ fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal
             period.exact()
         )));
     }
-    let area = probe.number("area");
+    let area = probe.parameters.number("area");
     if kind(probe) == WorkKind::Memory && surroundings.memory_available().is_some_and(|available| area > available / 2) {
         return Err(Refusal::Request("the area takes more than half of the memory that is free: give a smaller area=".into()));
     }
@@ -96,7 +96,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
 
 /// Calibrates where the work will be done, as it will be done.
 fn calibrated(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<(UnitOfWork, Calibration)> {
-    let (kind, length, area) = (kind(probe), probe.duration("length"), probe.number("area"));
+    let (kind, length, area) = (kind(probe), probe.parameters.duration("length"), probe.parameters.number("area"));
     let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
         if let Some(cpu) = cpu {
             let _ = affinity::set(0, &[cpu.0]);
@@ -108,7 +108,7 @@ fn calibrated(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Resu
 }
 
 fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> String {
-    let (kind, length) = (kind(probe), probe.duration("length"));
+    let (kind, length) = (kind(probe), probe.parameters.duration("length"));
     let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
     let Calibration { steps, measured } = calibration;
     if calibration.deviation(length).abs() <= DEVIATION_MAX {

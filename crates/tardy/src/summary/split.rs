@@ -162,7 +162,7 @@ struct Beside {
 /// The loads of the phases of that name, which are the same for each of them.
 fn loads_of(record: &RunRecord, phase: &str) -> Vec<Beside> {
     let planned = record.plan.phases.iter().find(|planned| planned.name == phase);
-    let beside = |load: &LoadPlan| Beside { name: load.name.clone(), priority: load.number("priority") };
+    let beside = |load: &LoadPlan| Beside { name: load.name.clone(), priority: load.parameters.number("priority") };
     planned.map_or_else(Vec::new, |planned| planned.loads.iter().map(beside).collect())
 }
 

@@ -91,8 +91,8 @@ fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(
     let completion = judged().filter(|descriptor| descriptor.quantity == COMPLETION).find_map(|descriptor| {
         let planned = planned(run, &descriptor.probe);
         let kind = task.kind.and_then(|kind| kind.to_possible_value());
-        let is_of_kind = kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.get_name()].contains(&probe.text("kind")));
-        let length = planned.map(|probe| probe.duration("length")).filter(|length| *length > Nanos::ZERO);
+        let is_of_kind = kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.get_name()].contains(&probe.parameters.text("kind")));
+        let length = planned.map(|probe| probe.parameters.duration("length")).filter(|length| *length > Nanos::ZERO);
         is_of_kind.then(|| (descriptor.probe.clone(), Measured::Completion(length)))
     });
     let starts = || judged().filter(|descriptor| descriptor.quantity == START);

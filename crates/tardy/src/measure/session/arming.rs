@@ -211,7 +211,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     for entry in &plan.threads {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
-        let bins = |series: &SeriesInfo| if series.counts_small { probe.duration("least").get() as usize } else { 0 };
+        let bins = |series: &SeriesInfo| if series.counts_small { probe.parameters.duration("least").get() as usize } else { 0 };
         let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
@@ -225,7 +225,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
             clock_error: opened.clock_error,
             grid: opened.grid,
             external: opened.external,
-            least: probe.duration("least"),
+            least: probe.parameters.duration("least"),
         }));
         open.places.push((entry.clone(), opened));
     }

@@ -1,6 +1,10 @@
 //! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from runs is data and is escaped as the format
 //! wants it.
 
+#[cfg(not(feature = "arrow"))]
+mod absent;
+#[cfg(feature = "arrow")]
+mod arrow;
 mod csv;
 mod hgrm;
 mod json;
@@ -24,6 +28,7 @@ use crate::summary::read::SummaryError;
 pub const EXPORTERS: &[&dyn Exporter] = &[
     &csv::Csv,
     &npy::Npy,
+    ARROW,
     &json::Json,
     &hgrm::Hgrm,
     &openmetrics::OpenMetrics,
@@ -33,6 +38,15 @@ pub const EXPORTERS: &[&dyn Exporter] = &[
     &junit::Junit,
     &markdown::Markdown,
 ];
+
+#[cfg(feature = "arrow")]
+const ARROW: &dyn Exporter = &arrow::Arrow;
+#[cfg(not(feature = "arrow"))]
+const ARROW: &dyn Exporter = &absent::Absent {
+    name: "arrow",
+    about: "samples as an Arrow file (Feather); in builds with `--features arrow`, of which this is none",
+    instead: "npy and csv hold the same samples",
+};
 
 /// One format.
 pub trait Exporter: Sync {
@@ -98,6 +112,14 @@ pub enum ExportError {
     /// Samples are wanted and were not kept.
     #[error("{0} keeps no sample, only how often each value came: export those with --histogram, or a format that needs no samples")]
     NoSamples(String),
+    /// The format is not in this build.
+    #[error("this tardy was built without {format}: build it with `cargo build --release --features {format}`; {instead}")]
+    NotBuilt {
+        /// The format, and the feature.
+        format: &'static str,
+        /// What has the same.
+        instead: &'static str,
+    },
     /// A format needs to be told something.
     #[error("{format} needs {flag}: {why}")]
     Needs {

@@ -172,3 +172,67 @@ fn what_cannot_be_exported_is_said_with_the_remedy() {
     let outcome = place.tardy("export run --format csv --output nowhere/run.csv").ends_with(3);
     assert!(outcome.stderr.contains("cannot write the export"), "{}", outcome.stderr);
 }
+
+#[cfg(not(feature = "arrow"))]
+#[test]
+fn arrow_is_refused_by_name_where_it_was_not_built() {
+    let place = Workplace::new();
+    made().write(&place.path("run"));
+    let refused = place.tardy("export run --format arrow --output run.arrow").ends_with(3);
+    assert!(refused.stderr.contains("built without arrow: build it with `cargo build --release --features arrow`"), "{}", refused.stderr);
+    assert_eq!(place.names(), ["run"]);
+}
+
+#[cfg(feature = "arrow")]
+#[test]
+fn arrow_holds_every_sample_and_its_units() {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
+
+    let place = Workplace::new();
+    // More rows than a batch, so that the dictionaries come again.
+    let long: Vec<i64> = (0..70_000).map(|index| 1_000 + index % 977).collect();
+    let mut run = made();
+    run.phases = vec![("idle", 0, 1), ("io", 1, 2)];
+    run.latencies = vec![long.clone(), vec![15_500, 2_500_000, -300, 16_000]];
+    run.write(&place.path("run"));
+    place.tardy("export run --format arrow --output run.arrow").ends_with(0);
+    let file = std::fs::File::open(place.path("run.arrow")).unwrap();
+    let reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    let schema = reader.schema();
+    assert_eq!(
+        (schema.metadata()["kernel"].as_str(), schema.metadata()["started_realtime_ns"].as_str()),
+        ("6.12.0", "1700000000000000000")
+    );
+    assert_eq!(schema.field_with_name("latency_ns").unwrap().metadata()["unit"], "ns");
+    let mut rows = Vec::new();
+    for batch in reader {
+        let batch = batch.unwrap();
+        let word = |name: &str| batch.column_by_name(name).unwrap().as_dictionary::<Int32Type>().clone();
+        let (series, quantity, phase) = (word("series"), word("quantity"), word("phase"));
+        let text = |words: &arrow_array::DictionaryArray<Int32Type>, row: usize| {
+            words.key(row).map(|key| words.values().as_string::<i32>().value(key).to_owned())
+        };
+        let number = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().clone();
+        let (due, latency) = (number("due_ns"), number("latency_ns"));
+        let cpu = batch.column_by_name("cpu").unwrap().as_primitive::<Int32Type>();
+        let missed = batch.column_by_name("missed").unwrap().as_primitive::<UInt32Type>();
+        assert_eq!(batch.column_by_name("copy").unwrap().null_count(), batch.num_rows());
+        for row in 0..batch.num_rows() {
+            assert_eq!(
+                (text(&series, row), text(&quantity, row)),
+                (Some(format!("cyclic.cpu{}", cpu.value(row))), Some("latency".to_owned()))
+            );
+            rows.push((cpu.value(row), text(&phase, row), due.value(row), latency.value(row), missed.value(row)));
+        }
+    }
+    let phase =
+        |due: i64| [("idle", 0), ("io", 1)].iter().find(|(_, begin)| due / 1_000_000_000 == *begin).map(|(name, _)| (*name).to_owned());
+    let first = long.iter().enumerate().map(|(index, &latency)| {
+        let due = index as i64 * 1_000_000;
+        (0, phase(due), due, latency, 0)
+    });
+    let second = [(0, 15_500, 0), (1_000_000, 2_500_000, 2), (4_000_000, -300, 0), (5_000_000, 16_000, 0)];
+    let expected: Vec<_> = first.chain(second.map(|(due, latency, missed)| (1, phase(due), due, latency, missed))).collect();
+    assert!(rows == expected, "{} rows, {} expected", rows.len(), expected.len());
+}

@@ -17,7 +17,7 @@ pub fn run(args: &ExportArgs) -> Exit {
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => {
             eprintln!("tardy: {error}");
-            if matches!(error, ExportError::Write(_)) { Exit::Machine } else { Exit::Usage }
+            if matches!(error, ExportError::Write(_) | ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
         }
     }
 }
@@ -35,7 +35,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
         None => write(exporter, &run, &options, io::stdout().lock())?,
         Some(path) => replace(path, |file| write(exporter, &run, &options, file))?,
     }
-    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy") && !args.histogram {
+    if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "arrow") && !args.histogram {
         eprintln!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
     }
     Ok(())

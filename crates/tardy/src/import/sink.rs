@@ -113,14 +113,15 @@ impl Counted {
         sink.whole(descriptor(self.probe, self.quantity, self.cpu, schedule), &histogram, self.stated)
     }
 
-    /// The note about its overflow, if it has one.
+    /// The note about its overflow, if it has one; with the probe's name where there are several.
     #[must_use]
-    pub fn overflow_note(&self) -> Option<String> {
+    pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!(" of cpu {cpu}"));
+        let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} cpu {cpu}", if is_probe_named { "," } else { " of" }));
         let max = self.stated.max_ns.unwrap_or(overflow.from_ns);
         Some(format!(
-            "{} samples{cpu} have no bucket in the file: they lie between {} and {max}, and count as {max}",
+            "{} samples{probe}{cpu} have no bucket in the file: they lie between {} and {max}, and count as {max}",
             overflow.samples, overflow.from_ns
         ))
     }
@@ -164,9 +165,10 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
             return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
         }
     }
+    let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
         counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
-        imported.notes.extend(counted.overflow_note());
+        imported.notes.extend(counted.overflow_note(has_probes));
         if let Some(samples) = counted.stated.samples.filter(|_| counted.period.is_some()) {
             let period = counted.period.unwrap_or_default().get();
             let length = Nanos(period.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX)));

@@ -91,7 +91,7 @@ pub struct MeasureArguments {
     /// Cycles of the measurement, as for `tardy run`
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
-    /// A load during the measurement, as for `tardy run`; repeat it for several at the same time
+    /// A load during the measurement, as for `tardy run`, or beside --program; repeat it for several at the same time
     #[arg(long, value_name = "NAME")]
     pub load: Vec<String>,
     /// Seed of the probes of the first member; the others count up from it
@@ -119,8 +119,8 @@ pub struct MeasureArguments {
     /// Put a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program of the guest with ARGUMENTS, in place of a measurement
-    #[arg(long, value_name = "PATH")]
+    /// Run this program of the guest with ARGUMENTS, in place of a measurement; /init is tardy itself
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,
     /// Further arguments for `tardy run` in the guest, or all arguments for --program
     #[arg(last = true, value_name = "ARGUMENTS")]

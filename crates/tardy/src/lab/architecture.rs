@@ -88,7 +88,18 @@ impl Architecture {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
-            Self::Riscv64 => "riscv64gc-unknown-linux-musl",
+            // For its musl rustup has no library (Rust 1.95).
+            Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
+        }
+    }
+
+    /// What has to be there before that target can be built, as commands for Debian.
+    #[must_use]
+    pub fn build_needs(self) -> &'static str {
+        match self {
+            Self::Amd64 => "rustup target add x86_64-unknown-linux-musl",
+            Self::Arm64 => "rustup target add aarch64-unknown-linux-musl",
+            Self::Riscv64 => "rustup target add riscv64gc-unknown-linux-gnu; apt-get install gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
         }
     }
 

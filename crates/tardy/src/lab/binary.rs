@@ -27,14 +27,16 @@ pub enum BinaryError {
     )]
     Dynamic(PathBuf, &'static str),
     /// For another machine.
-    #[error("{path} does not run on {wanted}: build it with `cargo build --release --target {target}` and give it with --guest-binary")]
+    #[error(
+        "{path} does not run on {wanted}: build tardy for it (`{}`, then `cargo build --release --target {}`) and give it with --guest-binary",
+        wanted.build_needs(),
+        wanted.rust_target()
+    )]
     Architecture {
         /// The file.
         path: PathBuf,
         /// The guest's architecture.
         wanted: Architecture,
-        /// The compiler's name for it.
-        target: &'static str,
     },
 }
 
@@ -66,7 +68,7 @@ pub fn check(path: &Path, architecture: Architecture) -> Result<(), BinaryError>
     let table = bytes.get(32..).and_then(|rest| rest.first_chunk()).map(|field| u64::from_le_bytes(*field));
     let (Some(table), Some(machine), Some(size), Some(count)) = (table, half(18), half(54), half(56)) else { return Err(no_program()) };
     if machine != architecture.elf_machine() {
-        return Err(BinaryError::Architecture { path: path.to_owned(), wanted: architecture, target: architecture.rust_target() });
+        return Err(BinaryError::Architecture { path: path.to_owned(), wanted: architecture });
     }
     for index in 0..u64::from(count) {
         let at = table.checked_add(index * u64::from(size)).and_then(|at| usize::try_from(at).ok()).ok_or_else(no_program)?;

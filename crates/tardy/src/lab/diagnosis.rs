@@ -90,6 +90,7 @@ impl fmt::Display for Cause {
                     Ending::Signalled(signal) => write!(formatter, "signal {signal} ended the program in the guest")?,
                     Ending::TimeLimit => write!(formatter, "the program in the guest was stopped")?,
                     Ending::NotStarted(error) => write!(formatter, "the program in the guest could not be started: {error}")?,
+                    Ending::LoadsEnded => write!(formatter, "the loads beside the program in the guest ended before it did")?,
                 }
                 if stderr.is_empty() { Ok(()) } else { write!(formatter, ": {stderr}") }
             }

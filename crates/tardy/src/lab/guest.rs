@@ -5,13 +5,14 @@
 
 mod hand_out;
 mod inject;
+mod page_list;
 mod pause;
 mod pci;
 mod system;
 
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
@@ -20,7 +21,6 @@ use tardy_sys::{clock, init};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::GUEST_FAILED;
-use super::injection::Injection;
 use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, Task, VERSION};
 
 /// The program that a shell runs in.
@@ -66,6 +66,9 @@ fn try_run() -> io::Result<()> {
         remarks.push(format!("the first process has no real-time priority: {error}"));
     }
     let missing = plan.modules.iter().find_map(|module| system::load_module(module).err());
+    if let Err(error) = page_list::empty() {
+        remarks.push(format!("the processor's list of free pages is as the boot left it: {error}"));
+    }
     std::thread::sleep(plan.settle.to_std());
     let plan = match plan.task {
         Task::Pause => pause::pause_for_plan()?,
@@ -76,7 +79,7 @@ fn try_run() -> io::Result<()> {
         (Task::Shell, missing) => return run_shell(missing),
         (Task::Pause, _) => return Err(io::Error::other("the plan for after the pause is to pause again")),
         (Task::Run(_), Some(error)) => Ending::NotStarted(error),
-        (Task::Run(program), None) => run_planned(program, plan.time_limit, plan.injection)?,
+        (Task::Run(program), None) => run_planned(program, &plan)?,
     };
     if plan.injection.is_some() {
         remarks.extend(inject::keep_log().err());
@@ -98,36 +101,60 @@ fn try_run() -> io::Result<()> {
     hand_out::hand_out(&report)
 }
 
-/// Starts the program, and what makes it late, and collects children until it has ended or its time is over.
-fn run_planned(program: &Program, time_limit: Nanos, injection: Option<Injection>) -> io::Result<Ending> {
+/// Starts the program, and what runs beside it, and collects children until it has ended or its time is over.
+fn run_planned(program: &Program, plan: &GuestPlan) -> io::Result<Ending> {
     // A measurement makes its run folder itself; another program finds a place for what it wants to be kept.
     if program.path.is_some() {
         std::fs::create_dir_all(OUTPUT_FOLDER)?;
     }
-    let log = |name: &str| std::fs::File::create(Path::new("/run").join(name)).map(Stdio::from);
+    let log = |name: &str| std::fs::File::create(Path::new("/run").join(name));
     let mut command = Command::new(program.path.as_deref().unwrap_or("/proc/self/exe"));
-    command.args(&program.arguments).env_clear().env("PATH", "/bin").env("HOME", "/root").env("TMPDIR", "/tmp").current_dir("/run");
-    command.stdin(Stdio::null()).stdout(log(STDOUT_NAME)?).stderr(log(STDERR_NAME)?);
+    let stderr = log(STDERR_NAME)?;
+    in_guest(&mut command).args(&program.arguments).stdout(log(STDOUT_NAME)?).stderr(stderr.try_clone()?);
+    let mut loads = match plan.loads.is_empty() {
+        true => None,
+        false => Some(start_loads(&plan.loads, plan.time_limit, &stderr)?),
+    };
     #[allow(clippy::zombie_processes, reason = "collected with all other children below")]
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(Ending::NotStarted(error.to_string())),
     };
-    let injector = match injection {
+    let injector = match plan.injection {
         Some(_) => Some(Command::new("/proc/self/exe").env_clear().env(INJECTOR_VARIABLE, "1").stdin(Stdio::null()).spawn()?),
         None => None,
     };
-    let deadline = Instant::now() + time_limit.to_std();
+    let deadline = Instant::now() + plan.time_limit.to_std();
     let ending = collect_until_ended(child.id(), deadline)?;
     if let Some(mut injector) = injector {
         // It may have ended and been collected above.
         injector.kill().ok();
+    }
+    if let Some(loads) = &mut loads {
+        // Collected above, it cannot be asked for its end any more.
+        let have_ended = !matches!(loads.try_wait(), Ok(None));
+        loads.kill().ok();
+        if have_ended {
+            return Ok(Ending::LoadsEnded);
+        }
     }
     if let Some(ending) = ending {
         return Ok(ending);
     }
     child.kill()?;
     Ok(Ending::TimeLimit)
+}
+
+/// What every program of the guest finds around it.
+fn in_guest(command: &mut Command) -> &mut Command {
+    command.env_clear().env("PATH", "/bin").env("HOME", "/root").env("TMPDIR", "/tmp").current_dir("/run").stdin(Stdio::null())
+}
+
+/// Starts the loads of a program that brings none of its own; what they say goes to `log`.
+fn start_loads(loads: &[String], length: Nanos, log: &std::fs::File) -> io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    in_guest(&mut command).arg("load").args(loads).args(["--for", &length.to_string()]).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    command.spawn()
 }
 
 /// Collects every child until `process` has ended; `None` at the deadline.

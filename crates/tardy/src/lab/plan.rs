@@ -29,6 +29,9 @@ pub struct GuestPlan {
     pub time_limit: Nanos,
     /// Kernel modules in the initial file system, in the order of loading.
     pub modules: Vec<String>,
+    /// Loads that run beside a program of the user's own, as `tardy load` takes them; a measurement has its loads among its arguments.
+    #[serde(default)]
+    pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
     pub injection: Option<Injection>,
 }
@@ -96,13 +99,15 @@ pub enum Ending {
     TimeLimit,
     /// It could not be started.
     NotStarted(String),
+    /// The loads that were to run beside it ended before it did: what it measured is not what was asked for.
+    LoadsEnded,
 }
 
 impl GuestPlan {
     /// What a guest is to do until its state is kept: everything that this plan does before its task, and nothing of the task.
     #[must_use]
     pub fn until_pause(&self) -> Self {
-        Self { task: Task::Pause, time_limit: Nanos::ZERO, injection: None, ..self.clone() }
+        Self { task: Task::Pause, time_limit: Nanos::ZERO, loads: Vec::new(), injection: None, ..self.clone() }
     }
 }
 

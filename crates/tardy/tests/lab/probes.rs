@@ -193,6 +193,7 @@ impl Answering {
             settle: Nanos::ZERO,
             time_limit: Nanos::from_secs(3600),
             modules: Vec::new(),
+            loads: Vec::new(),
             injection: None,
         };
         let initial = folder.join("initial");

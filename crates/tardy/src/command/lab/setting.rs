@@ -101,6 +101,7 @@ impl Setting {
             settle: Nanos::ZERO,
             time_limit: Nanos::from_secs(10),
             modules: Vec::new(),
+            loads: Vec::new(),
             injection: None,
         };
         let guest = Guest {

@@ -31,6 +31,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         settle: Nanos::ZERO,
         time_limit: Nanos::ZERO,
         modules: Vec::new(),
+        loads: Vec::new(),
         injection: None,
     };
     let busybox = AddedFile { source: arguments.busybox.clone(), path: SHELL.trim_start_matches('/').to_owned(), executable: true };

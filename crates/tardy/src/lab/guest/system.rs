@@ -50,6 +50,16 @@ pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }
 
+/// The guest's memory in bytes (MemTotal of /proc/meminfo).
+pub(super) fn memory() -> std::io::Result<usize> {
+    parse_memory(&std::fs::read_to_string("/proc/meminfo")?).ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))
+}
+
+fn parse_memory(text: &str) -> Option<usize> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<usize>().ok()?.checked_mul(1024)
+}
+
 pub(super) fn preemption() -> Option<String> {
     Some(read_line("/sys/kernel/debug/sched/preempt")).filter(|text| !text.is_empty())
 }
@@ -63,4 +73,15 @@ pub(super) fn killed_for_memory() -> u64 {
 pub(super) fn load_module(path: &str) -> Result<(), String> {
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
     tardy_sys::module::load(&file).map_err(|error| format!("the module {path} was not loaded: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_bytes() {
+        assert_eq!(parse_memory("MemTotal:         710336 kB\nMemFree:          1 kB\n"), Some(710_336 << 10));
+        assert_eq!(parse_memory("MemFree: 1 kB\n"), None);
+    }
 }

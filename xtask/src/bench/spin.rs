@@ -144,6 +144,8 @@ fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String)
     let mut longer: Vec<i64> = found.iter().filter_map(|found| if let Found::Longer(ns) = found { Some(*ns) } else { None }).collect();
     longer.sort_unstable();
     let compared = found.len() - left_out;
+    let median = longer.get(longer.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+    let steady = longer.iter().filter(|ns| (*ns - median).abs() <= LENGTH_DIFFERENCE_MAX).count();
     let within = longer.iter().filter(|ns| ns.abs() <= LENGTH_DIFFERENCE_MAX).count();
     let share = left_out as f64 / found.len().max(1) as f64;
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
@@ -161,7 +163,7 @@ fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String)
         ),
         commands: vec![line.replace(&*place.to_string_lossy(), "FOLDER")],
         tables: vec![vec![
-            row(["intervals of the load", "left out", "compared", "found", "told as a task's", "gaps in all", "longer by: least", "median", "p90", "p99", "most"]),
+            row(["intervals of the load", "left out", "compared", "found", "told as a task's", "gaps in all", "longer by: least", "median", "p90", "p99", "most", "within 5 us of the median"]),
             vec![
                 found.len().to_string(),
                 left_out.to_string(),
@@ -174,10 +176,11 @@ fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String)
                 at(0.9),
                 at(0.99),
                 at(1.0),
+                steady.to_string(),
             ],
         ]],
         notes: vec![
-            "A gap is from the probe's last look at the counter to its next one, so that it holds the switch to the load and back too, which the load's record does not: the median in us is mostly that."
+            "A gap is from the probe's last look at the counter to its next one, so that it holds the switch to the load and back too, which the load's record does not: the median, in us, is mostly that, and what else ran then."
                 .to_owned(),
             "Left out: intervals with less processor time than length, and those next to which the kernel's steal time grew, which it tells in steps of 10 ms and was asked for every 5 ms."
                 .to_owned(),

@@ -24,6 +24,8 @@
 //! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
 #![deny(unsafe_code)]
 
+#[doc(hidden)]
+pub mod layout;
 #[expect(unsafe_code, reason = "mmap and the clock, called without a dependency; the other files call it safely")]
 mod memory;
 mod region;

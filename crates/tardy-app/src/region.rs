@@ -1,39 +1,15 @@
-//! A loop's part of the memory that is shared with tardy; the layout is that of `include/tardy.h`, version 1.
+//! A loop's part of the memory that is shared with tardy; see `layout`.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::OpenError;
+use crate::layout::{
+    BEGUN, CLAIMED, CLOSED, DUE, FREE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN, PERIOD, REFUSED, REGION_WORDS, REGIONS,
+    RING, SLOT_WORDS, SLOTS, STATE, TAIL, THREAD,
+};
 use crate::memory::Memory;
-
-const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
-/// Words before the first region.
-const HEAD_WORDS: usize = 512;
-/// Places of the words before the regions.
-const REGIONS: usize = 1;
-const SLOTS: usize = 2;
-const REGION_WORDS: usize = 3;
-const REFUSED: usize = 4;
-/// Places of a region's words.
-const STATE: usize = 0;
-const PERIOD: usize = 1;
-const THREAD: usize = 2;
-const NAME: usize = 4;
-const NAME_BYTES: usize = 48;
-const HEAD: usize = 16;
-const BEGUN: usize = 17;
-const DUE: usize = 18;
-const TAIL: usize = 24;
-const RING: usize = 32;
-const SLOT_WORDS: usize = 4;
-/// States of a region.
-const FREE: u64 = 0;
-const CLAIMED: u64 = 1;
-const OPEN: u64 = 2;
-const CLOSED: u64 = 3;
-/// The end of work that was not said to be done.
-const NEVER: i64 = i64::MIN;
 
 /// A region of one's own.
 #[derive(Debug)]
@@ -52,7 +28,7 @@ impl Region {
     /// Takes the first free region of the memory in the file `path`.
     pub(crate) fn claim(path: &Path, name: &str, period: i64) -> Result<Self, OpenError> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if name.is_empty() || name.len() >= NAME_BYTES || !name.bytes().all(is_plain) || period < 0 {
+        if name.is_empty() || name.len() >= NAME_WORDS * 8 || !name.bytes().all(is_plain) || period < 0 {
             return Err(OpenError::Argument);
         }
         let file = File::options().read(true).write(true).open(path).map_err(OpenError::System)?;

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 use support::machine;
 use support::series;
+use support::summary::{assert_exact, count, series_of};
 use support::workplace::{Outcome, Workplace, finish};
 
 fn repository() -> PathBuf {
@@ -27,22 +28,6 @@ fn loop_in_c() -> Workplace {
     let place = Workplace::new();
     compile(&place, "loop", &["-std=gnu99", "-pedantic"]).ends_with(0);
     place
-}
-
-#[track_caller]
-fn series_of<'a>(summary: &'a Value, name: &str) -> &'a Value {
-    let found = summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {summary}"))
-}
-
-fn count(series: &Value, name: &str) -> u64 {
-    series["counts"][name].as_u64().unwrap()
-}
-
-#[track_caller]
-fn assert_exact(series: &Value) {
-    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "missed") + count(series, "lost"), "{series}");
-    assert!(count(series, "recorded") > 0, "{series}");
 }
 
 #[test]
@@ -172,4 +157,58 @@ fn the_sound_example_is_built_where_the_headers_of_alsa_are() {
     let audio = series_of(&summary, "app");
     assert_exact(audio);
     assert_eq!(audio["schedule"]["kind"], "event", "the card's clock makes no grid");
+}
+
+/// The header for C and the crate for Rust are two descriptions of one memory; the tool reads it by that of the crate.
+#[test]
+fn the_header_for_c_and_the_crate_for_rust_agree_on_every_word() {
+    use tardy_app::layout as rust;
+    let words = [
+        ("TARDY_WORD_REGIONS", rust::REGIONS),
+        ("TARDY_WORD_SLOTS", rust::SLOTS),
+        ("TARDY_WORD_REGION_WORDS", rust::REGION_WORDS),
+        ("TARDY_WORD_REFUSED", rust::REFUSED),
+        ("TARDY_HEAD_WORDS", rust::HEAD_WORDS),
+        ("TARDY_REGION_STATE", rust::STATE),
+        ("TARDY_REGION_PERIOD", rust::PERIOD),
+        ("TARDY_REGION_THREAD", rust::THREAD),
+        ("TARDY_REGION_NAME", rust::NAME),
+        ("TARDY_REGION_NAME_WORDS", rust::NAME_WORDS),
+        ("TARDY_REGION_HEAD", rust::HEAD),
+        ("TARDY_REGION_BEGUN", rust::BEGUN),
+        ("TARDY_REGION_DUE", rust::DUE),
+        ("TARDY_REGION_TAIL", rust::TAIL),
+        ("TARDY_REGION_SLOTS", rust::RING),
+        ("TARDY_SLOT_WORDS", rust::SLOT_WORDS),
+    ];
+    let states = [("FREE", rust::FREE), ("CLAIMED", rust::CLAIMED), ("OPEN", rust::OPEN), ("CLOSED", rust::CLOSED)];
+    let mut expected: Vec<(String, i64)> = words.iter().map(|&(name, value)| (name.to_owned(), value as i64)).collect();
+    expected.extend(states.iter().map(|(name, value)| (format!("TARDY_STATE_{name}"), *value as i64)));
+    expected.extend([
+        ("TARDY_WORD_MAGIC".to_owned(), 0),
+        ("TARDY_MAGIC".to_owned(), rust::MAGIC as i64),
+        ("TARDY_NEVER".to_owned(), rust::NEVER),
+    ]);
+    // No name of the header is left out here.
+    let header = std::fs::read_to_string(repository().join("include/tardy.h")).unwrap();
+    let named = |line: &str| {
+        ["TARDY_WORD_", "TARDY_REGION_", "TARDY_STATE_", "TARDY_SLOT_", "TARDY_HEAD_"].iter().any(|begin| line.trim().starts_with(begin))
+    };
+    let in_header: Vec<&str> =
+        header.lines().filter(|line| named(line)).filter_map(|line| line.trim().split_once(" = ")).map(|(name, _)| name).collect();
+    for name in &in_header {
+        assert!(expected.iter().any(|(known, _)| known == name), "{name}");
+    }
+    assert_eq!(in_header.len() + 2, expected.len(), "{in_header:?}");
+
+    let place = Workplace::new();
+    let prints: String = expected.iter().map(|(name, _)| format!("    printf(\"%lld\\n\", (long long){name});\n")).collect();
+    let text = format!("#include <stdio.h>\n#include \"tardy.h\"\nint main(void)\n{{\n{prints}    return 0;\n}}\n");
+    std::fs::write(place.path("layout.c"), text).unwrap();
+    let mut cc = place.prepared(machine::program("cc", "build-essential"), ["-o", "layout", "layout.c", "-I"]);
+    cc.arg(repository().join("include"));
+    finish(cc).ends_with(0);
+    let printed = finish(place.prepared(Command::new(place.path("layout")), [""; 0])).ends_with(0).stdout;
+    let values: Vec<i64> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(values, expected.iter().map(|(_, value)| *value).collect::<Vec<_>>(), "{expected:?}");
 }

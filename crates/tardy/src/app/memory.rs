@@ -1,4 +1,4 @@
-//! The memory in which loops of other programs report their cycles; its layout is that of `include/tardy.h`, version 1.
+//! The memory in which loops of other programs report their cycles; its layout is that of `tardy_app::layout`.
 //!
 //! Whoever has the file can write anything into it: every word is taken for a number and believed no further than that.
 
@@ -8,32 +8,12 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use tardy_app::layout::{
+    BEGUN, CLOSED, DUE, HEAD, HEAD_WORDS, MAGIC, NAME, NAME_WORDS, NEVER, OPEN, PERIOD, REFUSED, REGION_WORDS, REGIONS, RING, SLOT_WORDS,
+    SLOTS, STATE, TAIL, THREAD,
+};
 use tardy_core::units::Nanos;
 use tardy_sys::shared_words::SharedWords;
-
-const MAGIC: u64 = u64::from_ne_bytes(*b"TARDYAP1");
-const HEAD_WORDS: usize = 512;
-const REGIONS: usize = 1;
-const SLOTS: usize = 2;
-const REGION_WORDS: usize = 3;
-const REFUSED: usize = 4;
-
-const STATE: usize = 0;
-const PERIOD: usize = 1;
-const THREAD: usize = 2;
-const NAME: usize = 4;
-const NAME_WORDS: usize = 6;
-const HEAD: usize = 16;
-const BEGUN: usize = 17;
-const DUE: usize = 18;
-const TAIL: usize = 24;
-const RING: usize = 32;
-const SLOT_WORDS: usize = 4;
-
-const STATE_OPEN: u64 = 2;
-const STATE_CLOSED: u64 = 3;
-/// The end of work that was not said to be done.
-const NEVER: i64 = i64::MIN;
 
 /// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a loop.
 pub const RING_CYCLES: usize = 32_768;
@@ -150,7 +130,7 @@ impl LoopReader {
     /// What the loop says of itself, once a loop is there.
     #[must_use]
     pub fn introduction(&self) -> Option<Introduction> {
-        if self.word(STATE).load(Ordering::Acquire) < STATE_OPEN {
+        if self.word(STATE).load(Ordering::Acquire) < OPEN {
             return None;
         }
         let bytes = (0..NAME_WORDS).flat_map(|index| self.word(NAME + index).load(Ordering::Relaxed).to_ne_bytes());
@@ -168,7 +148,7 @@ impl LoopReader {
     /// Whether the loop said that no cycle will follow. Drain once more after this answers.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.word(STATE).load(Ordering::Acquire) == STATE_CLOSED
+        self.word(STATE).load(Ordering::Acquire) == CLOSED
     }
 
     /// The number and due time of the cycle begun last; `None` before the first.

@@ -5,4 +5,5 @@ pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;
 pub(crate) mod series;
+pub(crate) mod summary;
 pub(crate) mod workplace;

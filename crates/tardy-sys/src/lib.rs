@@ -26,6 +26,7 @@ pub mod mmap;
 pub mod module;
 pub mod mount;
 pub mod namespace;
+pub mod parallel_port;
 pub mod posix_timer;
 pub mod process;
 pub mod rlimit;
@@ -44,6 +45,7 @@ pub mod stamped_socket;
 pub mod thread_signal;
 pub mod timer_fd;
 pub mod tracepoint_counter;
+pub mod unnamed_file;
 pub mod usage;
 pub mod user;
 

@@ -7,6 +7,7 @@ pub mod gpio;
 pub mod icmp;
 pub mod modem_lines;
 pub mod packet;
+pub mod parport;
 pub mod respond;
 pub mod route;
 pub mod udp;
@@ -18,6 +19,9 @@ use std::str::FromStr;
 pub const PORT: u16 = 5_455;
 /// Speed of byte echo where none is given, in bits per second.
 pub const BITS_PER_SECOND: u32 = 115_200;
+
+/// What to do where a parallel port cannot be had.
+pub const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with CONFIG_PPDEV and a port, and end who else has it (the module lp)";
 
 /// A link by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +59,11 @@ pub enum Link {
         /// The line that is driven.
         output: u32,
     },
+    /// A parallel port: a data line out, the ACK interrupt in.
+    Parport {
+        /// The device of the driver ppdev.
+        device: PathBuf,
+    },
     /// A pseudo-terminal with a responder in this process, for a first try.
     Loopback,
 }
@@ -63,7 +72,9 @@ pub enum Link {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// Not one of the kinds.
-    #[error("`{0}` is no link: write icmp:HOST, udp:HOST:PORT, serial:DEVICE, serial-bytes:DEVICE, gpio:CHIP:IN,OUT or loopback")]
+    #[error(
+        "`{0}` is no link: write icmp:HOST, udp:HOST:PORT, serial:DEVICE, serial-bytes:DEVICE, gpio:CHIP:IN,OUT, parport:DEVICE or loopback"
+    )]
     Unknown(String),
     /// Nothing behind the kind.
     #[error("`{0}` does not say where to: write {0}:{1}")]
@@ -94,6 +105,12 @@ impl Link {
     pub fn answerer(&self) -> Answerer {
         if matches!(self, Self::Icmp { .. }) { Answerer::Kernel } else { Answerer::Process }
     }
+
+    /// Whether the kernel of the responder's machine stamps what comes.
+    #[must_use]
+    pub fn has_stamps(&self) -> bool {
+        matches!(self, Self::Udp { .. } | Self::Gpio { .. })
+    }
 }
 
 impl FromStr for Link {
@@ -108,6 +125,7 @@ impl FromStr for Link {
             "serial" => Ok(Self::ModemLines { device: needed("serial", "/dev/ttyS0")?.into() }),
             "serial-bytes" => byte_place(needed("serial-bytes", "/dev/ttyS0")?),
             "gpio" => gpio_place(needed("gpio", "/dev/gpiochip0:17,27")?),
+            "parport" => Ok(Self::Parport { device: needed("parport", "/dev/parport0")?.into() }),
             "loopback" if place.is_empty() => Ok(Self::Loopback),
             _ => Err(ParseLinkError::Unknown(text.to_owned())),
         }
@@ -155,6 +173,7 @@ impl std::fmt::Display for Link {
             Self::Bytes { device, bits_per_second: Some(speed) } => write!(formatter, "serial-bytes:{}:{speed}", device.display()),
             Self::Bytes { device, bits_per_second: None } => write!(formatter, "serial-bytes:{}", device.display()),
             Self::Gpio { chip, input, output } => write!(formatter, "gpio:{}:{input},{output}", chip.display()),
+            Self::Parport { device } => write!(formatter, "parport:{}", device.display()),
             Self::Loopback => formatter.write_str("loopback"),
         }
     }
@@ -174,6 +193,7 @@ mod tests {
             "serial:/dev/ttyS0",
             "gpio:/dev/gpiochip0:17,27",
             "serial-bytes:/dev/ttyS0:9600",
+            "parport:/dev/parport0",
             "loopback",
         ] {
             assert_eq!(text.parse::<Link>().unwrap().to_string(), text);
@@ -191,6 +211,7 @@ mod tests {
         assert!(error("serial-bytes:/dev/ttyS0:fast").contains("`fast` is no speed"));
         assert!(error("gpio:/dev/gpiochip0:17").contains("as in gpio:/dev/gpiochip0:17,27"));
         assert!(error("gpio:/dev/gpiochip0:5,5").contains("does not name two lines"));
+        assert!(error("parport").contains("write parport:/dev/parport0"));
         assert!(error("loopback:1").contains("no link"));
     }
 

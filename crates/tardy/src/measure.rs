@@ -7,6 +7,7 @@ pub mod live;
 pub mod overhead;
 pub mod phases;
 pub mod recorder;
+pub mod responding;
 pub mod session;
 pub mod state_log;
 pub mod threads;

@@ -111,6 +111,16 @@ fn shortfall(run: &Path, kill: i64) -> Option<i64> {
     (kill - start > MEASURED_MIN).then_some(kill - earliest)
 }
 
+/// Files of a run for its end that never came; where the file system has no files without a name, there is no telling.
+fn reserved(run: &Path) -> Vec<String> {
+    if tardy_sys::unnamed_file::create(run).is_err() {
+        return Vec::new();
+    }
+    let folders = [run.to_owned(), run.join("samples")];
+    let names = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    names.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(".reserved")).collect()
+}
+
 /// Kills runs with these arguments at `moments` random times, and looks at what they left.
 fn kill_at_random_moments(seed: u64, moments: usize, arguments: &str) -> Vec<i64> {
     println!("seed {seed}");
@@ -126,6 +136,7 @@ fn kill_at_random_moments(seed: u64, moments: usize, arguments: &str) -> Vec<i64
         running.signal(process::KILL);
         assert_eq!(running.wait().status.code(), None);
         place.assert_no_process_is_left();
+        assert_eq!(reserved(&run), [""; 0], "room that was taken beforehand has no name");
         let shown = place.tardy("show run").ends_with(4);
         assert!(shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"), "moment {moment}: {}", shown.stdout);
         assert_exact(&place.tardy("show --json run").ends_with(4).json());

@@ -8,23 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use support::machine;
 use support::series;
+use support::summary::{assert_exact, count, series_of};
 use support::workplace::{Running, Workplace, finish};
-
-#[track_caller]
-fn series_of<'a>(summary: &'a Value, name: &str) -> &'a Value {
-    let found = summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {summary}"))
-}
-
-fn count(series: &Value, name: &str) -> u64 {
-    series["counts"][name].as_u64().unwrap()
-}
-
-#[track_caller]
-fn assert_exact(series: &Value) {
-    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "missed") + count(series, "lost"), "{series}");
-    assert!(count(series, "recorded") > 0, "{series}");
-}
 
 /// Every round trip has its look beside it, none is shorter than nothing, and the deadline decides nothing without an outside.
 #[track_caller]
@@ -75,6 +60,7 @@ fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> Runnin
     let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).collect();
     words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
     words.extend(["respond".to_owned(), link.to_owned(), "--cpu".to_owned(), cpu.to_string(), "--json".to_owned()]);
+    words.extend(["--out".to_owned(), "responder".to_owned()]);
     place.start_command(Command::new(&words[0]), &words[1..])
 }
 
@@ -93,6 +79,22 @@ fn datagrams_are_answered_by_a_responder_that_keeps_count_of_its_own_wake_ups() 
     let sent = count(series_of(&summary, "response"), "recorded");
     assert_eq!(answered["answers"].as_u64().unwrap(), sent, "each stimulus was answered once: {answered}");
     assert_eq!(answered["wake_up"]["count"].as_u64(), Some(sent), "the kernel stamps each");
+    let shown = place.tardy("show --json responder").ends_with(0).json();
+    for name in ["respond", "respond.answer"] {
+        assert_exact(series_of(&shown, name));
+        assert_eq!(count(series_of(&shown, name), "recorded"), sent, "{name}");
+    }
+    let stored = series::all(&place.path("responder"));
+    assert!(stored.iter().flat_map(|series| &series.samples).all(|sample| sample.latency.get() >= 0));
+    let (wake_ups, answers) = (&stored[1], &stored[0]);
+    assert!(
+        wake_ups
+            .samples
+            .iter()
+            .zip(&answers.samples)
+            .all(|(wake_up, answer)| wake_up.due == answer.due && wake_up.latency <= answer.latency)
+    );
+    assert!(place.tardy("report responder --html report.html").code() == 0 && place.tardy("show responder").stdout.contains("respond"));
 }
 
 #[test]
@@ -101,6 +103,7 @@ fn a_responder_that_dies_is_noticed_and_one_that_is_not_there_is_named() {
     let place = Workplace::new();
     let error = place.tardy("run --load none --for 1s --out none --probe response:udp:127.0.0.1:45456").ends_with(3).stderr;
     assert!(error.contains("run `tardy respond udp:ADDRESS:PORT` there"), "{error}");
+    assert_eq!(place.names(), [""; 0], "what could not begin leaves nothing");
     let mut responder = responder(&place, &[], "udp:127.0.0.1:45456", other);
     let line = format!("run --load none --for 60s --cpus {cpu} --json --out run --probe response:time-out=10ms:udp:127.0.0.1:45456");
     let run = place.start(&line);
@@ -130,8 +133,6 @@ impl Namespaces {
             format!("-n {a} link add v type veth peer name v netns {b}"),
             format!("-n {a} address add 10.99.7.1/24 dev v"),
             format!("-n {b} address add 10.99.7.2/24 dev v"),
-            // The initiator measures its own floor over the loopback interface, which is down in a new namespace.
-            format!("-n {a} link set lo up"),
             format!("-n {a} link set v up"),
             format!("-n {b} link set v up"),
         ];
@@ -174,6 +175,8 @@ fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
         assert_has_no_outside(&place, &summary, name);
         let text = summary["warnings"].to_string();
         assert!(text.contains(" 0 lost, 0 late, 0 twice"), "{text}");
+        // It is down in a new namespace.
+        assert!(text.contains("loopback interface is down"), "{text}");
         drop(responding);
     }
 }
@@ -187,6 +190,19 @@ fn gpio_lines_need_a_chip() {
     let error = place.tardy("run --load none --for 1s --out run --probe response:gpio:/dev/no-such-chip:1,2").ends_with(3).stderr;
     assert!(error.contains("gpio:/dev/no-such-chip:1,2"), "{error}");
     assert!(place.tardy("respond gpio:/dev/null:1,2").ends_with(3).stderr.contains("gpio:/dev/null:1,2"));
+}
+
+#[test]
+fn a_parallel_port_needs_its_driver() {
+    let place = Workplace::new();
+    if !std::path::Path::new("/dev/parport0").exists() {
+        machine::left_out("between_two_parallel_ports", "there is no /dev/parport0 (modprobe parport_pc ppdev), and none to wire it to");
+    }
+    for line in ["run --load none --for 1s --out run --probe response:parport:/dev/no-such-port", "respond parport:/dev/no-such-port"] {
+        let error = place.tardy(line).ends_with(3).stderr;
+        assert!(error.contains("parport:/dev/no-such-port") && error.contains("modprobe parport_pc ppdev"), "{line}: {error}");
+    }
+    assert!(place.tardy("respond parport:/dev/null").ends_with(3).stderr.contains("parport:/dev/null"));
 }
 
 #[test]

@@ -1,18 +1,22 @@
 //! `tardy respond`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use tardy_core::units::Nanos;
 
 use super::positive_duration;
 use crate::link::Link;
+use crate::record::keep::Keep;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
-Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0")]
+Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0
+Its own late wake-ups are in a run folder:    tardy show FOLDER")]
 pub struct RespondArgs {
-    /// Where stimuli come from: udp:ADDRESS or udp:ADDRESS:PORT, serial:DEVICE (modem lines), serial-bytes:DEVICE or serial-bytes:DEVICE:SPEED, gpio:CHIP:IN,OUT
+    /// Where stimuli come from: udp:ADDRESS or udp:ADDRESS:PORT, serial:DEVICE (modem lines), serial-bytes:DEVICE or serial-bytes:DEVICE:SPEED, gpio:CHIP:IN,OUT, parport:DEVICE
     #[arg(value_name = "LINK")]
     pub link: Link,
     /// Real-time priority (SCHED_FIFO), 1 to 98
@@ -27,6 +31,12 @@ pub struct RespondArgs {
     /// How long to answer; until a signal comes by default
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
+    /// Folder for the run with its own late wake-ups, which must not exist; named after the time by default
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Samples to store: all, tail:TIME (those at least so late), or histogram (none); all are counted
+    #[arg(long, value_name = "WHAT", default_value = "all")]
+    pub keep: Keep,
     /// Print what was done as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! `tardy respond`: answers stimuli until it is told to end, and says how late it was itself.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -15,6 +16,11 @@ use super::exit::Exit;
 use super::output;
 use crate::cli::respond::RespondArgs;
 use crate::link::respond::{Answered, Responder};
+use crate::link::{Link, PORT_REMEDY};
+use crate::machine::root::Root;
+use crate::measure::responding::{AnswerLog, RespondRun, Responding};
+use crate::measure::session::SessionError;
+use crate::run::record::State;
 
 const STACK_BYTES: usize = 256 << 10;
 /// How often it looks whether it is to end.
@@ -31,25 +37,35 @@ pub fn run(args: &RespondArgs) -> Exit {
     };
     let responder = match Responder::open(&args.link) {
         Ok(responder) => responder,
+        Err(error) if matches!(args.link, Link::Parport { .. }) => {
+            return failed(&args.link.to_string(), &std::io::Error::new(error.kind(), format!("{error}: {PORT_REMEDY}")));
+        }
         Err(error) => return failed(&args.link.to_string(), &error),
+    };
+    let out = args.out.clone().unwrap_or_else(super::run::name_by_time);
+    let asked =
+        Responding { link: &args.link, cpu: args.cpu.map(CpuId), priority: (!args.ordinary).then_some(args.priority), keep: args.keep };
+    let (run, log) = match RespondRun::start(&out, &asked, &Root::system()) {
+        Ok(started) => started,
+        Err(error) => return unwritten(&error),
     };
     let mut warnings = Vec::new();
     if let Err(error) = memlock::lock_all() {
         warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
     let is_over = Arc::new(AtomicBool::new(false));
-    let answering = match start(args, responder, &is_over) {
+    let answering = match start(args, responder, log, &is_over) {
         Ok((answering, prepared)) => {
             warnings.extend(prepared);
             answering
         }
         Err(error) => return failed("cannot start the answering thread", &error),
     };
-    eprintln!("answering at {}", args.link);
+    eprintln!("answering at {}, into {}", args.link, out.display());
     for warning in &warnings {
         eprintln!("! {warning}");
     }
-    wait(args, &signals, &answering);
+    let is_interrupted = wait(args, &signals, &answering);
     is_over.store(true, Ordering::Relaxed);
     let begin = Nanos(clock::monotonic());
     while !answering.is_finished() && Nanos(clock::monotonic()) - begin < END_MAX {
@@ -59,13 +75,34 @@ pub fn run(args: &RespondArgs) -> Exit {
         eprintln!("tardy: the thread that waits for a modem line did not end; what it did is not known");
         return Exit::Done;
     }
-    match answering.join() {
-        Ok(Ok(answered)) => {
-            output::print(&if args.json { json(&answered, &warnings) } else { text(&answered) }).map_or(Exit::Machine, |()| Exit::Done)
+    let answered = match answering.join() {
+        Ok(answered) => answered,
+        Err(_) => Err(std::io::Error::other("the answering thread ended unexpectedly")),
+    };
+    // Without a length a signal is its planned end.
+    let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
+    let text = match &answered {
+        Ok(Answered { answers, failures, others, .. }) => {
+            format!("respond: {answers} answers over {}, {failures} failed, {others} others", args.link)
         }
-        Ok(Err(error)) => failed(&args.link.to_string(), &error),
-        Err(_) => failed("answering", &std::io::Error::other("the thread ended unexpectedly")),
+        Err(error) => format!("respond: the link ended: {error}"),
+    };
+    let told = warnings.iter().cloned().chain([Warning::Note { text }]).collect();
+    if let Err(error) = run.finish(if is_cut_off { State::Interrupted } else { State::Finished }, told) {
+        return unwritten(&error);
     }
+    match answered {
+        Ok(answered) => {
+            let text = if args.json { json(&answered, &warnings, &out) } else { text_of(&answered, &out) };
+            output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
+        }
+        Err(error) => failed(&args.link.to_string(), &error),
+    }
+}
+
+fn unwritten(error: &SessionError) -> Exit {
+    eprintln!("tardy: {error}");
+    if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Exit {
@@ -76,7 +113,12 @@ fn failed(what: &str, error: &std::io::Error) -> Exit {
 type Answering = JoinHandle<std::io::Result<Answered>>;
 
 /// Starts the thread, prepared as a probe's.
-fn start(args: &RespondArgs, mut responder: Responder, is_over: &Arc<AtomicBool>) -> std::io::Result<(Answering, Vec<Warning>)> {
+fn start(
+    args: &RespondArgs,
+    mut responder: Responder,
+    log: AnswerLog,
+    is_over: &Arc<AtomicBool>,
+) -> std::io::Result<(Answering, Vec<Warning>)> {
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (cpu, is_over) = (args.cpu.map(CpuId), Arc::clone(is_over));
     let priority = (!args.ordinary).then_some(args.priority);
@@ -95,21 +137,26 @@ fn start(args: &RespondArgs, mut responder: Responder, is_over: &Arc<AtomicBool>
         memlock::touch_stack();
         let _ = ready.send(warnings);
         drop(ready);
-        responder.answer(&is_over)
+        let mut log = Some(log);
+        let answered = responder.answer(&is_over, &mut log);
+        log.into_iter().for_each(AnswerLog::close);
+        answered
     })?;
     let warnings = is_ready.recv().map_err(|_| std::io::Error::other("it ended before it began"))?;
     Ok((handle, warnings))
 }
 
-fn wait(args: &RespondArgs, signals: &SignalFd, answering: &Answering) {
+/// Waits for the end; whether a signal made it.
+fn wait(args: &RespondArgs, signals: &SignalFd, answering: &Answering) -> bool {
     use std::os::fd::AsFd;
     let end = args.length.map_or(Nanos::MAX, |length| Nanos(clock::monotonic()).saturating_add(length));
     while Nanos(clock::monotonic()) < end && !answering.is_finished() {
         let _ = wait_readable(&[signals.as_fd()], LOOK_MILLIS);
         if matches!(signals.take(), Ok(Some(signal)) if signal != signal::PIPE) {
-            break;
+            return true;
         }
     }
+    false
 }
 
 /// The median, 99.9 % and maximum of a histogram, in ns; `None` where it is empty.
@@ -119,20 +166,20 @@ fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     Some([values[0]?, values[1]?, histogram.max()?])
 }
 
-fn text(answered: &Answered) -> String {
-    let mut out = format!("{} answers, {} failed, {} others\n", answered.answers, answered.failures, answered.others);
+fn text_of(answered: &Answered, out: &Path) -> String {
+    let mut text = format!("{} answers, {} failed, {} others\n", answered.answers, answered.failures, answered.others);
     for (what, histogram) in [("woken up after", &answered.wake_up), ("answered after", &answered.in_responder)] {
-        out += &match three(histogram) {
+        text += &match three(histogram) {
             Some([median, high, max]) => {
                 format!("{what}: median {}, 99.9 % {}, max {}\n", Nanos(median), Nanos(high), Nanos(max))
             }
             None => format!("{what}: not known (nothing came, or the link has no stamps of the kernel)\n"),
         };
     }
-    out
+    text + &format!("each of them: tardy show {}\n", out.display())
 }
 
-fn json(answered: &Answered, warnings: &[Warning]) -> String {
+fn json(answered: &Answered, warnings: &[Warning], out: &Path) -> String {
     let numbers = |histogram: &Histogram| {
         three(histogram).map(
             |[median, high, max]| serde_json::json!({ "count": histogram.count(), "median_ns": median, "p99_9_ns": high, "max_ns": max }),
@@ -140,7 +187,7 @@ fn json(answered: &Answered, warnings: &[Warning]) -> String {
     };
     let all = serde_json::json!({
         "answers": answered.answers, "failures": answered.failures, "others": answered.others,
-        "wake_up": numbers(&answered.wake_up), "in_responder": numbers(&answered.in_responder), "warnings": warnings,
+        "wake_up": numbers(&answered.wake_up), "in_responder": numbers(&answered.in_responder), "warnings": warnings, "run": out,
     });
     serde_json::to_string_pretty(&all).expect("all keys are text and all numbers finite or null") + "\n"
 }

@@ -4,6 +4,7 @@
 //! series of its own. A stimulus without an answer stands as a sample of the time-out: its answer came no earlier.
 
 use std::io;
+use std::os::unix::net::UnixDatagram;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
@@ -258,6 +259,66 @@ pub fn floor(mut once: impl FnMut() -> io::Result<()>) -> io::Result<Nanos> {
     Ok(Nanos(times[TIMES / 2]))
 }
 
+/// The least that a round trip over a network can come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkFloor {
+    /// The median time.
+    pub time: Nanos,
+    /// Whether it comes from a pair of local sockets, because nothing went through the loopback interface.
+    pub is_without_loopback: bool,
+}
+
+/// How long a datagram through this machine may take that is busy-polled for.
+const LOOPBACK_MAX: Nanos = Nanos::from_secs(1);
+
+/// Looks until there is something, for a floor.
+///
+/// # Errors
+/// Those of `look`; `TimedOut` where nothing came.
+pub fn look_until(mut look: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
+    let begin = Nanos(clock::monotonic());
+    while !look()? {
+        if Nanos(clock::monotonic()) - begin > LOOPBACK_MAX {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing came back over the loopback interface"));
+        }
+    }
+    Ok(())
+}
+
+/// What `loopback` measures; where that interface is down, as it is in a new network namespace, the time of a datagram through a pair of local sockets, which
+/// is shorter: the network's own part is not in it.
+///
+/// # Errors
+/// Those of `loopback` that have another cause; those of local sockets.
+pub fn network_floor(loopback: impl FnOnce() -> io::Result<Nanos>) -> io::Result<NetworkFloor> {
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    match loopback() {
+        Ok(time) => Ok(NetworkFloor { time, is_without_loopback: false }),
+        Err(error) if matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut) => {
+            let (one, other) = UnixDatagram::pair()?;
+            other.set_nonblocking(true)?;
+            let mut buffer = [0; super::packet::BYTES];
+            let time = floor(|| {
+                one.send(&[0; super::packet::BYTES])?;
+                look_until(|| match other.recv(&mut buffer) {
+                    Ok(_) => Ok(true),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                    Err(error) => Err(error),
+                })
+            })?;
+            Ok(NetworkFloor { time, is_without_loopback: true })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl std::fmt::Display for NetworkFloor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let without = " (by a pair of local sockets, because the loopback interface is down)";
+        write!(formatter, "{}{}", self.time, if self.is_without_loopback { without } else { "" })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,5 +394,14 @@ mod tests {
         assert!(tally.to_nobody >= GONE_STIMULI as u64, "{tally:?}");
         assert_eq!((samples(&mut round_trips).len(), round_trips.cycles()), (50, 50));
         assert!(round_trips.closing_statement().is_some());
+    }
+
+    #[test]
+    fn without_a_loopback_interface_the_floor_comes_from_local_sockets_and_says_so() {
+        let down = network_floor(|| Err(io::Error::from(io::ErrorKind::AddrNotAvailable))).unwrap();
+        assert!(down.is_without_loopback && down.time > Nanos::ZERO && down.to_string().contains("loopback interface is down"));
+        let up = network_floor(|| Ok(Nanos(5_000))).unwrap();
+        assert_eq!((up.is_without_loopback, up.to_string()), (false, Nanos(5_000).to_string()));
+        assert!(network_floor(|| Err(io::Error::from(io::ErrorKind::PermissionDenied))).is_err());
     }
 }

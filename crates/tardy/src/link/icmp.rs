@@ -4,11 +4,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use tardy_core::units::Nanos;
 use tardy_sys::socket::{self, EchoKind};
 use tardy_sys::{clock, stamped_socket};
 
-use super::exchange::{Answer, Initiator, floor};
+use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
 use super::udp::{address, on_the_runs_clock};
 
 const ECHO_REQUEST: u8 = 8;
@@ -34,12 +33,13 @@ impl IcmpInitiator {
     ///
     /// # Errors
     /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those of the name.
-    pub fn connect(host: &str) -> io::Result<(Self, SocketAddr, Nanos)> {
-        let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let floor = floor(|| {
-            floor_of.send(0)?;
-            while floor_of.look()?.is_none() {}
-            Ok(())
+    pub fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
+        let floor = network_floor(|| {
+            let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+            floor(|| {
+                floor_of.send(0)?;
+                look_until(|| floor_of.look().map(|answer| answer.is_some()))
+            })
         })?;
         let to = address(host, 0)?;
         if !to.is_ipv4() {
@@ -120,6 +120,7 @@ fn checksum(packet: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tardy_core::units::Nanos;
 
     #[test]
     fn the_own_kernel_answers_each_request_by_its_number() {
@@ -127,7 +128,7 @@ mod tests {
             Ok(connected) => connected,
             Err(error) => return assert!(matches!(error.raw_os_error(), Some(1 | 13)), "{error}"),
         };
-        assert!(to.ip().is_loopback() && floor > Nanos::ZERO);
+        assert!(to.ip().is_loopback() && floor.time > Nanos::ZERO);
         for number in [7, 70_000] {
             initiator.send(number).unwrap();
             let answer = loop {

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
+use tardy_sys::parallel_port::ParallelPort;
 use tardy_sys::{clock, serial, signal, stamped_socket};
 
 use super::byte_stream::{Terminal, answer_to};
 use super::gpio::Lines;
 use super::packet::{self, Kind, Packet};
+use super::parport;
 use super::udp::on_the_runs_clock;
 use super::{Link, udp};
+use crate::measure::responding::AnswerLog;
 
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(250);
@@ -31,6 +34,8 @@ pub enum Responder {
     ModemLines(File),
     /// Lines of a GPIO chip.
     Gpio(Lines),
+    /// A parallel port.
+    Parport(ParallelPort),
 }
 
 /// What a responder did.
@@ -75,28 +80,38 @@ impl Responder {
                 Ok(Self::ModemLines(device))
             }
             Link::Gpio { chip, input, output } => Lines::open(chip, *input, *output, false).map(Self::Gpio),
+            Link::Parport { device } => ParallelPort::open(device).map(Self::Parport),
             Link::Icmp { .. } => Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel there answers by itself")),
             Link::Loopback => Err(io::Error::new(io::ErrorKind::Unsupported, "the run that uses it has its own responder")),
         }
     }
 
-    /// Answers until `is_over`. Call it on a thread that is prepared as a probe's.
+    /// Answers until `is_over`, and writes each answer to `log`. Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
     /// Those of the link that will not go away: a device that was unplugged.
-    pub fn answer(&mut self, is_over: &AtomicBool) -> io::Result<Answered> {
+    pub fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>) -> io::Result<Answered> {
         let mut answered = Answered::new();
         match self {
-            Self::Udp(socket) => answer_datagrams(socket, is_over, &mut answered)?,
-            Self::Bytes(terminal) => answer_bytes(terminal, is_over, &mut answered)?,
-            Self::ModemLines(device) => answer_lines(device, is_over, &mut answered)?,
-            Self::Gpio(lines) => answer_edges(lines, is_over, &mut answered)?,
+            Self::Udp(socket) => answer_datagrams(socket, is_over, log, &mut answered)?,
+            Self::Bytes(terminal) => answer_bytes(terminal, is_over, log, &mut answered)?,
+            Self::ModemLines(device) => answer_lines(device, is_over, log, &mut answered)?,
+            Self::Gpio(lines) => answer_edges(lines, is_over, log, &mut answered)?,
+            Self::Parport(port) => answer_pulses(port, is_over, log, &mut answered)?,
         }
         Ok(answered)
     }
 }
 
-fn answer_datagrams(socket: &UdpSocket, is_over: &AtomicBool, answered: &mut Answered) -> io::Result<()> {
+/// The answer is on the way.
+#[inline]
+fn note(log: &mut Option<AnswerLog>, stamp: Option<Nanos>, woken: Nanos) {
+    if let Some(log) = log {
+        log.answered(stamp, woken, Nanos(clock::monotonic()));
+    }
+}
+
+fn answer_datagrams(socket: &UdpSocket, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
     let machine = packet::this_machine();
     let mut buffer = [0; packet::BYTES + 1];
     let mut peer = None;
@@ -126,6 +141,7 @@ fn answer_datagrams(socket: &UdpSocket, is_over: &AtomicBool, answered: &mut Ans
         }
         if stimulus.kind == Kind::Stimulus {
             answered.answers += 1;
+            note(log, stamp, woken);
             if let Some(stamp) = stamp {
                 answered.wake_up.record((woken - stamp).get());
                 answered.in_responder.record(in_responder.get());
@@ -135,7 +151,7 @@ fn answer_datagrams(socket: &UdpSocket, is_over: &AtomicBool, answered: &mut Ans
     Ok(())
 }
 
-fn answer_bytes(terminal: &mut Terminal, is_over: &AtomicBool, answered: &mut Answered) -> io::Result<()> {
+fn answer_bytes(terminal: &mut Terminal, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
     let mut byte = [0];
     while !is_over.load(Ordering::Relaxed) {
         match terminal.file.read(&mut byte) {
@@ -150,19 +166,24 @@ fn answer_bytes(terminal: &mut Terminal, is_over: &AtomicBool, answered: &mut An
             Err(error) if error.raw_os_error() == Some(EIO) => return Ok(()),
             Err(error) => return Err(error),
         }
+        let woken = Nanos(clock::monotonic());
         let Some(answer) = answer_to(byte[0]) else {
             answered.others += 1;
             continue;
         };
         match terminal.file.write_all(&[answer]) {
-            Ok(()) => answered.answers += u64::from(answer == byte[0]),
+            Ok(()) if answer == byte[0] => {
+                answered.answers += 1;
+                note(log, None, woken);
+            }
+            Ok(()) => {}
             Err(_) => answered.failures += 1,
         }
     }
     Ok(())
 }
 
-fn answer_edges(lines: &mut Lines, is_over: &AtomicBool, answered: &mut Answered) -> io::Result<()> {
+fn answer_edges(lines: &mut Lines, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
     lines.output.set(lines.input.is_high()?)?;
     while !is_over.load(Ordering::Relaxed) {
         let Some(edge) = lines.input.edge()? else {
@@ -173,8 +194,32 @@ fn answer_edges(lines: &mut Lines, is_over: &AtomicBool, answered: &mut Answered
         match lines.output.set(edge.is_rising) {
             Ok(()) => {
                 answered.answers += 1;
+                note(log, Some(Nanos(edge.stamp)), Nanos(woken));
                 answered.wake_up.record(woken - edge.stamp);
                 answered.in_responder.record(clock::monotonic() - edge.stamp);
+            }
+            Err(_) => answered.failures += 1,
+        }
+    }
+    Ok(())
+}
+
+fn answer_pulses(port: &ParallelPort, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    port.write(0)?;
+    port.take_interrupts()?;
+    while !is_over.load(Ordering::Relaxed) {
+        let pulses = port.take_interrupts()?;
+        if pulses == 0 {
+            signal::wait_readable(&[port.as_fd()], LOOK.as_millis() as i32)?;
+            continue;
+        }
+        let woken = Nanos(clock::monotonic());
+        // What came while it answered cannot be told apart: one answer for all.
+        answered.others += u64::from(pulses - 1);
+        match parport::pulse(port) {
+            Ok(()) => {
+                answered.answers += 1;
+                note(log, None, woken);
             }
             Err(_) => answered.failures += 1,
         }
@@ -185,14 +230,19 @@ fn answer_edges(lines: &mut Lines, is_over: &AtomicBool, answered: &mut Answered
 /// What a terminal says whose other end is gone.
 const EIO: i32 = 5;
 
-fn answer_lines(device: &File, is_over: &AtomicBool, answered: &mut Answered) -> io::Result<()> {
+fn answer_lines(device: &File, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
     let mut was_on = None;
     while !is_over.load(Ordering::Relaxed) {
+        let woken = Nanos(clock::monotonic());
         let is_on = serial::modem_lines(device)? & serial::CTS != 0;
         if was_on != Some(is_on) {
             match serial::set_modem_lines(device, serial::RTS, is_on) {
                 // The first is what it finds, and no answer.
-                Ok(()) => answered.answers += u64::from(was_on.is_some()),
+                Ok(()) if was_on.is_some() => {
+                    answered.answers += 1;
+                    note(log, None, woken);
+                }
+                Ok(()) => {}
                 Err(_) => answered.failures += 1,
             }
             was_on = Some(is_on);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, stamped_socket};
 
-use super::exchange::{Answer, Initiator, floor};
+use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
 use super::packet::{self, Kind, Packet};
 
 /// How often, and how long each time, a responder is asked whether it is there.
@@ -27,7 +27,7 @@ pub struct Peer {
     /// Whether it is on this very machine.
     pub is_here: bool,
     /// The least that a round trip can come to: one through this machine's loopback interface.
-    pub floor: Nanos,
+    pub floor: NetworkFloor,
 }
 
 /// The first address of `host`.
@@ -51,7 +51,7 @@ impl UdpInitiator {
         let conversation = (clock::realtime() ^ clock::monotonic().rotate_left(32)) as u64 ^ u64::from(std::process::id());
         let mut initiator = Self { socket, conversation };
         let machine = initiator.hello()?;
-        let floor = own_floor()?;
+        let floor = network_floor(own_floor)?;
         Ok((initiator, Peer { is_here: machine == packet::this_machine(), floor }))
     }
 
@@ -119,7 +119,6 @@ fn own_floor() -> io::Result<Nanos> {
     let mut buffer = [0; packet::BYTES];
     floor(|| {
         socket.send(&[0; packet::BYTES])?;
-        while stamped_socket::receive(&socket, &mut buffer, false)?.is_none() {}
-        Ok(())
+        look_until(|| stamped_socket::receive(&socket, &mut buffer, false).map(|received| received.is_some()))
     })
 }

@@ -1,7 +1,7 @@
 //! One run from the plan to the closed folder: prepare, arm, follow the timeline, disarm, put everything back.
 
 mod arming;
-mod closing;
+pub(super) mod closing;
 mod follow;
 
 use std::path::Path;
@@ -60,7 +60,7 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
 /// Call it before the process has threads: the guardian is a child of it.
 ///
 /// # Errors
-/// [`SessionError`]. What was measured until then is in the folder.
+/// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
 pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian =
@@ -71,7 +71,10 @@ pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRec
     let folder = RunFolder::create(out)?;
     let record = first_record(plan, root);
     folder.update(&record)?;
-    let armed = arming::arm(record, folder, guardian, signals, root)?;
+    let armed = arming::arm(record, folder, guardian, signals, root).inspect_err(|_| {
+        // Made just above, and nothing was measured: a run that could not begin is no run.
+        let _ = std::fs::remove_dir_all(out);
+    })?;
     let ran = follow::follow(armed, is_quiet, root)?;
     closing::close(ran, root)
 }
@@ -82,7 +85,7 @@ fn first_warnings(plan: &Plan, root: &Root) -> Vec<Warning> {
     plan.warnings.iter().cloned().chain(virtual_time).collect()
 }
 
-fn first_record(plan: Plan, root: &Root) -> RunRecord {
+pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
     RunRecord {
         format: FORMAT,
         kind: RunKind::Latency,

@@ -14,9 +14,10 @@ use crate::link::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use crate::link::gpio::GpioInitiator;
 use crate::link::icmp::IcmpInitiator;
 use crate::link::modem_lines::LineInitiator;
+use crate::link::parport::PortInitiator;
 use crate::link::respond::Responder;
 use crate::link::udp::UdpInitiator;
-use crate::link::{Link, route};
+use crate::link::{self, Link, route};
 use crate::load::Surroundings;
 use crate::machine::root::Root;
 use crate::parameter::{Kind, Parameter};
@@ -50,7 +51,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter {
             name: "link",
-            means: "icmp:HOST, udp:HOST[:PORT], serial:DEVICE, serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT or loopback; `tardy respond` answers, icmp and loopback need none",
+            means: "icmp:HOST, udp:HOST[:PORT], serial:DEVICE, serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT, parport:DEVICE or loopback; `tardy respond` answers, icmp and loopback need none",
             kind: Kind::Text,
             default: None,
             needed: true,
@@ -108,6 +109,11 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
             let floor = initiator.floor()?;
             without_responder_time(initiate(opening, &link, initiator, floor, true)?)
         }
+        Link::Parport { device } => {
+            let initiator = PortInitiator::connect(device).map_err(failed)?;
+            let floor = initiator.floor()?;
+            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
+        }
         Link::Bytes { device, bits_per_second } => {
             let initiator = ByteInitiator::connect(device, *bits_per_second).map_err(failed)?;
             let floor = ByteInitiator::floor()?;
@@ -131,6 +137,11 @@ fn without_responder_time(opened: Opened) -> io::Result<Opened> {
 /// Why nobody answers, with the remedy.
 fn nobody(link: &Link, error: &io::Error) -> io::Error {
     let remedy = match (link, error.kind()) {
+        (Link::Parport { .. }, io::ErrorKind::TimedOut) => {
+            "run `tardy respond` with the port at the other end, see that pin 2 of each goes to pin 10 of the other, and that both have an interrupt \
+             (modprobe parport_pc irq=auto)"
+        }
+        (Link::Parport { .. }, _) => link::PORT_REMEDY,
         (_, io::ErrorKind::NotFound) => "is the name right?",
         (Link::Icmp { .. }, io::ErrorKind::PermissionDenied) => "run as root, or let your group in with sysctl net.ipv4.ping_group_range",
         (Link::Icmp { .. }, _) => "does the host answer ping?",
@@ -148,7 +159,7 @@ fn initiate<L: Initiator + Send + 'static>(
     mut opening: Opening<'_>,
     link: &Link,
     mut initiator: L,
-    floor: Nanos,
+    floor: impl std::fmt::Display,
     external: bool,
 ) -> io::Result<Opened> {
     let in_responder = opening.producers.pop();
@@ -195,7 +206,7 @@ fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responde
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         // It ends when the initiator closes its end.
-        let answered = responder.answer(&is_over)?;
+        let answered = responder.answer(&is_over, &mut None)?;
         if answered.failures > 0 {
             start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });
         }

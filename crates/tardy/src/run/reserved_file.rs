@@ -4,13 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that will take the place of another, atomically.
+use tardy_sys::unnamed_file;
+
+/// A file that will take the place of another, atomically. It has no name until then where the file system allows that, so that a tool that is
+/// killed leaves none behind.
 #[derive(Debug)]
 pub struct ReservedFile {
     file: File,
-    waiting: PathBuf,
     place: PathBuf,
-    is_committed: bool,
+    /// Where it has a name all the same.
+    waiting: Option<PathBuf>,
 }
 
 impl ReservedFile {
@@ -19,8 +22,14 @@ impl ReservedFile {
     /// # Errors
     /// Those of creating and writing a file.
     pub fn new(place: &Path, bytes: usize) -> io::Result<Self> {
-        let waiting = beside(place, "reserved");
-        let mut file = File::create(&waiting)?;
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (mut file, waiting) = match unnamed_file::create(folder) {
+            Ok(file) => (file, None),
+            Err(_) => {
+                let waiting = beside(place, "reserved");
+                (File::create(&waiting)?, Some(waiting))
+            }
+        };
         let zeros = vec![0; 64 << 10];
         let mut left = bytes;
         while left > 0 {
@@ -28,7 +37,7 @@ impl ReservedFile {
             file.write_all(&zeros[..part])?;
             left -= part;
         }
-        Ok(Self { file, waiting, place: place.to_owned(), is_committed: false })
+        Ok(Self { file, place: place.to_owned(), waiting })
     }
 
     /// Writes `content` into the reserved room and moves it to its place.
@@ -40,16 +49,31 @@ impl ReservedFile {
         self.file.write_all(content)?;
         self.file.set_len(content.len() as u64)?;
         self.file.sync_all()?;
-        fs::rename(&self.waiting, &self.place)?;
-        self.is_committed = true;
-        Ok(())
+        let named = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => {
+                let name = beside(&self.place, "reserved");
+                // Of a tool that was killed between the two lines below.
+                let _ = fs::remove_file(&name);
+                if let Err(error) = unnamed_file::give_name(&self.file, &name) {
+                    // No room for a name: the content goes where there is one, in the room that this gives back.
+                    let place = std::mem::take(&mut self.place);
+                    drop(self);
+                    return fs::write(place, content).map_err(|_| error);
+                }
+                name
+            }
+        };
+        fs::rename(&named, &self.place).inspect_err(|_| {
+            let _ = fs::remove_file(&named);
+        })
     }
 }
 
 impl Drop for ReservedFile {
     fn drop(&mut self) {
-        if !self.is_committed {
-            let _ = fs::remove_file(&self.waiting);
+        if let Some(waiting) = &self.waiting {
+            let _ = fs::remove_file(waiting);
         }
     }
 }
@@ -88,6 +112,8 @@ mod tests {
         let place = folder.path().join("run.json");
         fs::write(&place, "old").unwrap();
         let reserved = ReservedFile::new(&place, 100_000).unwrap();
+        let is_unnamed = unnamed_file::create(folder.path()).is_ok();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), if is_unnamed { 1 } else { 2 });
         assert_eq!(fs::read(&place).unwrap(), b"old");
         reserved.commit(b"new").unwrap();
         assert_eq!(fs::read(&place).unwrap(), b"new");

@@ -78,7 +78,7 @@ fn join(threads: Vec<MeasuringThread>, warnings: &mut Vec<Warning>) -> Result<Ve
 }
 
 /// The counts, and what of them a reader must know first. What depends on the samples themselves is found when they are read.
-fn note_series(series: &[SeriesRecorder], start: Nanos, record: &mut RunRecord) {
+pub(in crate::measure) fn note_series(series: &[SeriesRecorder], start: Nanos, record: &mut RunRecord) {
     record.series.clear();
     for series in series {
         let (descriptor, counts) = (series.descriptor(), series.counts());

@@ -4,7 +4,10 @@ use maud::{Markup, html};
 
 use crate::chart::data::RunData;
 use crate::cli::run::PolicyName;
+use crate::measure::responding::RESPOND;
+use crate::parameter::Kind;
 use crate::plan::Plan;
+use crate::probe;
 use crate::record::keep::Keep;
 use crate::report::plan_text;
 use crate::run::record::RunKind;
@@ -37,6 +40,11 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
 
 /// The command line that asks for `plan`.
 fn command(plan: &Plan) -> String {
+    if let Some(responder) = plan.probes.first().filter(|_| plan.scenario == RESPOND) {
+        let how = responder.priority.map_or_else(|| " --ordinary".to_owned(), |priority| format!(" --priority {priority}"));
+        let cpu = plan.measured_cpus.iter().next().map_or_else(String::new, |cpu| format!(" --cpu {cpu}"));
+        return format!("tardy respond {}{how}{cpu}", quoted(responder.parameters.text("link")));
+    }
     let mut words = vec!["tardy".to_owned(), "run".to_owned()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
     let length = |option: &mut dyn FnMut(&str, String)| {
@@ -63,7 +71,13 @@ fn command(plan: &Plan) -> String {
         length(&mut option);
     }
     for probe in &plan.probes {
-        let own = probe.parameters.iter().map(|(name, value)| format!(":{name}={value}")).collect::<String>();
+        // A text takes the rest of a request.
+        let is_text = |name: &str| {
+            let parameters = probe::find(&probe.name).map_or(&[][..], |info| info.parameters);
+            parameters.iter().any(|parameter| parameter.name == name && parameter.kind == Kind::Text)
+        };
+        let (texts, others): (Vec<_>, Vec<_>) = probe.parameters.iter().partition(|(name, _)| is_text(name));
+        let own = others.iter().chain(&texts).map(|(name, value)| format!(":{name}={value}")).collect::<String>();
         let differs = plan.probes.iter().any(|other| other.period != probe.period);
         let period = if differs { format!(":period={}", probe.period.exact()) } else { String::new() };
         option("probe", format!("{}{period}{own}", probe.name));

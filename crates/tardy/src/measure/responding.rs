@@ -1,0 +1,185 @@
+//! The run folder of a responder: of each stimulus, how late the responder woke up for it, and when its answer was on the way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::sample::Sample;
+use tardy_core::series::{Descriptor, Schedule};
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_sys::{affinity, clock};
+
+use super::keeper::KeeperThread;
+use super::recorder::Recorder;
+use super::session::closing::note_series;
+use super::session::{SessionError, first_record, system};
+use crate::cli::run::PolicyName;
+use crate::link::Link;
+use crate::machine::root::Root;
+use crate::parameter::Value;
+use crate::plan::{Plan, ProbePlan, ThreadEntry};
+use crate::probe::ThreadPlan;
+use crate::record::keep::Keep;
+use crate::record::ring::{Producer, ring};
+use crate::record::series::SeriesRecorder;
+use crate::run::folder::RunFolder;
+use crate::run::record::{PhaseRecord, RunRecord, State};
+
+/// Name of its run's scenario, and of its series.
+pub const RESPOND: &str = "respond";
+/// As the largest ring of a probe.
+const RING_SAMPLES: usize = 32_768;
+/// Time between two stimuli that is asked for where nothing else is; it predicts due times in the file, and decides nothing.
+const REQUEST: Nanos = Nanos::from_millis(1);
+
+/// Where a responder writes what it did.
+#[derive(Debug)]
+pub struct AnswerLog {
+    /// For links whose stimuli the kernel stamps.
+    wake_up: Option<Producer>,
+    answer: Producer,
+}
+
+impl AnswerLog {
+    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`, and its answer was on the way at `sent`.
+    #[inline]
+    pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
+        // A stamp from after the look is an error of the clocks between which it was converted.
+        let due = stamp.map_or(woken, |stamp| stamp.min(woken));
+        if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
+            ring.begin_cycle();
+            ring.push(Sample { due, latency: woken - due, missed: 0 });
+        }
+        self.answer.begin_cycle();
+        self.answer.push(Sample { due, latency: sent - due, missed: 0 });
+    }
+
+    /// Ends the series.
+    pub fn close(self) {
+        let now = Nanos(clock::monotonic());
+        if let Some(ring) = self.wake_up {
+            ring.close(now);
+        }
+        self.answer.close(now);
+    }
+}
+
+/// What is asked of a responder.
+#[derive(Debug)]
+pub struct Responding<'a> {
+    /// The link.
+    pub link: &'a Link,
+    /// Processor to answer on.
+    pub cpu: Option<CpuId>,
+    /// Real-time priority; none for an ordinary task.
+    pub priority: Option<u32>,
+    /// Samples to store.
+    pub keep: Keep,
+}
+
+/// The run under way.
+#[derive(Debug)]
+pub struct RespondRun {
+    folder: RunFolder,
+    record: RunRecord,
+    recorder: Recorder,
+    keeper: KeeperThread,
+}
+
+impl RespondRun {
+    /// Makes the folder, and the log that the responder writes. Call it before memory is locked.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn start(out: &Path, asked: &Responding<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+        let folder = RunFolder::create(out)?;
+        let started = Self::start_in(folder, asked, root);
+        started.inspect_err(|_| {
+            // Made just above, and there is nothing in it.
+            let _ = std::fs::remove_dir_all(out);
+        })
+    }
+
+    fn start_in(folder: RunFolder, asked: &Responding<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+        let mut record = first_record(plan(asked), root);
+        let begin = record.started.monotonic_ns;
+        record.phases.push(PhaseRecord {
+            name: "answering".to_owned(),
+            loads: Vec::new(),
+            begin_ns: begin,
+            end_ns: None,
+            planned_ns: (begin, Nanos::MAX),
+            cpu_busy_ns: BTreeMap::new(),
+        });
+        let series = |part: &str, quantity: &str, is_outside_verdict| {
+            let schedule = Schedule::Event { request: REQUEST };
+            let descriptor = Descriptor::latency(&format!("{RESPOND}{part}"), asked.cpu, record.clock, schedule);
+            let (producer, consumer) = ring(RING_SAMPLES);
+            let descriptor = Descriptor { quantity: quantity.to_owned(), is_outside_verdict, ..descriptor };
+            let recorder = SeriesRecorder::create(&folder.samples(), descriptor, consumer, asked.keep);
+            recorder.map(|recorder| (producer, recorder)).map_err(system("cannot write the samples"))
+        };
+        let (wake_up, mut recorders) = if asked.link.has_stamps() {
+            let (producer, recorder) = series("", "wake-up latency", false)?;
+            (Some(producer), vec![recorder])
+        } else {
+            (None, Vec::new())
+        };
+        let since = if asked.link.has_stamps() { "time to the answer" } else { "time from the wake-up to the answer" };
+        let (answer, recorder) = series(".answer", since, true)?;
+        recorders.push(recorder);
+        note_series(&recorders, begin, &mut record);
+        // They have none yet.
+        record.series.iter_mut().for_each(|series| series.counts = None);
+        folder.update(&record)?;
+        let cpus = &record.plan.tool_cpus;
+        let keeper = KeeperThread::start(cpus).map_err(system("cannot start the keeper of files"))?;
+        let recorder = Recorder::start(recorders, cpus, keeper.keeper()).map_err(system("cannot start the recorder"))?;
+        Ok((Self { folder, record, recorder, keeper }, AnswerLog { wake_up, answer }))
+    }
+
+    /// Closes the folder, once the responder has closed its log.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn finish(mut self, state: State, warnings: Vec<Warning>) -> Result<(), SessionError> {
+        let end = Nanos(clock::monotonic());
+        self.record.warnings.extend(warnings);
+        self.record.ended_ns = Some(end);
+        for phase in &mut self.record.phases {
+            phase.end_ns = Some(end);
+            phase.planned_ns.1 = end;
+        }
+        // Before the last record is written, which none of its files may replace.
+        self.keeper.finish();
+        let series = self.recorder.finish().map_err(system("the samples may be incomplete"))?;
+        note_series(&series, self.record.started.monotonic_ns, &mut self.record);
+        self.record.state = state;
+        self.folder.finish(&self.record)?;
+        Ok(())
+    }
+}
+
+fn plan(asked: &Responding<'_>) -> Plan {
+    let allowed: CpuList = affinity::get(0).unwrap_or_default().into_iter().map(CpuId).collect();
+    let measured: CpuList = asked.cpu.into_iter().collect();
+    let others: CpuList = allowed.iter().filter(|&cpu| Some(cpu) != asked.cpu).collect();
+    let probe = ProbePlan {
+        name: RESPOND.to_owned(),
+        period: REQUEST,
+        dither: Nanos::ZERO,
+        policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },
+        priority: asked.priority,
+        parameters: std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).collect(),
+    };
+    let schedule = Schedule::Event { request: REQUEST };
+    let place = ThreadPlan { cpu: asked.cpu, copy: None, schedule, seed: 0, cycles: None, stop_above: None };
+    let tool = if others.is_empty() { allowed } else { others };
+    Plan {
+        probes: vec![probe],
+        threads: vec![ThreadEntry { probe: RESPOND.to_owned(), plan: place }],
+        keep: asked.keep,
+        ..Plan::without_probes(RESPOND, &measured, &tool)
+    }
+}

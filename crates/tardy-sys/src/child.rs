@@ -1,8 +1,10 @@
-//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)).
+//! Children that do not outlive the thread that started them (PR_SET_PDEATHSIG of prctl(2)), and those that run at a real-time priority.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+use crate::sched::{Attributes, Policy};
 
 /// Makes the kernel kill the program when the *thread* that starts it ends, however that happens.
 ///
@@ -24,9 +26,37 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(set) }
 }
 
+/// Makes the program run under `policy`, and with it all threads and processes that it will start.
+///
+/// Where the right to it is missing the program runs all the same, as it would have without: look at its threads ([`crate::sched::policy`]). The
+/// kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran for `runaway_micros` us at a real-time priority without blocking.
+pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
+    let attributes = Attributes::inherited(policy);
+    let limit = libc::rlimit { rlim_cur: runaway_micros, rlim_max: runaway_micros.saturating_mul(2) };
+    let set = move || {
+        // SAFETY: `limit` is a valid rlimit for the kernel to read. A lower limit than this one is kept, and is as good.
+        let _ = unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &limit) };
+        let _ = attributes.give(0);
+        Ok(())
+    };
+    // SAFETY: the closure runs between fork and exec and makes two system calls; what they read was made before.
+    unsafe { command.pre_exec(set) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_and_what_it_starts_run_under_the_policy_or_the_right_is_missing() {
+        // A child of the shell, which must inherit what the shell has; fields 40 and 41 of stat: proc(5).
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "awk '{ print $40, $41 }' /proc/self/stat; true"]);
+        let output = run_under(&mut shell, Policy::Fifo { priority: 3 }, 2_000_000).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let may = crate::rlimit::get(crate::rlimit::Resource::RealTimePriority).unwrap().0 >= 3 || crate::user::is_root();
+        assert_eq!(printed.trim(), if may { "3 1" } else { "0 0" });
+    }
 
     #[test]
     fn the_child_dies_with_the_thread_that_started_it() {

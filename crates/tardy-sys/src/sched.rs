@@ -61,23 +61,40 @@ pub fn thread_id() -> i32 {
 /// ESRCH where there is no such thread; EINVAL for a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the
 /// processors have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
-    let mut attr = SchedAttr { size: SCHED_ATTR_BYTES, ..SchedAttr::default() };
-    match policy {
-        Policy::Other { nice } => attr.nice = nice,
-        Policy::Fifo { priority } => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
-        Policy::RoundRobin { priority } => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
-        Policy::Deadline { runtime, deadline, period } => {
-            attr.policy = libc::SCHED_DEADLINE as u32;
-            (attr.runtime, attr.deadline, attr.period) = (runtime, deadline, period);
-            attr.flags = libc::SCHED_FLAG_DL_OVERRUN as u64;
-        }
-    }
+    let mut attributes = Attributes::inherited(policy);
     if !matches!(policy, Policy::Other { .. }) {
-        attr.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        attributes.0.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
     }
-    // SAFETY: the kernel reads `size` bytes at `attr`, which has exactly so many.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(&attr), 0_u32) };
-    crate::check(result as libc::c_int).map(drop)
+    attributes.give(tid)
+}
+
+/// A policy in the form that the kernel wants; made beforehand, where nothing may be allocated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attributes(SchedAttr);
+
+impl Attributes {
+    /// Of a thread whose children and threads have the policy too.
+    pub(crate) fn inherited(policy: Policy) -> Self {
+        let mut attr = SchedAttr { size: SCHED_ATTR_BYTES, ..SchedAttr::default() };
+        match policy {
+            Policy::Other { nice } => attr.nice = nice,
+            Policy::Fifo { priority } => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
+            Policy::RoundRobin { priority } => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
+            Policy::Deadline { runtime, deadline, period } => {
+                attr.policy = libc::SCHED_DEADLINE as u32;
+                (attr.runtime, attr.deadline, attr.period) = (runtime, deadline, period);
+                attr.flags = libc::SCHED_FLAG_DL_OVERRUN as u64;
+            }
+        }
+        Self(attr)
+    }
+
+    /// Gives it to thread `tid` (0: the calling one); a system call and nothing else.
+    pub(crate) fn give(&self, tid: i32) -> io::Result<()> {
+        // SAFETY: the kernel reads `size` bytes at the attributes, which have exactly so many.
+        let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, std::ptr::from_ref(&self.0), 0_u32) };
+        crate::check(result as libc::c_int).map(drop)
+    }
 }
 
 /// The policy of thread `tid` (0: the calling one) as (policy number, real-time priority).

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -86,10 +86,10 @@ impl Drop for SharedWords {
 ///
 /// # Errors
 /// Those of fcntl(2); an open file has none.
-pub fn set_close_on_exec(file: &File, is_closed: bool) -> io::Result<()> {
+pub fn set_close_on_exec(file: &impl AsFd, is_closed: bool) -> io::Result<()> {
     let flags = if is_closed { libc::FD_CLOEXEC } else { 0 };
     // SAFETY: F_SETFD takes an integer.
-    crate::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, flags) }).map(drop)
+    crate::check(unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_SETFD, flags) }).map(drop)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("valgrind", &["valgrind", "callgrind_annotate"], "counts the instructions of the measuring loop"),
     package("rt-tests", &["cyclictest"], "cyclictest, the peer that results are compared with"),
     package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),
+    package("sockperf", &["sockperf"], "round trips over UDP, which those of the probe response stand beside (cargo xtask bench response)"),
     package("qemu-system-x86", &["qemu-system-x86_64"], "runs the guests of the lab"),
     package("seabios", &[], "the firmware of the lab's guests"),
     package(
@@ -32,6 +33,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
     package("bsdutils", &["script"], "gives tests a terminal to ask questions on"),
     package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),
+    package("mpv", &["mpv"], "the real player of the probe media; about 160 MB with what it needs"),
     package("qemu-user", &["qemu-aarch64"], "runs the static build for aarch64"),
 ];
 

@@ -1,4 +1,5 @@
-//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands still when there is nothing.
+//! The modelled audio device: it plays what was written to it at the pace of the clock, and stands still when there is nothing. As the driver of
+//! a device does, it tells how much was played in whole samples.
 
 use tardy_core::units::Nanos;
 
@@ -13,22 +14,33 @@ pub(super) struct AudioClock {
     written: Nanos,
     /// How much is written ahead.
     buffer: Nanos,
+    /// Samples a second.
+    rate: i128,
 }
 
+/// Nanoseconds in a second.
+const SECOND: i128 = 1_000_000_000;
+
 impl AudioClock {
-    /// A device that begins to play a full buffer at `start`.
-    pub(super) fn new(start: Nanos, buffer: Nanos) -> Self {
-        Self { since: start, played: Nanos::ZERO, written: buffer, buffer }
+    /// A device that begins to play a full buffer at `start`, `rate` samples a second.
+    pub(super) fn new(start: Nanos, buffer: Nanos, rate: u64) -> Self {
+        Self { since: start, played: Nanos::ZERO, written: buffer, buffer, rate: i128::from(rate.max(1)) }
     }
 
-    /// The time of the sound that is heard at `now`; below zero before the start.
+    /// The time of the sound that is heard at `now`, by the samples that were played as a whole; below zero before the start.
     pub(super) fn position(&self, now: Nanos) -> Nanos {
+        let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
+        // Rounded up, so that a sample that was played is one when its time is read back.
+        Nanos((samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64)
+    }
+
+    fn exact(&self, now: Nanos) -> Nanos {
         (self.played + (now - self.since)).min(self.written)
     }
 
     /// Fills the buffer at `now`. A device that had nothing to play goes on from there, with what it did not play meanwhile.
     pub(super) fn fill(&mut self, now: Nanos) {
-        let position = self.position(now);
+        let position = self.exact(now);
         if position == self.written {
             self.played = position;
             self.since = now;
@@ -41,9 +53,12 @@ impl AudioClock {
 mod tests {
     use super::*;
 
+    /// Samples of 1 ns.
+    const EXACT: u64 = 1_000_000_000;
+
     #[test]
     fn it_follows_the_clock_while_there_is_sound_and_stands_still_without() {
-        let mut audio = AudioClock::new(Nanos(1000), Nanos(200));
+        let mut audio = AudioClock::new(Nanos(1000), Nanos(200), EXACT);
         assert_eq!(audio.position(Nanos(900)), Nanos(-100));
         assert_eq!(audio.position(Nanos(1150)), Nanos(150));
         audio.fill(Nanos(1150));
@@ -51,5 +66,13 @@ mod tests {
         assert_eq!(audio.position(Nanos(1500)), Nanos(350), "nothing more was written");
         audio.fill(Nanos(1500));
         assert_eq!(audio.position(Nanos(1510)), Nanos(360), "it lost 150");
+    }
+
+    #[test]
+    fn it_counts_in_whole_samples_of_its_rate() {
+        let audio = AudioClock::new(Nanos::ZERO, Nanos::from_secs(1), 8_000);
+        for (now, heard) in [(0, 0), (124_999, 0), (125_000, 125_000), (374_999, 250_000), (-1, -125_000)] {
+            assert_eq!(audio.position(Nanos(now)), Nanos(heard), "at {now}");
+        }
     }
 }

@@ -146,7 +146,7 @@ mod tests {
     fn played(frames: i64, delay: Option<Delay>, late: impl FnMut(usize) -> i64) -> (Vec<Sample>, Vec<Sample>, Nanos) {
         let ((skew, mut skews), (frame, mut errors)) = (ring(4096), ring(4096));
         let first = Nanos(7_000_000_000);
-        let audio = AudioClock::new(first, Nanos::from_millis(200));
+        let audio = AudioClock::new(first, Nanos::from_millis(200), 1_000_000_000);
         let mut player = Player::new(first, PERIOD, audio, delay, Rings { skew, frame });
         let mut time = Virtual { now: first - Nanos(5_000_000), sleeps: 0, late };
         player.play(&mut time, |due, _| due >= first + PERIOD * frames, |_| true).unwrap();

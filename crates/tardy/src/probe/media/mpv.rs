@@ -1,0 +1,349 @@
+//! The program mpv under way: started with a clip, asked and told over its JSON interface, listened to until it ends.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tardy_core::units::Nanos;
+use tardy_sys::child::{kill_with_parent, run_under};
+use tardy_sys::sched::{self, Policy};
+use tardy_sys::shared_words::set_close_on_exec;
+use tardy_sys::signal::{self, wait_readable};
+use tardy_sys::{clock, process};
+
+use super::timeline::{Fate, statistic};
+
+/// The program.
+pub(super) const PROGRAM: &str = "mpv";
+/// How long an answer may take: a player that starts on a loaded machine reads many libraries.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often its clock is asked for; the answer that took least counts.
+const CLOCK_TRIES: u64 = 9;
+/// us that a thread of the player may run at a real-time priority without blocking before the kernel ends the player.
+const RUNAWAY_MICROS: u64 = 2_000_000;
+/// Numbers of requests and of observed properties, as sent and answered.
+const SKEW: u64 = 1;
+const POSITION: u64 = 2;
+const CLOCK: u64 = 3;
+const ASKED: u64 = 4;
+
+/// What is to be played, and how.
+#[derive(Debug)]
+pub(super) struct Orders<'a> {
+    pub(super) period: Nanos,
+    pub(super) audio_rate: u64,
+    pub(super) video_out: &'a str,
+    pub(super) audio_out: &'a str,
+    pub(super) policy: Policy,
+}
+
+/// What it said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// What became of the next frame.
+    Fate(Fate),
+    /// The skew of the frame at this time of the clip.
+    Skew { position: Nanos, skew: Nanos },
+}
+
+/// The player; killed when dropped.
+#[derive(Debug)]
+pub(super) struct Mpv {
+    child: Child,
+    socket: UnixStream,
+    statistics: io::PipeReader,
+    from_socket: Lines,
+    from_statistics: Lines,
+    /// What is to be added to a time of its clock for one of the run's.
+    offset: Nanos,
+    /// How far that may be wrong.
+    pub(super) clock_error: Nanos,
+    /// The clock of a version of which stamps are in us, in ns.
+    pub(super) stamp_unit: Nanos,
+    is_unit_known: bool,
+    /// Absent while there is none: before the first frame, and without sound.
+    skew: Option<Nanos>,
+    is_over: bool,
+}
+
+impl Mpv {
+    /// Starts it at once, with a clip that has no end.
+    ///
+    /// # Errors
+    /// Those of starting it; that it ended, or did not answer.
+    pub(super) fn start(program: &Path, orders: &Orders<'_>) -> io::Result<Self> {
+        let (socket, its_socket) = UnixStream::pair()?;
+        let (statistics, its_statistics) = io::pipe()?;
+        let mut command = Command::new(program);
+        command
+            .args(["--no-config", "--input-terminal=no", "--msg-level=all=error", "--load-scripts=no", "--osc=no", "--osd-level=0"])
+            .args(["--video-sync=audio", "--framedrop=vo", "--keep-open=no"])
+            .arg(format!("--vo={}", orders.video_out))
+            .arg(format!("--ao={}", orders.audio_out))
+            .arg(format!("--input-ipc-client=fd://{}", its_socket.as_raw_fd()))
+            .arg(format!("--dump-stats=/proc/self/fd/{}", its_statistics.as_raw_fd()))
+            .arg(clip(orders))
+            .stdin(Stdio::null())
+            // What the tool prints there is a result.
+            .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
+            // An interrupt from the keyboard is for the tool, which then ends the player.
+            .process_group(0);
+        set_close_on_exec(&its_socket, false)?;
+        set_close_on_exec(&its_statistics, false)?;
+        let child = run_under(kill_with_parent(&mut command), orders.policy, RUNAWAY_MICROS).spawn()?;
+        drop((its_socket, its_statistics));
+        socket.set_nonblocking(true)?;
+        let mut player = Self {
+            child,
+            socket,
+            statistics,
+            from_socket: Lines::default(),
+            from_statistics: Lines::default(),
+            offset: Nanos::ZERO,
+            clock_error: Nanos::MAX,
+            stamp_unit: Nanos(1000),
+            is_unit_known: false,
+            skew: None,
+            is_over: false,
+        };
+        player.find_clock()?;
+        // The skew first: both change together, and are told of in this order.
+        player.tell(SKEW, json!(["observe_property", SKEW, "avsync"]))?;
+        player.tell(POSITION, json!(["observe_property", POSITION, "time-pos"]))?;
+        Ok(player)
+    }
+
+    /// What its clock has when ours has what.
+    fn find_clock(&mut self) -> io::Result<()> {
+        for number in 0..CLOCK_TRIES {
+            let before = clock::monotonic();
+            let micros = self.ask(CLOCK + number * ASKED, json!(["get_time_us"]))?.as_i64();
+            let after = clock::monotonic();
+            let micros = micros.ok_or_else(|| io::Error::other("mpv did not tell the time of its clock: it is older than 0.33"))?;
+            let error = Nanos((after - before) / 2);
+            if error < self.clock_error {
+                self.clock_error = error;
+                self.offset = Nanos(before) + error - Nanos(micros.saturating_mul(1000));
+            }
+        }
+        Ok(())
+    }
+
+    /// A property, or what else an answer has as data.
+    pub(super) fn property(&mut self, name: &str) -> io::Result<Value> {
+        self.ask(ASKED, json!(["get_property", name]))
+    }
+
+    /// Looks whether both outputs are those that were ordered; a player whose sound has no way out goes on without it, and has no skew.
+    ///
+    /// # Errors
+    /// `Unsupported` with the output that is not there.
+    pub(super) fn check_outputs(&mut self, orders: &Orders<'_>) -> io::Result<()> {
+        for (property, option, ordered) in [("current-vo", "video-out", orders.video_out), ("current-ao", "audio-out", orders.audio_out)] {
+            if self.property(property)?.as_str() != Some(ordered) {
+                let text = format!("mpv cannot use {option}={ordered} here: see what it said, and leave {option} out for a null output");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, id: u64, command: Value) -> io::Result<()> {
+        let line = format!("{}\n", json!({ "command": command, "request_id": id }));
+        // A line is shorter than what a socket takes at once.
+        self.socket.write_all(line.as_bytes())
+    }
+
+    fn ask(&mut self, id: u64, command: Value) -> io::Result<Value> {
+        self.tell(id, command)?;
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            wait_readable(&[self.socket.as_fd()], 100)?;
+            let is_open = self.from_socket.read(&mut self.socket)?;
+            // What it says of frames meanwhile is of before the run, or of after it; the skew it says once until that changes.
+            while let Some(line) = self.from_socket.next() {
+                let answer: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
+                if answer["request_id"].as_u64() == Some(id) && answer.get("event").is_none() {
+                    return Ok(answer["data"].clone());
+                }
+                let _ = self.said(&line);
+            }
+            if !is_open {
+                let status = self.child.wait()?;
+                return Err(io::Error::other(format!("mpv ended ({status}): run it by itself to see why")));
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "mpv does not answer: run it by itself to see why"))
+    }
+
+    /// Hands on what it says within `millis`; false once it is gone, and has said all.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(super) fn listen(&mut self, millis: i32, mut hear: impl FnMut(Said)) -> io::Result<bool> {
+        let mut fds = vec![self.statistics.as_fd()];
+        if !self.is_over {
+            fds.push(self.socket.as_fd());
+        }
+        let readable = wait_readable(&fds, millis)?;
+        if readable.get(1) == Some(&true) {
+            self.is_over = !self.from_socket.read(&mut self.socket)?;
+            while let Some(line) = self.from_socket.next() {
+                if let Some(said) = self.said(&line) {
+                    hear(said);
+                }
+            }
+        }
+        if readable.first() != Some(&true) {
+            return Ok(true);
+        }
+        let is_open = self.from_statistics.read(&mut self.statistics)?;
+        while let Some(line) = self.from_statistics.next() {
+            if let Some((stamp, is_shown)) = statistic(&line) {
+                hear(Said::Fate(if is_shown { Fate::Shown(self.on_the_runs_clock(stamp)) } else { Fate::Dropped }));
+            }
+        }
+        Ok(is_open)
+    }
+
+    /// A property that changed: the skew is kept until the time comes that it belongs to.
+    fn said(&mut self, line: &str) -> Option<Said> {
+        let message: Value = serde_json::from_str(line).ok()?;
+        if message["event"] != "property-change" {
+            return None;
+        }
+        let time = message["data"].as_f64().map(|seconds| Nanos((seconds * 1e9).round() as i64));
+        match message["id"].as_u64()? {
+            SKEW => {
+                self.skew = time;
+                None
+            }
+            POSITION => Some(Said::Skew { position: time?, skew: self.skew? }),
+            _ => None,
+        }
+    }
+
+    /// A stamp of the statistics: in us up to mpv 0.36, in ns since; its clock begins at 10 s in either.
+    fn on_the_runs_clock(&mut self, stamp: i64) -> Nanos {
+        if !self.is_unit_known {
+            let its_micros = (Nanos(clock::monotonic()) - self.offset).get() / 1000;
+            self.stamp_unit = if stamp / 30 > its_micros { Nanos(1) } else { Nanos(1000) };
+            self.is_unit_known = true;
+        }
+        Nanos(stamp.saturating_mul(self.stamp_unit.get())) + self.offset
+    }
+
+    /// How many threads it has, and how many of them do not run under `policy`.
+    pub(super) fn threads_beside(&self, policy: Policy) -> (usize, usize) {
+        let wanted = match policy {
+            // include/uapi/linux/sched.h
+            Policy::Fifo { priority } => (1, priority),
+            Policy::RoundRobin { priority } => (2, priority),
+            Policy::Other { .. } | Policy::Deadline { .. } => (0, 0),
+        };
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let policies: Vec<_> = tasks.filter_map(|task| sched::policy(task.file_name().to_str()?.parse().ok()?).ok()).collect();
+        (policies.len(), policies.iter().filter(|&&policy| policy != wanted).count())
+    }
+
+    /// Asks it to end.
+    pub(super) fn quit(&mut self) {
+        if self.tell(ASKED, json!(["quit"])).is_err() {
+            let _ = process::kill(self.child.id() as i32, signal::TERMINATE);
+        }
+    }
+
+    /// Waits for its end, which was asked for or has been seen.
+    ///
+    /// # Errors
+    /// Those of waiting.
+    pub(super) fn end(mut self) -> io::Result<ExitStatus> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(5) {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            wait_readable(&[], 10)?;
+        }
+        self.child.kill()?;
+        self.child.wait()
+    }
+}
+
+impl Drop for Mpv {
+    fn drop(&mut self) {
+        // Where it has ended these do nothing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A test picture and a tone, made by libavfilter, on which mpv is built: a clip without a file and without an end, each frame exactly a period long.
+fn clip(orders: &Orders<'_>) -> String {
+    let (period, rate) = (orders.period.get(), orders.audio_rate);
+    format!("av://lavfi:testsrc=size=320x240:rate=1000000000/{period}[out0];sine=frequency=440:sample_rate={rate}[out1]")
+}
+
+/// Whole lines of a stream that comes in pieces.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    begin: usize,
+}
+
+impl Lines {
+    /// Takes what is there; false at the end of the stream.
+    fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
+        self.bytes.drain(..std::mem::take(&mut self.begin));
+        let mut buffer = [0; 16 << 10];
+        match from.read(&mut buffer) {
+            Ok(count) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                Ok(count > 0)
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next(&mut self) -> Option<String> {
+        let rest = &self.bytes[self.begin..];
+        let length = rest.iter().position(|&byte| byte == b'\n')?;
+        let line = String::from_utf8_lossy(&rest[..length]).into_owned();
+        self.begin += length + 1;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_wherever_the_stream_is_cut() {
+        let text = b"one\ntwo\n\nthree";
+        for cut in 0..text.len() {
+            let mut lines = Lines::default();
+            let mut found = Vec::new();
+            for mut piece in [&text[..cut], &text[cut..]] {
+                lines.read(&mut piece).unwrap();
+                found.extend(std::iter::from_fn(|| lines.next()));
+            }
+            assert_eq!(found, ["one", "two", ""], "cut at {cut}");
+        }
+        assert!(!Lines::default().read(&mut &b""[..]).unwrap());
+    }
+
+    #[test]
+    fn a_frame_of_the_clip_is_as_long_as_was_asked_for() {
+        let policy = Policy::Other { nice: 0 };
+        let orders = Orders { period: Nanos(33_333_333), audio_rate: 44_100, video_out: "null", audio_out: "null", policy };
+        assert!(clip(&orders).contains("rate=1000000000/33333333[") && clip(&orders).contains("sample_rate=44100["));
+    }
+}

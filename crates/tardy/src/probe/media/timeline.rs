@@ -1,0 +1,121 @@
+//! What a player reports, put together frame by frame: what became of each frame (its statistics), and with which skew (its properties).
+//!
+//! The two come on ways of their own: the statistics know no frame numbers, but they have every frame in order; the properties have numbers, but
+//! a property that changes again before it was handed on is handed on once.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tardy_core::units::Nanos;
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It was shown, at this time of the player's clock.
+    Shown(Nanos),
+    /// It was too late to be shown.
+    Dropped,
+}
+
+/// A frame of which all is known that will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// From 0, in the clip.
+    pub(super) number: i64,
+    pub(super) fate: Fate,
+    /// The audio time less the video time; absent where it was not reported.
+    pub(super) skew: Option<Nanos>,
+}
+
+/// Frames that wait until as much is known of them as will be.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// Of the first of those that wait.
+    number: i64,
+    waiting: VecDeque<Fate>,
+    skews: BTreeMap<i64, Nanos>,
+}
+
+/// Frames that wait for their skew before it is given up; a player that reports none must not be waited for.
+const WAITING_MAX: usize = 256;
+
+impl Timeline {
+    /// The next frame of the statistics.
+    pub(super) fn fate(&mut self, fate: Fate) {
+        self.waiting.push_back(fate);
+    }
+
+    /// The skew that was reported of a frame. What is reported of one that was handed on is too late.
+    pub(super) fn skew(&mut self, number: i64, skew: Nanos) {
+        if number >= self.number {
+            self.skews.insert(number, skew);
+        }
+    }
+
+    /// The next frame in order, once its skew is there or cannot come any more; where `is_over`, nothing is waited for.
+    pub(super) fn next(&mut self, is_over: bool) -> Option<Frame> {
+        let latest = self.skews.last_key_value().map(|(&number, _)| number);
+        if !is_over && self.waiting.len() <= WAITING_MAX && latest.is_none_or(|latest| latest < self.number) {
+            return None;
+        }
+        let fate = self.waiting.pop_front()?;
+        let number = self.number;
+        self.number += 1;
+        Some(Frame { number, fate, skew: self.skews.remove(&number) })
+    }
+}
+
+/// What a line of mpv's statistics (`--dump-stats`) says of a frame, with its stamp in the unit of that version. Those with which mpv 0.32 to 0.40 end the
+/// showing of a frame (video/out/vo.c: `end video-flip`), or drop it (`drop-vo`); all others say nothing.
+pub(super) fn statistic(line: &str) -> Option<(i64, bool)> {
+    let (stamp, what) = line.trim_end().split_once(' ')?;
+    let is_shown = match what {
+        "end video-flip" => true,
+        "drop-vo" => false,
+        _ => return None,
+    };
+    Some((stamp.parse().ok()?, is_shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(timeline: &mut Timeline, is_over: bool) -> Vec<Frame> {
+        std::iter::from_fn(|| timeline.next(is_over)).collect()
+    }
+
+    #[test]
+    fn a_frame_is_handed_on_with_its_skew_and_without_one_that_was_merged_with_the_next() {
+        let mut timeline = Timeline::default();
+        let shown = |at| Fate::Shown(Nanos(at));
+        for fate in [shown(10), shown(20), Fate::Dropped, shown(40)] {
+            timeline.fate(fate);
+        }
+        assert_eq!(frames(&mut timeline, false), [], "no skew is there");
+        timeline.skew(0, Nanos(-3));
+        timeline.skew(2, Nanos(7));
+        let frame = |number, fate, skew| Frame { number, fate, skew };
+        let expected = [frame(0, shown(10), Some(Nanos(-3))), frame(1, shown(20), None), frame(2, Fate::Dropped, Some(Nanos(7)))];
+        assert_eq!(frames(&mut timeline, false), expected);
+        timeline.skew(1, Nanos(5));
+        assert_eq!(frames(&mut timeline, false), [], "that was too late");
+        assert_eq!(frames(&mut timeline, true), [frame(3, shown(40), None)]);
+        assert!(timeline.skews.is_empty());
+    }
+
+    #[test]
+    fn a_player_that_reports_no_skew_is_not_waited_for() {
+        let mut timeline = Timeline::default();
+        (0..WAITING_MAX as i64 + 3).for_each(|at| timeline.fate(Fate::Shown(Nanos(at))));
+        assert_eq!(frames(&mut timeline, false).len(), 3);
+    }
+
+    #[test]
+    fn statistics_are_read_as_the_player_writes_them() {
+        assert_eq!(statistic("10449569 end video-flip\n"), Some((10_449_569, true)));
+        assert_eq!(statistic("10449569 drop-vo"), Some((10_449_569, false)));
+        for other in ["10449565 start video-flip", "10449746 value -0.000001 audio-diff", "end video-flip", "x end video-flip", ""] {
+            assert_eq!(statistic(other), None, "{other}");
+        }
+    }
+}

@@ -5,6 +5,7 @@
 mod contender;
 mod cost_spread;
 mod document;
+mod every_probe;
 mod figure;
 mod import_rate;
 mod instructions;
@@ -17,7 +18,9 @@ mod long_report;
 mod long_summary;
 pub(crate) mod made_run;
 mod pairs;
+mod players;
 mod real_runs;
+mod round_trips;
 mod sched_trace;
 mod spin;
 mod statistics;
@@ -37,6 +40,9 @@ const FIGURES: &[Figure] = &[
     pairs::CPU_TIME,
     pairs::EQUIVALENCE,
     thread_wake_ups::FIGURE,
+    round_trips::FIGURE,
+    every_probe::FIGURE,
+    players::FIGURE,
     real_runs::LOSSES,
     wake_ups::FIGURE,
     real_runs::MEMORY,

@@ -125,7 +125,7 @@ fn check(bytes: &[u8], format: Option<usize>, settings: &Settings) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn damage_is_named_with_its_place_or_read_as_a_run(
@@ -150,8 +150,23 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         // Counts of the last bucket of oslat, and its lower end, beyond what fits.
         "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t 18446744073709551615\n Maximum:\t 9 (us)\n",
         "oslat V 2.40\n Core:\t 1\n -9223372036854775 (us):\t 1\n Maximum:\t 9 (us)\n",
+        // Extremes that contradict each other.
+        "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 30 Act: 20 Avg: 23 Max: 2\n",
     ] {
         check(text.as_bytes(), None, &said);
         check(text.as_bytes(), None, &Settings::default());
     }
+    // The due times of a raw file go back: its place is a byte of the row, and no line.
+    let raw: Vec<u8> = (0..1_100_u64)
+        .flat_map(|row| {
+            let nanos = if row == 1_050 { 500_000 } else { 500_000 * (row + 1) };
+            [&0_u32.to_le_bytes()[..], &1_u64.to_le_bytes(), &nanos.to_le_bytes()[..], &5_u64.to_le_bytes()].concat()
+        })
+        .collect();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("samples.raw");
+    fs::write(&file, &raw).unwrap();
+    let settings = Settings { unit: Some(Unit::Us), period: None };
+    let error = import(&file, None, &settings, &place.path().join("run")).unwrap_err();
+    assert!(matches!(error, ImportError::ExpectedAt { byte, .. } if byte == 1_050 * 28), "{error}");
 }

@@ -137,6 +137,13 @@ fn zooming_keeps_the_largest_latency_at_every_depth() {
     assert!(tip.as_str().unwrap().contains("240.321 µs"), "{tip}");
     browser.screenshot("zoomed");
     browser.click("figure.timeline .tools [data-do=all]");
+    // Where pixels begin and end among the stretches differs with the width.
+    for width in (1_000..1_280).step_by(17) {
+        browser.call("Emulation.setDeviceMetricsOverride", json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}));
+        browser.settle();
+        let off = browser.evaluate(highest);
+        assert!(off.as_f64().unwrap() < 1.1, "{off} px off at a width of {width}");
+    }
     // The longest run is shown from its begin on again.
     let again = browser.evaluate(ticks);
     assert!(again.as_str().unwrap().contains("25 s") && again.as_str().unwrap().starts_with("0 s"), "{again}");

@@ -165,6 +165,15 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
             return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
         }
     }
+    for counted in series.iter_mut() {
+        if let (Some(min), Some(max)) = (counted.stated.min_ns, counted.stated.max_ns)
+            && min > max
+        {
+            let cpu = counted.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
+            imported.notes.push(format!("{cpu}the file states a least value of {min} and a largest one of {max}: neither is taken"));
+            (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
+        }
+    }
     let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
     for counted in series.iter() {
         counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;

@@ -23,7 +23,7 @@ impl fmt::Display for CpuId {
 pub struct CpuList(BTreeSet<CpuId>);
 
 /// The largest number accepted: the kernel's own limit (NR_CPUS) is 8192 on x86-64.
-const CPU_MAX: u32 = 8191;
+pub const CPU_MAX: u32 = 8191;
 
 impl CpuList {
     /// The processors in ascending order.

@@ -9,6 +9,7 @@
 
 use std::io::Read;
 
+use tardy_core::cpu::CPU_MAX;
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
@@ -29,7 +30,7 @@ const RING: usize = 16_384;
 /// So many equal pairs in a row, of which at least an eighth differ from the one before, do not come by chance.
 const ALIASED_MIN: u32 = 512;
 /// More threads than this are no cyclictest.
-const THREADS_MAX: u32 = 65_536;
+const THREADS_MAX: u32 = CPU_MAX + 1;
 
 struct Thread {
     id: u32,

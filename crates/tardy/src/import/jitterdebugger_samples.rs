@@ -6,6 +6,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
+use tardy_core::cpu::CPU_MAX;
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
@@ -31,7 +32,7 @@ const RECORD_BYTES: usize = 28;
 const LEARNT_FROM: usize = 1_000;
 /// How many times more regular the due times by one unit have to be than by the other.
 const CLEARLY: i64 = 4;
-const THREADS_MAX: u32 = 65_536;
+const THREADS_MAX: u32 = CPU_MAX + 1;
 
 /// One record: thread, time of the wake-up in ns, value in the file's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tardy_core::cpu::CpuId;
+use tardy_core::cpu::{CPU_MAX, CpuId};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::Record;
 use tardy_core::series::{ClockKind, Descriptor, Meaning, Schedule};
@@ -127,12 +127,15 @@ impl Counted {
     }
 }
 
-/// Where two series of a probe name the same processor, all of them are numbered in their order: each needs a name of its own.
+/// Where two series of a probe name the same processor, all of them are numbered in their order: each needs a name of its own. So are they
+/// where a number is above that of any processor.
 fn number_anew(series: &mut [Counted], imported: &mut Imported) {
     let mut names: Vec<(&str, Option<u32>)> = series.iter().map(|counted| (counted.probe, counted.cpu)).collect();
     names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        imported.notes.push("several series are of one cpu: they are numbered in their order".to_owned());
+    let is_above_all = names.iter().any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
+    if is_above_all || names.windows(2).any(|pair| pair[0] == pair[1]) {
+        let why = if is_above_all { "no cpu has such a number" } else { "several series are of one cpu" };
+        imported.notes.push(format!("{why}: they are numbered in their order"));
         for (index, counted) in series.iter_mut().enumerate() {
             counted.cpu = u32::try_from(index).ok();
         }
@@ -157,6 +160,9 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
 /// # Errors
 /// [`ImportError::Unwritable`].
 pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &Source, sink: &mut dyn Sink) -> Result<(), ImportError> {
+    if series.len() > CPU_MAX as usize {
+        return Err(source.expected(1, format!("at most {CPU_MAX} series"), &series.len().to_string()));
+    }
     number_anew(series, imported);
     for counted in series.iter() {
         let overflow = counted.stated.overflow.map_or(0, |overflow| overflow.samples);

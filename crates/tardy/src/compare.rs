@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod cost;
+pub mod cost_over_time;
 pub mod facts;
 pub mod group;
 pub mod judge;

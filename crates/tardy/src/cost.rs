@@ -13,6 +13,8 @@ pub mod program;
 pub mod record;
 pub mod reference;
 pub mod repetition;
+pub mod run;
 pub mod series;
 pub mod session;
+pub mod shown;
 pub mod summary;

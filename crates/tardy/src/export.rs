@@ -5,6 +5,7 @@
 mod absent;
 #[cfg(feature = "arrow")]
 mod arrow;
+pub mod costs;
 mod csv;
 mod hgrm;
 mod json;
@@ -88,9 +89,17 @@ pub enum ExportError {
     /// One of its series cannot be read.
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// It is a run of another kind.
-    #[error("{0} holds costs of operations, and exports are of latencies: see `tardy show {0} --json`")]
-    NotLatency(String),
+    /// It holds costs, for which the format has no place.
+    #[error("{run} holds costs of operations, for which {format} has no place: choose one of {}", costs::FORMATS.join(", "))]
+    CostFormat {
+        /// The run.
+        run: String,
+        /// The format.
+        format: String,
+    },
+    /// It holds costs, and cannot be read.
+    #[error(transparent)]
+    Cost(#[from] crate::cost::summary::CostSummaryError),
     /// There is no such probe.
     #[error("{run} has no probe `{probe}`: it has {has}")]
     NoProbe {

@@ -204,7 +204,6 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
     let text = place.tardy("compare a b").stdout;
     assert!(text.contains("only in base, and left out: bcopy-libc") && text.lines().any(|line| line.starts_with("null-call")), "{text}");
     assert!(place.tardy("compare a program").ends_with(2).stderr.contains("share no metric"));
-    assert!(place.tardy("compare a a --over-time").ends_with(2).stderr.contains("--over-time"));
     for format in ["markdown", "junit"] {
         assert!(place.tardy(&format!("compare a a --format {format}")).stdout.contains("null-call"));
     }

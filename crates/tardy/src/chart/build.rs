@@ -1,6 +1,7 @@
 //! From the data of runs to charts: one file a kind. Charts of several runs have the same axes.
 
 mod bars;
+pub mod costs;
 mod distribution;
 mod grid;
 mod hist;

@@ -11,7 +11,7 @@ use crate::export::EXPORTERS;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder that `tardy run` or `tardy import` made
+    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown, openmetrics)
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// What to write

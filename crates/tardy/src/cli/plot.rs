@@ -15,9 +15,10 @@ use crate::chart::model::Kind;
 #[command(after_help = "Examples:
   tardy plot board7 --kind ccdf -o tail.svg
   tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
-  tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)")]
+  tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
+  tardy plot cost cost-rt --kind bars --probe processor -o cost.svg   (costs: a bar a run and service)")]
 pub struct PlotArgs {
-    /// Folders that `tardy run` made
+    /// Folders that `tardy run`, `tardy import` or `tardy cost` made
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// What to draw
@@ -26,7 +27,7 @@ pub struct PlotArgs {
     /// File to write; its name ends in .svg or .png
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Probe to draw, where a run has several
+    /// Probe to draw, where a run has several; of costs the group of services, as in `tardy list costs`
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
     /// Width and height of each panel in px
@@ -73,7 +74,7 @@ fn scale(text: &str) -> Result<f64, String> {
     after_help = "The file needs nothing else: no network, no other file. Runs stand in columns, and their charts have the same axes."
 )]
 pub struct ReportArgs {
-    /// Folders that `tardy run` made
+    /// Folders that `tardy run`, `tardy import` or `tardy cost` made
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// File to write

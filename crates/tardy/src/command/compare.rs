@@ -8,11 +8,13 @@ use super::exit::Exit;
 use super::output;
 use crate::cli::compare::{CompareArgs, CompareFormat};
 use crate::compare::cost;
+use crate::compare::cost_over_time;
 use crate::compare::model::Outcome;
 use crate::compare::over_time::over_time;
 use crate::compare::read::compare;
 use crate::compare::side::CompareError;
 use crate::report::compare::cost as cost_text;
+use crate::report::compare::cost_over_time as cost_over_time_text;
 use crate::report::compare::{junit, markdown, over_time as over_time_text, text};
 
 /// Runs the command.
@@ -39,7 +41,15 @@ pub fn run(args: &CompareArgs) -> Exit {
 /// Costs: all of the runs must be, or what is not says so.
 fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     if args.over_time {
-        return Err("--over-time is for latencies: give the costs as BASE and NEW".to_owned());
+        let paths: Vec<PathBuf> = std::iter::once(&args.base).chain(&args.candidates).cloned().collect();
+        let found = cost_over_time::over_time(&paths, args.margin).map_err(|error| error.to_string())?;
+        let printed = match args.format {
+            CompareFormat::Text => cost_over_time_text::text(&found, output::is_colored()),
+            CompareFormat::Json => json(&found),
+            CompareFormat::Markdown => cost_over_time_text::markdown(&found),
+            CompareFormat::Junit => cost_over_time_text::junit(&found),
+        };
+        return Ok((found.verdict, printed));
     }
     let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence).map_err(|error| error.to_string())?;
     let printed = match args.format {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Exit;
 use crate::cli::export::ExportArgs;
+use crate::cost::run::{CostRun, is_cost};
 use crate::export::run::ExportedRun;
 use crate::export::{self, ExportError, Exporter, Options};
 
@@ -27,6 +28,13 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
     if exporter.is_binary() && args.output.is_none() && io::stdout().is_terminal() {
         let why = "it is no text, and would spoil a terminal";
         return Err(ExportError::Needs { format: exporter.name(), flag: "--output FILE", why });
+    }
+    if is_cost(&args.run) {
+        let run = CostRun::read(&args.run)?;
+        return match &args.output {
+            None => export::costs::write(&run, &args.format, &mut io::stdout().lock()),
+            Some(path) => replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
+        };
     }
     let run = ExportedRun::open(&args.run, args.deadline.window(), args.deadline.misses, args.probe.as_deref())?;
     let options = Options { is_histogram: args.histogram, origin: args.origin.clone(), build_id: args.build_id.clone() };

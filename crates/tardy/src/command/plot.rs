@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use super::exit::Exit;
 use crate::chart::build;
+use crate::chart::build::costs;
 use crate::chart::data::{DataError, Detail, RunData};
 use crate::chart::draw::{Frame, beside, draw};
 use crate::chart::model::{Chart, Kind};
 use crate::chart::picture::{Picture, PictureError};
 use crate::cli::plot::PlotArgs;
+use crate::cost::run::{is_cost, read_alike};
 use crate::statistics::read::Question;
 
 /// Samples drawn one by one; a picture has no room for more.
@@ -23,6 +25,14 @@ enum PlotError {
     Probe(String),
     #[error("no run has samples of a probe {0}: they have {1}")]
     NoSuchProbe(String, String),
+    #[error("the runs have several groups of services: name one of {0} with --probe")]
+    Group(String),
+    #[error("no run has services of a group {0}: they have {1}")]
+    NoSuchGroup(String, String),
+    #[error("costs are drawn as bars: give --kind bars")]
+    CostKind,
+    #[error("{0}")]
+    Costs(String),
     #[error("nothing to draw: {0}")]
     Nothing(&'static str),
     #[error("--output: {0}")]
@@ -43,6 +53,9 @@ pub fn run(args: &PlotArgs) -> Exit {
 
 fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     let picture = Picture::at(&args.output)?;
+    if args.runs.iter().any(|run| is_cost(run)) {
+        return plot_costs(args, &picture);
+    }
     let has_model = matches!(args.kind, Kind::Cdf | Kind::Ccdf);
     let statistics = has_model.then(|| Question { horizon: args.horizon, ..Question::default() });
     let detail = Detail { columns: 8192, points: POINTS, statistics };
@@ -70,6 +83,27 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         }
     }
     Ok(picture.write(&beside(scenes), args.scale)?)
+}
+
+/// Bars of one group of services, the runs beside each other.
+fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
+    if args.kind != Kind::Bars {
+        return Err(PlotError::CostKind);
+    }
+    let runs = read_alike(args.runs.iter().map(PathBuf::as_path)).map_err(PlotError::Costs)?;
+    let mut charts = costs::charts(&runs);
+    let names = charts.iter().map(|(group, _)| group.name()).collect::<Vec<_>>().join(", ");
+    if let Some(wanted) = &args.probe {
+        charts.retain(|(group, _)| group.name() == wanted);
+    }
+    match (charts.as_slice(), &args.probe) {
+        ([(_, chart)], _) => {
+            Ok(picture.write(&beside(vec![draw(chart, (args.size.width, args.size.height), Frame::Figure).0]), args.scale)?)
+        }
+        (_, Some(wanted)) => Err(PlotError::NoSuchGroup(wanted.clone(), names)),
+        ([], None) => Err(PlotError::Nothing("no service was measured")),
+        (_, None) => Err(PlotError::Group(names)),
+    }
 }
 
 fn probe(runs: &[RunData], wanted: Option<&str>) -> Result<String, PlotError> {

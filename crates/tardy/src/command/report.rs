@@ -8,6 +8,7 @@ use tardy_core::units::Nanos;
 use super::exit::Exit;
 use crate::chart::data::{DataError, Detail, RunData};
 use crate::cli::plot::ReportArgs;
+use crate::cost::run::{is_cost, read_alike};
 use crate::report::html;
 use crate::statistics::read::Question;
 
@@ -15,6 +16,17 @@ use crate::statistics::read::Question;
 const COLUMNS: usize = 64 * 1024;
 /// So many for each run at least, whatever their number.
 const COLUMNS_MIN: usize = 4096;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error("{0}")]
+    Costs(String),
+    #[error("{0} holds what operations cost, and others of the runs latencies: make a report of each kind")]
+    Mixed(String),
+}
 
 /// Runs the command.
 #[must_use]
@@ -35,12 +47,19 @@ pub fn run(args: &ReportArgs) -> Exit {
     }
 }
 
-fn page(args: &ReportArgs) -> Result<String, DataError> {
+fn page(args: &ReportArgs) -> Result<String, ReportError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+    if args.runs.iter().all(|run| is_cost(run)) {
+        let runs = read_alike(args.runs.iter().map(PathBuf::as_path)).map_err(ReportError::Costs)?;
+        return Ok(html::cost_page(&runs, Nanos(now)));
+    }
+    if let Some(costs) = args.runs.iter().find(|run| is_cost(run)) {
+        return Err(ReportError::Mixed(costs.display().to_string()));
+    }
     let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), ..Question::default() };
     let detail =
         Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
     let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, &detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
     Ok(html::page(&runs, Nanos(now)))
 }

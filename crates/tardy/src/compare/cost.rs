@@ -108,10 +108,10 @@ pub enum CostCompareError {
     NothingShared(String, String),
 }
 
-struct Side {
-    name: String,
-    record: RunRecord,
-    runs: Vec<CostSummary>,
+pub(super) struct Side {
+    pub(super) name: String,
+    pub(super) record: RunRecord,
+    pub(super) runs: Vec<CostSummary>,
 }
 
 /// Whether `path` stands for costs: its first run decides, and the others must be alike.
@@ -149,7 +149,14 @@ fn read(path: &Path) -> Result<Side, CostCompareError> {
 }
 
 impl Side {
-    fn unit(&self) -> &'static str {
+    /// The run in `folder` alone.
+    pub(super) fn of_one(folder: &Path) -> Result<Self, CostCompareError> {
+        let record = folder::open(folder).map_err(CostSummaryError::from)?;
+        let runs = vec![of_record(folder, record.clone())?];
+        Ok(Self { name: folder.display().to_string(), record, runs })
+    }
+
+    pub(super) fn unit(&self) -> &'static str {
         self.runs[0].how.unit
     }
 
@@ -162,7 +169,7 @@ impl Side {
         CostSide { name: self.name.clone(), runs, machine: self.runs[0].machine.clone() }
     }
 
-    fn metrics(&self, name: &str) -> Vec<&MetricSummary> {
+    pub(super) fn metrics(&self, name: &str) -> Vec<&MetricSummary> {
         self.runs.iter().filter_map(|run| run.metrics.iter().find(|metric| metric.name == name)).collect()
     }
 }

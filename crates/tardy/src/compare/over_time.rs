@@ -16,7 +16,7 @@ use super::read::{one_clock, summary};
 use super::side::{CompareError, RunRead, Side, folders};
 
 /// Fewer runs cannot show a change: the test wants several on each side of it.
-const RUNS_MIN: usize = 8;
+pub(super) const RUNS_MIN: usize = 8;
 /// Samples beyond a quantile that every run needs for it.
 const BEYOND_MIN: f64 = 10.0;
 
@@ -143,27 +143,27 @@ fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
         .into_iter()
         .map(|quantile| {
             let values_ns: Vec<f64> = tallies.iter().filter_map(|tally| tally.quantile(quantile)).collect();
-            let steps = steps(&values_ns, settings);
+            let steps = steps(&values_ns, settings.margin, Search::default());
             Track { key: key.clone(), quantile, values_ns, maxima_ns: maxima_ns.clone(), maxima_of: shortest, steps }
         })
         .collect()
 }
 
 /// The test wants numbers that are about normal: those of a high quantile's logarithm are.
-fn steps(values_ns: &[f64], settings: &Settings) -> Vec<Step> {
+pub(super) fn steps(values_ns: &[f64], margin: Margin, search: Search) -> Vec<Step> {
     let logarithms: Vec<f64> = values_ns.iter().map(|value| value.max(1.0).ln()).collect();
-    let difference_min = match settings.margin {
+    let difference_min = match margin {
         Margin::Share(share) => share.ln_1p(),
         Margin::Time(_) => 0.0,
     };
-    let found = change_points(&logarithms, Search { difference_min, ..Search::default() });
+    let found = change_points(&logarithms, Search { difference_min, ..search });
     let steps = found.into_iter().map(|change| Step {
         run: change.index,
         before_ns: change.mean_before.exp(),
         after_ns: change.mean_after.exp(),
         probability: change.probability,
     });
-    steps.filter(|step| (step.after_ns - step.before_ns).abs() > settings.margin.of(step.before_ns)).collect()
+    steps.filter(|step| (step.after_ns - step.before_ns).abs() > margin.of(step.before_ns)).collect()
 }
 
 fn verdict(tracks: &[Track], runs: usize) -> (Outcome, String) {

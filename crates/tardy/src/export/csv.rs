@@ -54,7 +54,7 @@ fn counts(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
 }
 
 /// A field that may hold anything. What a spreadsheet would take for a formula gets a quote in front.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

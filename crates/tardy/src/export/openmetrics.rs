@@ -124,7 +124,13 @@ fn counters(text: &mut String, run: &ExportedRun) {
     family(text, "tardy_run_started_timestamp_seconds", ("gauge", ""), "When the run started, since 1970.", [(String::new(), started)]);
 }
 
-fn family(text: &mut String, name: &str, (kind, suffix): (&str, &str), help: &str, values: impl IntoIterator<Item = (String, String)>) {
+pub(super) fn family(
+    text: &mut String,
+    name: &str,
+    (kind, suffix): (&str, &str),
+    help: &str,
+    values: impl IntoIterator<Item = (String, String)>,
+) {
     let _ = writeln!(text, "# TYPE {name} {kind}\n# HELP {name} {help}");
     for (labels, value) in values {
         let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
@@ -150,7 +156,7 @@ fn seconds(nanos: i64) -> String {
     format!("{sign}{}.{:09}", magnitude / 1_000_000_000, magnitude % 1_000_000_000)
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

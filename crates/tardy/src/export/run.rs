@@ -11,7 +11,7 @@ use tardy_core::verdict::Window;
 
 use super::ExportError;
 use crate::run::read_series::{SeriesError, SeriesFile};
-use crate::run::record::{RunKind, RunRecord};
+use crate::run::record::RunRecord;
 use crate::run::{folder, histogram_file};
 use crate::summary::model::{SeriesSummary, Summary};
 use crate::summary::read::{SummaryError, summarize};
@@ -43,9 +43,6 @@ impl ExportedRun {
     /// [`ExportError`] where it cannot be read, is of another kind, or has no such probe.
     pub fn open(path: &Path, window: Option<Window>, misses: Option<f64>, probe: Option<&str>) -> Result<Self, ExportError> {
         let record = folder::open(path).map_err(SummaryError::Folder)?;
-        if record.kind == RunKind::Cost {
-            return Err(ExportError::NotLatency(path.display().to_string()));
-        }
         let mut summary = summarize(path, window, misses)?;
         let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
         let mut series = Vec::new();

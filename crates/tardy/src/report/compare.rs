@@ -2,6 +2,7 @@
 
 mod cells;
 pub mod cost;
+pub mod cost_over_time;
 pub mod junit;
 pub mod markdown;
 pub mod over_time;

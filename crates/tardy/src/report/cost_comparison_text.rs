@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::comparison_text::remarks;
-use super::cost_text::{IDLE_SHARE_TOLD, number, told};
+use super::cost_text::{IDLE_SHARE_TOLD, told};
 use super::table::Table;
+use crate::cost::shown::number;
 use crate::lab::cost_comparison::{Absence, CostComparison, MetricResult};
 
 /// The text; it names what could not be measured.

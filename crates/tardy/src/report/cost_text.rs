@@ -6,6 +6,7 @@ use super::table::Table;
 use crate::cost::metric::{CacheState, Group};
 use crate::cost::record::CostSet;
 use crate::cost::reference::Published;
+use crate::cost::shown::{Shown, number};
 use crate::cost::summary::{CostSummary, MetricSummary};
 use crate::run::record::State;
 
@@ -99,43 +100,6 @@ pub(super) fn told(idle_share: f64) -> String {
     format!(" ({:.0} % waiting)", idle_share * 100.0)
 }
 
-/// How the values of a metric are shown.
-struct Shown<'a> {
-    unit: &'static str,
-    metric: &'a MetricSummary,
-}
-
-impl<'a> Shown<'a> {
-    fn new(summary: &CostSummary, metric: &'a MetricSummary) -> Self {
-        let unit = match (summary.how.unit, metric.bytes, metric.group) {
-            ("ns", Some(_), _) => "MB/s",
-            ("ns", None, Group::Program) => "s",
-            ("ns", None, _) => "us",
-            _ => "instructions",
-        };
-        Self { unit, metric }
-    }
-
-    fn text(&self, value: f64) -> String {
-        match self.unit {
-            "MB/s" => number(self.metric.bytes.unwrap_or(0) as f64 * 1e3 / value),
-            "s" => format!("{:.3}", value / 1e9),
-            "us" => number(value / 1e3),
-            _ => format!("{value:.0}"),
-        }
-    }
-}
-
-/// Three digits behind the point where the number is small, none where it is large.
-pub(super) fn number(value: f64) -> String {
-    match value.abs() {
-        below if below < 10.0 => format!("{value:.3}"),
-        below if below < 100.0 => format!("{value:.2}"),
-        below if below < 1000.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
-
 fn foot(out: &mut String, summary: &CostSummary, published: Option<&Published>) {
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
@@ -158,15 +122,5 @@ fn foot(out: &mut String, summary: &CostSummary, published: Option<&Published>) 
     }
     if let Some(published) = published {
         let _ = writeln!(out, "beside it: {}; another machine: compare directions and shares, not values", published.source);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_three_digits_or_more() {
-        assert_eq!([0.0612, 12.345, 107.26, 3194.4].map(number), ["0.061", "12.35", "107.3", "3194"]);
     }
 }

@@ -4,6 +4,7 @@
 //! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what the script reads, and the page's own policy
 //! lets no script run but ours.
 
+mod costs;
 mod facts;
 mod figure;
 mod head;
@@ -19,6 +20,7 @@ use crate::chart::data::RunData;
 use crate::chart::json;
 use crate::chart::model::Kind;
 use crate::chart::palette::{DARK, LIGHT};
+use crate::cost::run::CostRun;
 use figure::Figures;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -33,22 +35,29 @@ pub fn page(runs: &[RunData], now: Nanos) -> String {
     let mut figures = Figures::new(runs.len());
     let charts = charts(runs, &mut figures);
     let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-    let columns = format!("--runs:{}", runs.len());
-    let body = html! {
-        main class=[(runs.len() == 1).then_some("one")] style=(columns) {
-            (head::head(runs, &title))
-            (charts)
-            (layers::section(runs))
-            (facts::section(runs))
-            (repeat::section(runs))
-            footer {
-                "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
-                "Charts: hover or use the arrow keys for values, the legend to show and hide, drag over the time line to look closer."
-            }
-        }
-        script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
-        script { (PreEscaped(SCRIPT)) }
+    let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
+    let content = html! {
+        (head::head(runs, &title))
+        (charts)
+        (layers::section(runs))
+        (facts::section(&described))
+        (repeat::section(runs))
     };
+    whole(&format!("{title} – latency report"), runs.len(), &content, "drag over the time line to look closer", figures, now)
+}
+
+/// The whole file of a report of costs. `runs` count the same unit.
+#[must_use]
+pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
+    let mut figures = Figures::new(1);
+    let content = costs::content(runs, &mut figures);
+    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    whole(&format!("{title} – cost report"), runs.len(), &content, "the tables have every number", figures, now)
+}
+
+/// The page around `content`; `hint` ends the sentence on how charts are read.
+fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figures, now: Nanos) -> String {
+    let columns = format!("--runs:{runs}");
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -57,10 +66,20 @@ pub fn page(runs: &[RunData], now: Nanos) -> String {
                 meta http-equiv="Content-Security-Policy" content=(policy());
                 meta name="viewport" content="width=device-width,initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title) " – latency report" }
+                title { (title) }
                 style { (PreEscaped(style())) }
             }
-            body { (body) }
+            body {
+                main class=[(runs == 1).then_some("one")] style=(columns) {
+                    (content)
+                    footer {
+                        "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
+                        "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
+                    }
+                }
+                script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
         }
     };
     page.into_string()

@@ -6,7 +6,7 @@ use super::cells::shouted;
 use super::junit::outcome;
 use super::markdown::{escape, table as markdown_table};
 use crate::compare::cost::{CostCandidate, CostComparison, CostRow};
-use crate::report::cost_text::number;
+use crate::cost::shown::Shown;
 use crate::report::junit::{Case, Suite, document};
 use crate::report::table::Table;
 
@@ -81,16 +81,11 @@ fn rows(comparison: &CostComparison, candidate: &CostCandidate) -> Vec<Vec<Strin
 }
 
 fn cells(comparison: &CostComparison, row: &CostRow) -> Vec<String> {
-    let (unit, shown): (&str, [f64; 2]) = match (comparison.unit, row.bytes) {
-        ("ns", Some(bytes)) => ("MB/s", [row.base, row.candidate].map(|nanos| bytes as f64 * 1e3 / nanos)),
-        ("ns", None) if comparison.is_of_programs => ("s", [row.base, row.candidate].map(|nanos| nanos / 1e9)),
-        ("ns", None) => ("us", [row.base, row.candidate].map(|nanos| nanos / 1e3)),
-        (unit, _) => (unit, [row.base, row.candidate]),
-    };
+    let shown = Shown::of(comparison.unit, row.bytes, comparison.is_of_programs);
     let interval =
         row.interval_percent.map_or_else(|| "too few".to_owned(), |interval| format!("{:+.1} to {:+.1} %", interval.lower, interval.upper));
-    let mut cells = vec![row.metric.clone(), unit.to_owned()];
-    cells.extend(shown.map(number));
+    let mut cells = vec![row.metric.clone(), shown.unit.to_owned()];
+    cells.extend([row.base, row.candidate].map(|value| shown.text(value)));
     cells.extend([format!("{:+.1} %", row.advantage_percent), interval, row.verdict.word().to_owned()]);
     cells
 }

@@ -4,11 +4,21 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::chart::data::RunData;
+use crate::cost::run::CostRun;
+use crate::run::record::RunRecord;
 
-pub(super) fn section(runs: &[RunData]) -> Markup {
-    let facts: Vec<Vec<(String, String)>> = runs.iter().map(facts).collect();
+/// What a report says of the machine of a run.
+pub(super) struct Described<'a> {
+    name: &'a str,
+    machine: &'a [String],
+    /// By their names; what could not be read is absent.
+    facts: Vec<(String, String)>,
+}
+
+pub(super) fn section(runs: &[Described<'_>]) -> Markup {
+    let facts: Vec<&[(String, String)]> = runs.iter().map(|run| run.facts.as_slice()).collect();
     let mut names: Vec<&str> = Vec::new();
-    for (name, _) in facts.iter().flatten() {
+    for (name, _) in facts.iter().copied().flatten() {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
@@ -23,7 +33,7 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                 @for run in runs {
                     div {
                         @if runs.len() > 1 { p class="run-name" { (run.name) } }
-                        @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p { (line) } }
+                        @for line in run.machine.iter().filter(|line| !line.is_empty()) { p { (line) } }
                     }
                 }
             }
@@ -47,13 +57,9 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
     }
 }
 
-/// Every fact of `run.json` by its name; what could not be read is absent.
-fn facts(run: &RunData) -> Vec<(String, String)> {
-    let mut facts = Vec::new();
-    facts.push(("clock".to_owned(), text(&serde_json::to_value(run.record.clock).unwrap_or(Value::Null))));
-    if let Ok(machine) = serde_json::to_value(&run.record.machine) {
-        flatten("", &machine, &mut facts);
-    }
+/// A run of latencies, with what disturbed it and what it cost.
+pub(super) fn of_latencies(run: &RunData) -> Described<'_> {
+    let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {
         facts.push((
             format!("interrupts on the measured cpus: {} {}", line.label, line.description).trim().to_owned(),
@@ -64,6 +70,21 @@ fn facts(run: &RunData) -> Vec<(String, String)> {
         facts.push(("own cost: clock read, ns".to_owned(), overhead.clock_read_ns.get().to_string()));
         facts.push(("own cost: CPU time of the process, s".to_owned(), format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64())));
         facts.push(("own cost: memory, MiB".to_owned(), format!("{:.1}", overhead.resident_bytes_max as f64 / f64::from(1 << 20))));
+    }
+    Described { name: &run.name, machine: &run.summary.machine, facts }
+}
+
+/// A run of costs.
+pub(super) fn of_costs(run: &CostRun) -> Described<'_> {
+    Described { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record) }
+}
+
+/// Every fact of `run.json` by its name.
+fn of_record(record: &RunRecord) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    facts.push(("clock".to_owned(), text(&serde_json::to_value(record.clock).unwrap_or(Value::Null))));
+    if let Ok(machine) = serde_json::to_value(&record.machine) {
+        flatten("", &machine, &mut facts);
     }
     facts
 }

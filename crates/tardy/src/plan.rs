@@ -72,6 +72,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
+    #[must_use]
+    pub fn ends_by_cycles(&self) -> bool {
+        self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&&*probe.name))
+    }
+
     /// A plan of a run that probes nothing: of costs, or of another tool's results.
     #[must_use]
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {

@@ -73,6 +73,19 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
 }
 
 #[test]
+fn a_run_of_cycles_waits_for_sleeps_that_take_longer_than_so_many_periods() {
+    let place = Workplace::new();
+    // Each sleep ends some microseconds late: together that is more than the lead that threads have over the plan.
+    let summary = place.tardy("run --cycles 20000 --period 100us --probe nanosleep --json --out run").json();
+    assert_exact(&summary);
+    for series in summary["series"].as_array().unwrap() {
+        assert_eq!(series["counts"]["expected"], 20_000, "{series}");
+    }
+    let phase = &place.record("run")["phases"][0];
+    assert!(phase["end_ns"].as_i64().unwrap() - phase["begin_ns"].as_i64().unwrap() > 2_000_000_000, "{phase}");
+}
+
+#[test]
 fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
     let place = Workplace::new();
     let text = place.tardy("run --dry-run --deadline 200us --seed 7 --out run").ends_with(0).stdout;

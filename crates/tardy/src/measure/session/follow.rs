@@ -20,6 +20,9 @@ use crate::run::record::{LoadWork, State};
 /// The longest wait between two looks at threads that may have ended by themselves.
 const LOOK: Nanos = Nanos::from_millis(250);
 
+/// The same, once they may end any moment.
+const LOOK_AT_END: Nanos = Nanos::from_millis(10);
+
 /// A run whose threads have been told to end.
 pub(super) struct Followed {
     pub(super) armed: Armed,
@@ -82,9 +85,15 @@ impl Follower {
         self.armed.threads.iter().all(crate::measure::threads::MeasuringThread::is_finished)
     }
 
+    /// Whether the only phase has begun and ends with the threads, each after its own cycles: those without a schedule last longer than so many periods.
+    fn is_up_to_the_threads(&self) -> bool {
+        self.armed.record.plan.ends_by_cycles() && !self.timeline.records().is_empty()
+    }
+
     fn wait(&self) -> Result<(), SessionError> {
         let now = Nanos(clock::monotonic());
-        let next = self.timeline.next().min(self.live.next()).min(now + LOOK);
+        let step = if self.is_up_to_the_threads() { self.timeline.next().max(now + LOOK_AT_END) } else { self.timeline.next() };
+        let next = step.min(self.live.next()).min(now + LOOK);
         let timeout = ((next - now).get().max(0) / 1_000_000 + 1).min(1000) as i32;
         let mut fds = vec![self.armed.signals.as_fd()];
         if let Some(guardian) = self.armed.guardian.as_ref().filter(|guardian| !guardian.is_gone()) {
@@ -171,7 +180,7 @@ impl Follower {
     }
 
     fn step(&mut self, now: Nanos, root: &Root) -> Result<(), SessionError> {
-        if self.is_stopping {
+        if self.is_stopping || self.is_up_to_the_threads() {
             return Ok(());
         }
         while let Some(step) = self.timeline.step(now) {

@@ -103,6 +103,15 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
+    fn a_probe_that_is_named_has_its_own_period_unless_one_is_given() {
+        let period = |flags| asked(flags).probes[0].plan().unwrap().1.period;
+        assert_eq!(period(""), Nanos::from_millis(1));
+        assert_eq!(period("--probe media"), period("--probe media --load none"));
+        assert!(period("--probe media") > Nanos::from_millis(30));
+        assert_eq!(period("--probe media --period 40ms"), Nanos::from_millis(40));
+    }
+
+    #[test]
     fn a_load_comes_after_an_idle_phase_of_at_most_ten_seconds() {
         assert_eq!(phases(&asked("--load io")), [("idle", 10 * SECOND), ("io", 20 * SECOND)]);
         assert_eq!(phases(&asked("--load io --load fork --for 6s")), [("idle", 2 * SECOND), ("io+fork", 4 * SECOND)]);

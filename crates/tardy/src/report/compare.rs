@@ -1,6 +1,7 @@
 //! A comparison of runs as text, Markdown and JUnit.
 
 mod cells;
+mod changes;
 pub mod cost;
 pub mod cost_over_time;
 pub mod junit;

@@ -1,39 +1,17 @@
 //! Costs over time as text, Markdown and JUnit: a row a metric, because there are more of them than runs.
 
-use std::fmt::Write as _;
-
-use super::cells::{probability, shouted};
+use super::cells::probability;
+use super::changes::Changes;
 use super::markdown;
 use crate::compare::cost_over_time::{CostTrack, CostsOverTime};
 use crate::cost::reference::advantage_percent;
 use crate::report::date::date_and_time;
-use crate::report::junit::{Case, Suite, document};
 use crate::report::table::Table;
-
-const FACTS_SHOWN: usize = 6;
 
 /// As text; `is_colored` for terminals.
 #[must_use]
 pub fn text(found: &CostsOverTime, is_colored: bool) -> String {
-    let mut out =
-        format!("{} runs: {}: {} (margin {})\n", found.runs.len(), shouted(found.verdict, is_colored), found.reason, found.margin);
-    for line in steps(found) {
-        let _ = writeln!(out, "{line}");
-    }
-    for change in &found.changes {
-        for fact in change.changed.iter().take(FACTS_SHOWN) {
-            let _ = writeln!(out, "changed with run {}: {fact}", change.run + 1);
-        }
-        match change.changed.len() {
-            0 => {
-                let _ = writeln!(out, "changed with run {}: nothing that the runs know of", change.run + 1);
-            }
-            count if count > FACTS_SHOWN => {
-                let _ = writeln!(out, "changed with run {}: {} more: see --format json", change.run + 1, count - FACTS_SHOWN);
-            }
-            _ => {}
-        }
-    }
+    let mut out = changes(found).text(is_colored);
     for (head, rows) in [(head(), rows(found)), (runs_head(), runs(found))] {
         let mut table = Table::new(head);
         rows.into_iter().for_each(|row| table.row(row));
@@ -45,34 +23,25 @@ pub fn text(found: &CostsOverTime, is_colored: bool) -> String {
 /// As Markdown.
 #[must_use]
 pub fn markdown(found: &CostsOverTime) -> String {
-    let mut out = format!(
-        "## {} runs: {}\n\n**{}** (margin {})\n\n",
-        found.runs.len(),
-        found.verdict.word(),
-        markdown::escape(&found.reason),
-        found.margin
-    );
-    for line in steps(found) {
-        let _ = writeln!(out, "- {}", markdown::escape(&line));
-    }
-    for change in &found.changes {
-        for fact in &change.changed {
-            let _ = writeln!(out, "- changed with run {}: {}", change.run + 1, markdown::escape(&fact.to_string()));
-        }
-    }
-    let _ = writeln!(out, "\n{}\n{}", markdown::table(&head(), &rows(found)), markdown::table(&runs_head(), &runs(found)));
-    out
+    let tables = [markdown::table(&head(), &rows(found)), markdown::table(&runs_head(), &runs(found))];
+    format!("{}\n{}\n", changes(found).markdown(), tables.join("\n"))
 }
 
 /// As JUnit: the latest change is what fails.
 #[must_use]
 pub fn junit(found: &CostsOverTime) -> String {
-    let case = Case {
-        name: "latest change".to_owned(),
-        outcome: super::junit::outcome(found.verdict, &found.reason),
-        output: steps(found).join("\n"),
-    };
-    document("tardy compare --over-time", &[Suite { name: "costs over time".to_owned(), cases: vec![case] }])
+    changes(found).junit("costs over time")
+}
+
+fn changes(found: &CostsOverTime) -> Changes<'_> {
+    Changes {
+        runs: found.runs.len(),
+        verdict: found.verdict,
+        reason: &found.reason,
+        margin: found.margin,
+        steps: steps(found),
+        changes: &found.changes,
+    }
 }
 
 fn steps(found: &CostsOverTime) -> Vec<String> {

@@ -1,38 +1,16 @@
 //! Runs over time as text, Markdown and JUnit.
 
-use std::fmt::Write as _;
-
-use super::cells::{micros, percent, probability, shouted};
+use super::cells::{micros, percent, probability};
+use super::changes::Changes;
 use super::markdown;
 use crate::compare::over_time::{OverTime, Track};
 use crate::report::date::date_and_time;
-use crate::report::junit::{Case, Suite, document};
 use crate::report::table::Table;
-
-const FACTS_SHOWN: usize = 6;
 
 /// As text; `is_colored` for terminals.
 #[must_use]
 pub fn text(found: &OverTime, is_colored: bool) -> String {
-    let mut out =
-        format!("{} runs: {}: {} (margin {})\n", found.runs.len(), shouted(found.verdict, is_colored), found.reason, found.settings.margin);
-    for line in steps(found) {
-        let _ = writeln!(out, "{line}");
-    }
-    for change in &found.changes {
-        for fact in change.changed.iter().take(FACTS_SHOWN) {
-            let _ = writeln!(out, "changed with run {}: {fact}", change.run + 1);
-        }
-        match change.changed.len() {
-            0 => {
-                let _ = writeln!(out, "changed with run {}: nothing that the runs know of", change.run + 1);
-            }
-            count if count > FACTS_SHOWN => {
-                let _ = writeln!(out, "changed with run {}: {} more: see --format json", change.run + 1, count - FACTS_SHOWN);
-            }
-            _ => {}
-        }
-    }
+    let mut out = changes(found).text(is_colored);
     for tracks in by_quantity(found) {
         let mut table = Table::new(head(&tracks));
         rows(found, &tracks).into_iter().for_each(|row| table.row(row));
@@ -44,21 +22,7 @@ pub fn text(found: &OverTime, is_colored: bool) -> String {
 /// As Markdown.
 #[must_use]
 pub fn markdown(found: &OverTime) -> String {
-    let mut out = format!(
-        "## {} runs: {}\n\n**{}** (margin {})\n\n",
-        found.runs.len(),
-        found.verdict.word(),
-        markdown::escape(&found.reason),
-        found.settings.margin
-    );
-    steps(found).iter().for_each(|line| {
-        let _ = writeln!(out, "- {}", markdown::escape(line));
-    });
-    for change in &found.changes {
-        for fact in &change.changed {
-            let _ = writeln!(out, "- changed with run {}: {}", change.run + 1, markdown::escape(&fact.to_string()));
-        }
-    }
+    let mut out = changes(found).markdown();
     for tracks in by_quantity(found) {
         out.push('\n');
         out.push_str(&markdown::table(&head(&tracks), &rows(found, &tracks)));
@@ -69,12 +33,18 @@ pub fn markdown(found: &OverTime) -> String {
 /// As JUnit: the latest change is what fails.
 #[must_use]
 pub fn junit(found: &OverTime) -> String {
-    let case = Case {
-        name: "latest change".to_owned(),
-        outcome: super::junit::outcome(found.verdict, &found.reason),
-        output: steps(found).join("\n"),
-    };
-    document("tardy compare --over-time", &[Suite { name: "over time".to_owned(), cases: vec![case] }])
+    changes(found).junit("over time")
+}
+
+fn changes(found: &OverTime) -> Changes<'_> {
+    Changes {
+        runs: found.runs.len(),
+        verdict: found.verdict,
+        reason: &found.reason,
+        margin: found.settings.margin,
+        steps: steps(found),
+        changes: &found.changes,
+    }
 }
 
 fn name(track: &Track) -> String {

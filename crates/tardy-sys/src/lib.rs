@@ -27,6 +27,7 @@ pub mod module;
 pub mod mount;
 pub mod namespace;
 pub mod parallel_port;
+pub mod pcm;
 pub mod posix_timer;
 pub mod process;
 pub mod rlimit;

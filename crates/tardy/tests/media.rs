@@ -1,4 +1,4 @@
-//! The simulated player: skew and inter-frame time, accounted for frame by frame.
+//! The built-in player without a sound card (on one: tests/lab/sound.rs), and a real one: skew and inter-frame time, accounted for frame by frame.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 mod support;
@@ -94,6 +94,9 @@ fn what_a_player_cannot_do_is_refused_and_one_that_is_not_there_is_named() {
     assert!(refused("media:player=mpv:delay=1ms").contains("cannot be held back"));
     assert!(refused("media:player=mpv:period=1ms").contains("give one from 2ms to 1s"), "{}", refused("media:player=mpv:period=1ms"));
     assert!(refused("media:audio-out=alsa").contains("add player=mpv"));
+    assert!(refused("media:player=alsa:delay=1ms").contains("cannot be held back"));
+    assert!(refused("media:player=simulated:device=0,0").contains("leave device out"));
+    assert!(refused("media:player=mpv:device=0,0").contains("use player=alsa"));
     if std::path::Path::new("/dev/snd").exists() {
         machine::left_out("a_player_without_sound", "this machine has sound");
     } else {
@@ -105,4 +108,24 @@ fn what_a_player_cannot_do_is_refused_and_one_that_is_not_there_is_named() {
     let missing = finish(command).ends_with(3).stderr;
     assert!(missing.contains("install the package mpv"), "{missing}");
     assert_eq!(place.names(), [""; 0]);
+}
+
+#[test]
+fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_was_asked_for() {
+    let place = Workplace::new();
+    let missing = |probe: &str| place.tardy(&format!("run --load none --for 1s --out run --probe {probe}")).ends_with(3).stderr;
+    // No machine has a card of that number (SNDRV_CARDS is 32).
+    let named = missing("media:device=99,0");
+    assert!(named.contains("/dev/snd/pcmC99D0p") && named.contains("/proc/asound/pcm"), "{named}");
+    if std::path::Path::new("/dev/snd").exists() {
+        return machine::left_out("a_sound_card_that_is_not_there", "this machine has sound");
+    }
+    let none = missing("media:player=alsa");
+    assert!(none.contains("a sound card (/dev/snd has no device to play on)") && none.contains("modprobe snd-dummy"), "{none}");
+    assert_eq!(place.names(), [""; 0]);
+    let summary = place.tardy("run --load none --for 1s --json --out run --probe media").ends_with(0).json();
+    let names: Vec<&str> = summary["series"].as_array().unwrap().iter().map(|series| series["probe"].as_str().unwrap()).collect();
+    assert_eq!(names, ["media", "media.frame"]);
+    let text = summary["warnings"].to_string();
+    assert!(text.contains("simulated player, no audio hardware") && text.contains("what is missing is a sound card"), "{text}");
 }

@@ -1,7 +1,11 @@
 //! The modelled audio device: it plays what was written to it at the pace of the clock, and stands still when there is nothing. As the driver of
 //! a device does, it tells how much was played in whole samples.
 
+use std::io;
+
 use tardy_core::units::Nanos;
+
+use super::player::Sound;
 
 /// How much was played, and how much more was written.
 #[derive(Debug)]
@@ -27,25 +31,27 @@ impl AudioClock {
         Self { since: start, played: Nanos::ZERO, written: buffer, buffer, rate: i128::from(rate.max(1)) }
     }
 
-    /// The time of the sound that is heard at `now`, by the samples that were played as a whole; below zero before the start.
-    pub(super) fn position(&self, now: Nanos) -> Nanos {
-        let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
-        // Rounded up, so that a sample that was played is one when its time is read back.
-        Nanos((samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64)
-    }
-
     fn exact(&self, now: Nanos) -> Nanos {
         (self.played + (now - self.since)).min(self.written)
     }
+}
 
-    /// Fills the buffer at `now`. A device that had nothing to play goes on from there, with what it did not play meanwhile.
-    pub(super) fn fill(&mut self, now: Nanos) {
+impl Sound for AudioClock {
+    fn fill(&mut self, now: Nanos) -> io::Result<()> {
         let position = self.exact(now);
         if position == self.written {
             self.played = position;
             self.since = now;
         }
         self.written = self.written.max(position + self.buffer);
+        Ok(())
+    }
+
+    /// By the samples that were played as a whole; below zero before the start.
+    fn position(&mut self, now: Nanos) -> io::Result<Nanos> {
+        let samples = (i128::from(self.exact(now).get()) * self.rate).div_euclid(SECOND);
+        // Rounded up, so that a sample that was played is one when its time is read back.
+        Ok(Nanos((samples * SECOND + self.rate - 1).div_euclid(self.rate) as i64))
     }
 }
 
@@ -59,20 +65,21 @@ mod tests {
     #[test]
     fn it_follows_the_clock_while_there_is_sound_and_stands_still_without() {
         let mut audio = AudioClock::new(Nanos(1000), Nanos(200), EXACT);
-        assert_eq!(audio.position(Nanos(900)), Nanos(-100));
-        assert_eq!(audio.position(Nanos(1150)), Nanos(150));
-        audio.fill(Nanos(1150));
-        assert_eq!(audio.position(Nanos(1350)), Nanos(350));
-        assert_eq!(audio.position(Nanos(1500)), Nanos(350), "nothing more was written");
-        audio.fill(Nanos(1500));
-        assert_eq!(audio.position(Nanos(1510)), Nanos(360), "it lost 150");
+        let heard = |audio: &mut AudioClock, now| audio.position(Nanos(now)).unwrap();
+        assert_eq!(heard(&mut audio, 900), Nanos(-100));
+        assert_eq!(heard(&mut audio, 1150), Nanos(150));
+        audio.fill(Nanos(1150)).unwrap();
+        assert_eq!(heard(&mut audio, 1350), Nanos(350));
+        assert_eq!(heard(&mut audio, 1500), Nanos(350), "nothing more was written");
+        audio.fill(Nanos(1500)).unwrap();
+        assert_eq!(heard(&mut audio, 1510), Nanos(360), "it lost 150");
     }
 
     #[test]
     fn it_counts_in_whole_samples_of_its_rate() {
-        let audio = AudioClock::new(Nanos::ZERO, Nanos::from_secs(1), 8_000);
+        let mut audio = AudioClock::new(Nanos::ZERO, Nanos::from_secs(1), 8_000);
         for (now, heard) in [(0, 0), (124_999, 0), (125_000, 125_000), (374_999, 250_000), (-1, -125_000)] {
-            assert_eq!(audio.position(Nanos(now)), Nanos(heard), "at {now}");
+            assert_eq!(audio.position(Nanos(now)).unwrap(), Nanos(heard), "at {now}");
         }
     }
 }

@@ -6,13 +6,21 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 
-use super::audio::AudioClock;
 use crate::record::ring::Producer;
 
 /// A clock and a relative sleep; the machine's own, or one that a test moves.
 pub(super) trait Time {
     fn now(&mut self) -> Nanos;
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()>;
+}
+
+/// The sound, which is written ahead of what is heard, and by which the picture goes.
+pub(super) trait Sound {
+    /// Writes sound ahead of what is heard at `now`. A device that had nothing to play goes on from there.
+    fn fill(&mut self, now: Nanos) -> io::Result<()>;
+
+    /// The time of the sound that is heard at `now`.
+    fn position(&mut self, now: Nanos) -> io::Result<Nanos>;
 }
 
 /// An audio clock that is held back at some frames.
@@ -30,10 +38,10 @@ pub(super) struct Rings {
 }
 
 #[derive(Debug)]
-pub(super) struct Player {
+pub(super) struct Player<S> {
     first: Nanos,
     period: Nanos,
-    audio: AudioClock,
+    sound: S,
     delay: Option<Delay>,
     rings: Rings,
     /// The next frame; frames whose time has passed by a whole period are dropped, and count as missed.
@@ -41,10 +49,10 @@ pub(super) struct Player {
     shown: Option<Nanos>,
 }
 
-impl Player {
+impl<S: Sound> Player<S> {
     /// A player whose frame 0 is due at `first`.
-    pub(super) fn new(first: Nanos, period: Nanos, audio: AudioClock, delay: Option<Delay>, rings: Rings) -> Self {
-        Self { first, period, audio, delay, rings, frame: 0, shown: None }
+    pub(super) fn new(first: Nanos, period: Nanos, sound: S, delay: Option<Delay>, rings: Rings) -> Self {
+        Self { first, period, sound, delay, rings, frame: 0, shown: None }
     }
 
     fn due(&self) -> Nanos {
@@ -54,7 +62,7 @@ impl Player {
     /// Plays until `is_over` says so of the next frame's due time and of the clock, or `go_on` says no to a sample of the skew.
     ///
     /// # Errors
-    /// Those of sleeping.
+    /// Those of sleeping, and of the sound.
     pub(super) fn play(
         &mut self,
         time: &mut impl Time,
@@ -63,14 +71,14 @@ impl Player {
     ) -> io::Result<()> {
         let mut now = time.now();
         while !is_over(self.due(), now) {
-            self.audio.fill(now);
+            self.sound.fill(now)?;
             let video = self.period * self.frame;
-            let early = video - self.audio.position(now);
+            let early = video - self.sound.position(now)?;
             if early > Nanos::ZERO {
                 time.sleep_for(early)?;
             }
             now = time.now();
-            let sample = self.show(video, now);
+            let sample = self.show(video, now)?;
             self.rings.skew.push(sample);
             if !go_on(sample) {
                 break;
@@ -80,7 +88,8 @@ impl Player {
     }
 
     /// Shows the frame whose time in the film is `video`, and goes on to the next one that is not too late.
-    fn show(&mut self, video: Nanos, now: Nanos) -> Sample {
+    fn show(&mut self, video: Nanos, now: Nanos) -> io::Result<Sample> {
+        let heard = self.sound.position(now)?;
         if let Some(before) = self.shown.replace(now) {
             self.rings.frame.begin_cycle();
             let due = before + self.period;
@@ -90,25 +99,26 @@ impl Player {
             Some(Delay { by, every }) if (self.frame as u64).is_multiple_of(every) => by,
             _ => Nanos::ZERO,
         };
-        let audio = self.audio.position(now) - held_back;
-        let skew = audio - video;
+        let skew = heard - held_back - video;
         let dropped = (skew.get() / self.period.get()).max(0);
         let sample = Sample { due: self.due(), latency: skew, missed: u32::try_from(dropped).unwrap_or(u32::MAX) };
         self.frame += 1 + i64::from(sample.missed);
-        sample
+        Ok(sample)
     }
 
-    /// Ends the series.
-    pub(super) fn close(self) {
+    /// Ends the series; gives the sound back.
+    pub(super) fn close(self) -> S {
         let next = self.due();
         self.rings.skew.close(next);
         self.rings.frame.close(next);
+        self.sound
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::media::audio::AudioClock;
     use crate::record::ring::{Consumer, ring};
     use tardy_core::sample::Record;
 

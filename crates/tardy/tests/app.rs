@@ -53,6 +53,20 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
 }
 
 #[test]
+fn the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run() {
+    let test = "the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run";
+    if !machine::is_root() {
+        return machine::left_out(test, "memory can be locked by root only");
+    }
+    let place = loop_in_c();
+    place.tardy("run --load none --for 500ms --quiet --json --out run -- ./loop 2000 20");
+    let record = place.record("run");
+    let threads = record["overhead"]["threads"].as_array().unwrap();
+    let reading = threads.iter().find(|thread| thread["probe"] == "app").unwrap();
+    assert_eq!(reading["faults"], 0, "{reading}");
+}
+
+#[test]
 fn due_times_that_the_loop_skips_are_missed_and_fail_the_deadline() {
     let place = loop_in_c();
     // Every fiftieth cycle takes three periods: two due times pass unused, and a third where the wake-up comes late.

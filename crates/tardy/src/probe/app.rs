@@ -7,7 +7,7 @@ use tardy_core::warning::Warning;
 use tardy_sys::{sched, signal};
 
 use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
-use super::member::{FoundGrid, Member, Run};
+use super::member::{FoundGrid, Member, Run, Start};
 use super::{Opened, Opening, Refusal};
 use crate::app::program::{Ending, Found, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
@@ -59,14 +59,22 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         _ => return Err(io::Error::other("a program's loop was opened without its two series")),
     };
     let run: Run = Box::new(move |ready| {
-        let begin = ready.wait();
-        let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
         let memory = std::sync::Arc::clone(program.memory());
-        let running = RunningLoop { name: found.name, period: found.period, first, tells_done: found.tells_done, reader };
-        // A thread of its own: this one is a measuring thread to the tool, whose page faults count.
-        let left = std::thread::scope(|scope| {
-            let relaying = scope.spawn(|| relay(&memory, running, LoopRings { done, start }, begin.control));
-            relaying.join().map_err(|_| io::Error::other("the thread that reads the program's loop ended unexpectedly"))
+        // A thread of its own, there before the start: this one is a measuring thread to the tool, whose page faults count, those of a new thread's stack too.
+        let (begin, left) = std::thread::scope(|scope| {
+            let (go, gone) = std::sync::mpsc::sync_channel::<Start<'_>>(1);
+            let memory = &memory;
+            let relaying = scope.spawn(move || {
+                // Nothing comes where the run did not begin.
+                let begin = gone.recv().ok()?;
+                let first = grid.map_or(begin.at, |grid| grid.first_from(begin.at));
+                let running = RunningLoop { name: found.name, period: found.period, first, tells_done: found.tells_done, reader };
+                relay(memory, running, LoopRings { done, start }, begin.control)
+            });
+            let begin = ready.wait();
+            let _ = go.send(begin);
+            let left = relaying.join().map_err(|_| io::Error::other("the thread that reads the program's loop ended unexpectedly"))?;
+            io::Result::Ok((begin, left))
         })?;
         let refused = memory.refused();
         if let Some(left) = left {

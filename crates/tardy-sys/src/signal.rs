@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Signals that end a run in order or tell of a limit.
 pub const INTERRUPT: i32 = libc::SIGINT;
@@ -78,15 +79,28 @@ pub fn is_pending(signals: &[i32]) -> bool {
     signals.iter().any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
-/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds. Tells which can.
+/// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds, for ever where that is negative. Tells which can.
 ///
 /// # Errors
-/// Those of poll(2) but EINTR, which is an answer with nothing readable.
+/// Those of ppoll(2) but EINTR, which is an answer with nothing readable.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: i32) -> io::Result<Vec<bool>> {
+    wait_readable_within(fds, u64::try_from(timeout_ms).ok().map(Duration::from_millis))
+}
+
+/// As [`wait_readable`], with a time that is kept to the nanosecond where the thread's timer slack allows; without one, for ever.
+///
+/// # Errors
+/// As [`wait_readable`].
+pub fn wait_readable_within(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-    // SAFETY: the pointer and the length describe `polled`, which outlives the call.
-    match crate::check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) }) {
+    let timeout = timeout.map(|time| libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointer and the length describe `polled`, `timeout` is null or points to a time that outlives the call; a null mask changes no signals.
+    match crate::check(unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout, std::ptr::null()) }) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(polled.iter().map(|fd| fd.revents != 0).collect()),
     }

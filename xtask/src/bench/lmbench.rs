@@ -3,11 +3,14 @@
 //! LMbench is not part of this project, and its licence allows results of its unmodified programs only: they are looked for in the folder that the
 //! variable LMBENCH names, then where Debian's package `lmbench` (non-free) has them.
 
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use tardy::cost::metrics::tiny_program;
 use tardy_sys::affinity;
 
 use super::figure::{Bench, Figure, Measured, row};
@@ -25,7 +28,9 @@ pub(crate) const FIGURE: Figure = Figure {
 
 /// Where Debian's package has its programs.
 const PACKAGED: &str = "/usr/lib/lmbench/bin/x86_64-linux-gnu";
-const BYTES: u64 = 64 << 20;
+const BYTES: usize = 64 << 20;
+/// What `tardy cost` writes at a time.
+const PORTION_BYTES: usize = 64 << 10;
 /// What LMbench is told that an interval must take to be believed, in us: as long as a trial of `tardy cost`.
 const ENOUGH: &str = "10000";
 const TOLERANCE: f64 = 0.10;
@@ -37,16 +42,29 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let rounds = if bench.is_quick { 1 } else { 5 };
     let cpu = bench.measured_cpu()?;
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
-    let file = scratch.path().join("file");
-    std::fs::write(&file, vec![1; BYTES as usize]).while_doing(|| format!("writing {}", file.display()))?;
-    let hello = Hello::put(&folder)?;
+    // As deep as the files of `tardy cost`: every folder of a path takes its time.
+    let folder_of_file = scratch.path().join("files");
+    std::fs::create_dir(&folder_of_file).while_doing(|| format!("making {}", folder_of_file.display()))?;
+    let file = folder_of_file.join("file");
+    write_like_tardy(&file).while_doing(|| format!("writing {}", file.display()))?;
+    let executed = Executed::put()?;
     let before = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
     // Both sides inherit it.
     affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
     let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds);
     affinity::set(0, &before).while_doing(|| "unbinding".to_owned())?;
-    drop(hello);
+    drop(executed);
     report(&sides?, rounds)
+}
+
+/// In the same portions as the file of `tardy cost`: their length decides how long the pieces are in which a kernel with large folios keeps and maps it,
+/// which makes a page fault ten times cheaper or dearer.
+fn write_like_tardy(path: &Path) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    for _ in 0..BYTES / PORTION_BYTES {
+        file.write_all(&[1; PORTION_BYTES])?;
+    }
+    file.sync_all()
 }
 
 fn programs() -> Result<PathBuf> {
@@ -59,52 +77,48 @@ fn programs() -> Result<PathBuf> {
     })
 }
 
-/// The program that lat_proc executes, where it looks for it.
-struct Hello;
+/// The program that lat_proc executes, where it looks for it: the one that `tardy cost` executes, in place of LMbench's own, whose start and libraries would
+/// be most of the difference.
+struct Executed;
 
-impl Hello {
+impl Executed {
     const PATH: &str = "/tmp/hello";
 
-    fn put(folder: &Path) -> Result<Self> {
-        std::fs::copy(folder.join("hello"), Self::PATH).while_doing(|| format!("copying LMbench's hello to {}", Self::PATH))?;
+    fn put() -> Result<Self> {
+        let image = tiny_program::image().ok_or_else(|| Failure::new("tardy has no program to execute on this architecture"))?;
+        std::fs::write(Self::PATH, image)
+            .and_then(|()| std::fs::set_permissions(Self::PATH, std::fs::Permissions::from_mode(0o755)))
+            .while_doing(|| format!("writing {}", Self::PATH))?;
         Ok(Self)
     }
 }
 
-impl Drop for Hello {
+impl Drop for Executed {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(Self::PATH);
     }
 }
 
-/// The least value of each metric, of both sides; `None` where a side gave none.
+/// What each round found of each metric, of both sides.
 struct Sides {
-    own: Vec<Option<f64>>,
-    peer: Vec<Option<f64>>,
+    own: Vec<Vec<f64>>,
+    peer: Vec<Vec<f64>>,
     bytes: Vec<Option<f64>>,
     commands: Vec<String>,
 }
 
 fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32) -> Result<Sides> {
-    let none = || vec![None; PROGRAMS.len()];
-    let mut sides = Sides { own: none(), peer: none(), bytes: none(), commands: Vec::new() };
+    let none = || vec![Vec::new(); PROGRAMS.len()];
+    let mut sides = Sides { own: none(), peer: none(), bytes: vec![None; PROGRAMS.len()], commands: Vec::new() };
     for round in 0..rounds {
-        let mut tardy = Command::new(&bench.tardy);
-        tardy.args(["cost", "--rounds", "1", "--quiet", "--json", "--out"]).arg(scratch.join(format!("run-{round}")));
-        tardy.args(PROGRAMS.iter().flat_map(|peer| ["--metric", peer.metric])).env("TMPDIR", scratch);
-        let costs: Value =
-            serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
-        let metrics = costs["metrics"].as_array().cloned().unwrap_or_default();
-        for (index, peer) in PROGRAMS.iter().enumerate() {
-            let Some(metric) = metrics.iter().find(|metric| metric["name"] == peer.metric) else { continue };
-            keep_least(&mut sides.own[index], metric["cost"].as_f64());
-            sides.bytes[index] = metric["bytes"].as_f64();
-        }
         for server in SERVERS {
             start(folder, server)?;
         }
         std::thread::sleep(SERVER_START);
         for (index, peer) in PROGRAMS.iter().enumerate() {
+            let (own, bytes) = own(bench, peer.metric, &scratch.join(format!("run-{round}-{index}")), scratch)?;
+            sides.own[index].extend(own.filter(|nanos| *nanos > 0.0));
+            sides.bytes[index] = bytes;
             let mut values = Vec::new();
             for words in [peer.program, peer.and].iter().filter(|words| !words.is_empty()) {
                 values.push(ask(folder, peer, words, (scratch, file), sides.bytes[index])?);
@@ -114,7 +128,7 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
                 }
             }
             let value = values.iter().copied().collect::<Option<Vec<f64>>>().map(|values| values.iter().sum::<f64>() / values.len() as f64);
-            keep_least(&mut sides.peer[index], value);
+            sides.peer[index].extend(value.filter(|nanos| *nanos > 0.0));
         }
         for server in SERVERS {
             let mut stop = Command::new(folder.join(server));
@@ -124,10 +138,21 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
     Ok(sides)
 }
 
-fn keep_least(least: &mut Option<f64>, value: Option<f64>) {
-    if let Some(value) = value.filter(|value| *value > 0.0) {
-        *least = Some(least.map_or(value, |least| least.min(value)));
-    }
+/// What `tardy cost` finds, in ns, and the bytes that an operation moves, of a bandwidth.
+fn own(bench: &Bench, metric: &str, out: &Path, scratch: &Path) -> Result<(Option<f64>, Option<f64>)> {
+    let mut tardy = Command::new(&bench.tardy);
+    tardy.args(["cost", "--rounds", "1", "--quiet", "--json", "--metric", metric, "--out"]).arg(out).env("TMPDIR", scratch);
+    let costs: Value =
+        serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
+    let found = &costs["metrics"][0];
+    Ok((found["cost"].as_f64(), found["bytes"].as_f64()))
+}
+
+/// Not the least: both sides take off what a part of some operations costs, and what is left can be far too small by chance.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
 /// Servers of LMbench go into the background by themselves.
@@ -158,7 +183,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
     let mut table = vec![row(["metric", "unit", "tardy", "LMbench", "difference", "LMbench's program", "why it differs"])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
     for (index, peer) in PROGRAMS.iter().enumerate() {
-        let (Some(own), Some(theirs)) = (sides.own[index], sides.peer[index]) else {
+        let (Some(own), Some(theirs)) = (median(&sides.own[index]), median(&sides.peer[index])) else {
             missing.push(peer.metric);
             continue;
         };
@@ -183,8 +208,9 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
     }
     let mut notes = vec![
         format!(
-            "{rounds} rounds, each side once a round on the same processor, everything bound to it; the least of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
+            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it; the median of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
         ),
+        format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", Executed::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
         "Not asked: lat_fs, which did not end in minutes where this was written, and lat_rpc, which measures a server of its own."
             .to_owned(),

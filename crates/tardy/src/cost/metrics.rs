@@ -27,7 +27,7 @@ mod stream;
 mod tcp_connect;
 mod thread;
 mod timer;
-mod tiny_program;
+pub mod tiny_program;
 
 use super::metric::Metric;
 

@@ -10,7 +10,7 @@ use super::diagnosis::{self, Cause, Failure};
 use super::digest::Digest;
 use super::exchange::{self, ReceiveError};
 use super::initramfs::{self, AddedFile};
-use super::machine::{Machine, kernel_command_line};
+use super::machine::{Machine, MainThread, kernel_command_line};
 use super::plan::{Ending, GuestPlan, GuestReport};
 use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME, STATE_NAME};
 use super::record::{self, Inputs, RECORD_NAME, Record};
@@ -125,7 +125,7 @@ impl Guest<'_> {
         let plan = before.as_ref().unwrap_or(self.plan);
         let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, plan, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
-        let mut options = self.machine.options();
+        let mut options = self.machine.options(MainThread::TakesTurns);
         options.extend(self.snapshots.iter().flat_map(|_| snapshot::OPTIONS.map(str::to_owned)));
         Ok(Inputs {
             variant: self.variant.clone(),

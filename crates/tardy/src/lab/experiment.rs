@@ -135,15 +135,11 @@ impl Experiment<'_> {
     }
 }
 
-/// Binds this thread, and with it the QEMU processes that it starts, to one processor of the host.
-///
-/// The same samples depend on it. QEMU's main thread moves the guest's clock forward when the guest's processor halts; it looks whether the processor has
-/// halted, and at the clock. Between the halt and the moment when the executed instructions are added to the clock, it sees the old clock and moves it too
-/// far (icount_start_warp_timer of softmmu/icount.c against rr_cpu_thread_fn of accel/tcg/tcg-accel-ops-rr.c, QEMU 7.2). On one processor the main thread
-/// sleeps before the guest goes on, and is woken only after the clock is right; on several, a busy host makes it come at any time.
+/// Binds this thread, and with it the QEMU processes that it starts, to one processor of the host: the two threads of QEMU take turns, and one guest leaves
+/// the other processors to the other guests.
 fn bind(processors: &[u32], worker: usize) {
     if let Some(processor) = processors.get(worker % processors.len().max(1)) {
-        // Where it is refused, `--twice` still tells whether the samples are the same.
+        // Where it is refused, guests only take longer.
         affinity::set(0, &[*processor]).ok();
     }
 }

@@ -14,7 +14,7 @@ pub use control::ControlError;
 use control::Controlled;
 
 use super::architecture::Architecture;
-use super::machine::Machine;
+use super::machine::{Machine, MainThread};
 use super::snapshot;
 
 /// Why QEMU cannot be used.
@@ -115,7 +115,7 @@ impl Boot<'_> {
     /// # Errors
     /// [`QemuError::File`], [`QemuError::Broken`]; how the guest fared is not an error but [`BootEnd`].
     pub fn run(&self, qemu: &Qemu, wall_limit: Duration) -> Result<BootEnd, QemuError> {
-        let mut command = self.command(qemu, &self.arguments(""))?;
+        let mut command = self.command(qemu, &self.arguments(MainThread::TakesTurns, ""))?;
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let broken = |error: io::Error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() };
         let child = kill_with_parent(&mut command).spawn().map_err(broken)?;
@@ -128,7 +128,9 @@ impl Boot<'_> {
     /// [`ControlError`].
     pub(super) fn start_controlled(&self, qemu: &Qemu, state: Option<&str>, deadline: Instant) -> Result<Controlled, ControlError> {
         // Another machine that shares the memory would make its owner refuse to be moved: this one owns it.
-        let mut arguments = self.arguments(",master=on");
+        // A machine whose main thread takes turns cannot write its state down, and can read one.
+        let main_thread = if state.is_some() { MainThread::TakesTurns } else { MainThread::Free };
+        let mut arguments = self.arguments(main_thread, ",master=on");
         arguments.extend(snapshot::OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
         if let Some(state) = state {
             arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
@@ -143,7 +145,7 @@ impl Boot<'_> {
     /// As [`Boot::run`].
     pub fn run_interactively(&self, qemu: &Qemu) -> Result<ExitStatus, QemuError> {
         let mut command = Command::new(qemu.program);
-        command.args(self.common_arguments()).args(["-serial", "mon:stdio"]).current_dir(self.folder);
+        command.args(self.common_arguments(MainThread::Free)).args(["-serial", "mon:stdio"]).current_dir(self.folder);
         let status = kill_with_parent(&mut command).status();
         status.map_err(|error| QemuError::Broken { program: qemu.program.to_owned(), message: error.to_string() })
     }
@@ -160,8 +162,8 @@ impl Boot<'_> {
         Ok(command)
     }
 
-    fn arguments(&self, sharing: &str) -> Vec<std::ffi::OsString> {
-        let mut arguments = self.common_arguments();
+    fn arguments(&self, main_thread: MainThread, sharing: &str) -> Vec<std::ffi::OsString> {
+        let mut arguments = self.common_arguments(main_thread);
         arguments.extend(["-serial".into(), format!("file:{CONSOLE_NAME}").into()]);
         let size = self.machine.shared_mib;
         let memory = format!("memory-backend-file,id=shared,share=on,mem-path={SHARED_NAME},size={size}M");
@@ -169,8 +171,8 @@ impl Boot<'_> {
         arguments
     }
 
-    fn common_arguments(&self) -> Vec<std::ffi::OsString> {
-        let mut arguments: Vec<std::ffi::OsString> = self.machine.options().into_iter().map(Into::into).collect();
+    fn common_arguments(&self, main_thread: MainThread) -> Vec<std::ffi::OsString> {
+        let mut arguments: Vec<std::ffi::OsString> = self.machine.options(main_thread).into_iter().map(Into::into).collect();
         arguments.extend(["-kernel".into(), self.kernel.into(), "-initrd".into(), INITRAMFS_NAME.into()]);
         arguments.extend(["-append".into(), self.command_line.into()]);
         arguments

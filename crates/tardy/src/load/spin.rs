@@ -84,23 +84,30 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         sched::set_policy(0, Policy::Fifo { priority }).doing("take the real-time priority")?;
     }
     let mut due = clock::monotonic() + period;
-    while worker.go_on() {
-        let now = clock::monotonic();
-        if now < due {
-            worker.rest(Nanos(due - now));
-            continue;
+    loop {
+        let woke = worker.sleep_until(due);
+        // From here on to the next sleep is part of the interval.
+        let mut occupied = Occupied::from(woke);
+        if !worker.go_on() {
+            return record.write(worker);
         }
-        let end = now + length;
-        while clock::monotonic() < end {
-            let occupied = occupy(end.min(clock::monotonic() + yielding.left(priority > 0)));
+        let end = woke + length;
+        loop {
+            record.write(worker)?;
+            occupied.until(end.min(occupied.start + yielding.left(priority > 0)));
             worker.did(1, 0);
-            record.write(worker, occupied)?;
-            yielding.used(occupied.end - occupied.start, priority > 0);
+            let length = occupied.end - occupied.start;
+            record.note(occupied);
+            yielding.used(length, priority > 0);
+            let now = clock::monotonic();
+            if now >= end {
+                break;
+            }
+            occupied = Occupied::from(now);
         }
         // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer than was asked for.
         due += period * ((clock::monotonic() - due).max(0) / period + 1);
     }
-    Ok(())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -111,15 +118,18 @@ struct Occupied {
     cpu_time: i64,
 }
 
-/// Reads the clock until it shows `until`.
-fn occupy(until: i64) -> Occupied {
-    let before = clock::thread_cpu_time();
-    let start = clock::monotonic();
-    let mut end = start;
-    while end < until {
-        end = clock::monotonic();
+impl Occupied {
+    fn from(start: i64) -> Self {
+        // The processor time at the start, until the end is known.
+        Self { start, end: start, cpu_time: clock::thread_cpu_time() }
     }
-    Occupied { start, end, cpu_time: clock::thread_cpu_time() - before }
+
+    /// Reads the clock until it shows `until`; once at least, so that the end is the last thing seen before the next sleep.
+    fn until(&mut self, until: i64) {
+        while clock::monotonic() < until {}
+        self.cpu_time = clock::thread_cpu_time() - self.cpu_time;
+        self.end = clock::monotonic();
+    }
 }
 
 /// What of the present window of 100 ms may still be occupied.
@@ -157,21 +167,28 @@ impl Yielding {
 struct Record {
     file: Option<BufWriter<File>>,
     left: u64,
+    /// The last interval. It is written while the next one lasts: writing takes its time, and would belong to no interval.
+    noted: Option<Occupied>,
 }
 
 impl Record {
     fn open(worker: &Worker) -> Result<Self, WorkError> {
-        let Some(path) = worker.plan.load.parameters.path("record") else { return Ok(Self { file: None, left: 0 }) };
+        let Some(path) = worker.plan.load.parameters.path("record") else { return Ok(Self { file: None, left: 0, noted: None }) };
         let cpu = worker.cpu().map_or(0, |cpu| cpu.0);
         let mut path = path.as_os_str().to_owned();
         path.push(format!(".cpu{cpu}"));
         // A worker that is restarted goes on where the one before it ended.
         let file = File::options().append(true).create(true).open(path).doing("open the record of intervals")?;
-        Ok(Self { file: Some(BufWriter::new(file)), left: INTERVALS_MAX })
+        Ok(Self { file: Some(BufWriter::new(file)), left: INTERVALS_MAX, noted: None })
     }
 
-    fn write(&mut self, worker: &mut Worker, occupied: Occupied) -> Result<(), WorkError> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+    fn note(&mut self, occupied: Occupied) {
+        self.noted = Some(occupied);
+    }
+
+    /// Writes what was noted.
+    fn write(&mut self, worker: &mut Worker) -> Result<(), WorkError> {
+        let (Some(file), Some(occupied)) = (&mut self.file, self.noted.take()) else { return Ok(()) };
         writeln!(file, "{} {} {}", occupied.start, occupied.end, occupied.cpu_time).doing("write the record of intervals")?;
         self.left -= 1;
         if self.left == 0 {

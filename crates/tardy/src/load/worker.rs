@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
@@ -97,7 +98,7 @@ impl Worker {
         let now = clock::monotonic();
         if now >= self.next_check {
             self.next_check = now + STOP_CHECK_INTERVAL.get();
-            self.stopped |= stop_is_asked(0);
+            self.stopped |= stop_is_asked(Duration::ZERO);
         }
         if now >= self.next_report {
             self.next_report = now + REPORT_INTERVAL.get();
@@ -109,19 +110,22 @@ impl Worker {
     /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says whether to go on.
     pub fn rest(&mut self, duration: Nanos) -> bool {
         let end = clock::monotonic() + duration.get();
-        while !self.stopped {
-            let now = clock::monotonic();
-            if now >= end {
-                break;
-            }
-            let wait = (end.min(self.next_report) - now).max(0);
-            // Rounded up: 0 ms would spin until the time has come.
-            self.stopped |= stop_is_asked(i32::try_from(wait / 1_000_000 + 1).unwrap_or(i32::MAX));
-            if clock::monotonic() >= self.next_report {
-                self.go_on();
-            }
+        while !self.stopped && self.sleep_until(end.min(self.next_report)) < end {
+            self.go_on();
         }
         self.go_on()
+    }
+
+    /// Sleeps until `due` on the monotonic clock, but no longer than until the stop, and does nothing else: no report, which takes its time. Returns when it
+    /// woke, in ns.
+    pub fn sleep_until(&mut self, due: i64) -> i64 {
+        loop {
+            let now = clock::monotonic();
+            if now >= due || self.stopped {
+                return now;
+            }
+            self.stopped = stop_is_asked(Duration::from_nanos((due - now).unsigned_abs()));
+        }
     }
 
     /// Counts work that was done.
@@ -181,8 +185,8 @@ fn cpu_time() -> Nanos {
 }
 
 /// The stop request is the end of standard input; nothing is ever written to it.
-fn stop_is_asked(timeout_ms: i32) -> bool {
-    signal::wait_readable(&[std::io::stdin().as_fd()], timeout_ms).is_ok_and(|readable| readable[0])
+fn stop_is_asked(wait: Duration) -> bool {
+    signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait)).is_ok_and(|readable| readable[0])
 }
 
 /// Runs the worker that `plan` (JSON) describes; the exit code is the process's.

@@ -1,4 +1,6 @@
-//! Asking which of 100 descriptors are ready: select(2) on files, and on connections of TCP.
+//! Asking which of 100 descriptors are ready: select(2) on those of a file, and on those of a connection of TCP.
+//!
+//! As in LMbench, all descriptors are copies of one (dup(2)), so that what counts is asking, and not the cache that 100 sockets fill.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -15,15 +17,14 @@ const DESCRIPTORS: usize = 100;
 pub(super) const FILES: Metric = Metric {
     name: "select-files",
     group: Group::Processor,
-    operation: "select on 100 files",
+    operation: "select on 100 descriptors of a file",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_select -n 100 file"),
     prepare: |place| {
         let path = place.scratch.join("selected");
         let open = || File::options().read(true).append(true).create(true).open(&path).map(OwnedFd::from);
-        let files: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| open()).collect();
-        selecting(files.map_err(Unavailable::system("open 100 files"))?, Vec::new())
+        selecting(open().map_err(Unavailable::system("open a file"))?, None)
     },
 };
 
@@ -31,32 +32,30 @@ pub(super) const FILES: Metric = Metric {
 pub(super) const TCP: Metric = Metric {
     name: "select-tcp",
     group: Group::Processor,
-    operation: "select on 100 connections of TCP",
+    operation: "select on 100 descriptors of a connection of TCP",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_select -n 100 tcp"),
-    prepare: connections,
+    prepare: connection,
 };
 
-fn connections(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
-    let connect = || -> std::io::Result<(Vec<OwnedFd>, Vec<OwnedFd>)> {
+fn connection(_: &Place) -> Result<Box<dyn Work>, Unavailable> {
+    let connect = || -> std::io::Result<(OwnedFd, OwnedFd)> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let (mut near, mut far) = (Vec::new(), Vec::new());
-        for _ in 0..DESCRIPTORS {
-            near.push(TcpStream::connect(listener.local_addr()?)?.into());
-            far.push(listener.accept()?.0.into());
-        }
-        Ok((near, far))
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        Ok((near.into(), listener.accept()?.0.into()))
     };
-    let (near, far) = connect().map_err(Unavailable::system("connect 100 times to itself over TCP"))?;
-    selecting(near, far)
+    let (near, far) = connect().map_err(Unavailable::system("connect to itself over TCP"))?;
+    selecting(near, Some(far))
 }
 
-/// `kept` are only held open.
-fn selecting(descriptors: Vec<OwnedFd>, kept: Vec<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
-    let set = DescriptorSet::new(descriptors.iter().map(AsFd::as_fd)).map_err(Unavailable::system("select on so high descriptors"))?;
+/// On copies of `descriptor`; `kept` is only held open.
+fn selecting(descriptor: OwnedFd, kept: Option<OwnedFd>) -> Result<Box<dyn Work>, Unavailable> {
+    let copies: Result<Vec<_>, _> = (0..DESCRIPTORS).map(|_| descriptor.try_clone()).collect();
+    let copies = copies.map_err(Unavailable::system("have 100 descriptors (ulimit -n)"))?;
+    let set = DescriptorSet::new(copies.iter().map(AsFd::as_fd)).map_err(Unavailable::system("select on so high descriptors"))?;
     Ok(repeated(move || {
-        let _open = (&descriptors, &kept);
+        let _open = (&copies, &kept);
         black_box(set.readable()?);
         Ok(())
     }))

@@ -6,7 +6,8 @@ const HEADER_BYTES: u16 = 64;
 const SEGMENT_BYTES: u16 = 56;
 
 /// The image, on architectures whose code is known here.
-pub(super) fn image() -> Option<Vec<u8>> {
+#[must_use]
+pub fn image() -> Option<Vec<u8>> {
     let (machine, code) = match std::env::consts::ARCH {
         "x86_64" => (X86_64, &EXIT_X86_64[..]),
         "aarch64" => (AARCH64, &EXIT_AARCH64[..]),

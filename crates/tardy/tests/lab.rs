@@ -29,6 +29,8 @@ mod loads;
 mod probes;
 #[path = "lab/snapshots.rs"]
 mod snapshots;
+#[path = "lab/sound.rs"]
+mod sound;
 #[path = "lab/split.rs"]
 mod split;
 #[path = "lab/wake_up_path.rs"]

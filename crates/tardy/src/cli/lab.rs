@@ -116,6 +116,10 @@ pub struct MeasureArguments {
     /// Folder with the module for known delays: RELEASE/tardy_inject.ko for each kernel
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
+    /// Load a module of the kernel's package, and what it needs, before the measurement: NAME or NAME:PARAMETER=VALUE, as in snd-dummy:hrtimer=0; repeat it
+    /// for several
+    #[arg(long, value_name = "MODULE")]
+    pub module: Vec<ModuleArgument>,
     /// Put a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
@@ -150,6 +154,28 @@ impl FromStr for AddArgument {
         use std::os::unix::fs::PermissionsExt;
         let executable = std::fs::metadata(source).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
         Ok(Self(AddedFile { source: PathBuf::from(source), path, executable }))
+    }
+}
+
+/// `--module NAME[:PARAMETER=VALUE...]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleArgument {
+    /// As modprobe(8) takes it.
+    pub name: String,
+    /// With spaces between.
+    pub parameters: String,
+}
+
+impl FromStr for ModuleArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        if !is_plain || parameters.contains([' ', '\0']) {
+            return Err(format!("`{text}` names no module: write NAME or NAME:PARAMETER=VALUE, as in snd-dummy:hrtimer=0"));
+        }
+        Ok(Self { name: name.to_owned(), parameters: parameters.replace(':', " ") })
     }
 }
 

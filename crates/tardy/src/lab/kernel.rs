@@ -4,6 +4,7 @@
 //! `debian:6.1-rt` is a package of the machine's own package sources; once resolved it is pinned in the cache, so that an update of the distribution
 //! does not change a comparison unasked (`--refresh` unpins).
 
+mod modules;
 mod packaged;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use super::deb::{self, DebError, PackedFile};
 use super::digest::Digest;
 use super::image::{self, ImageError};
 
+pub use modules::modules;
 pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned};
 
 /// What the user wrote behind `--kernel`.
@@ -145,6 +147,16 @@ pub enum KernelError {
         wanted: String,
         /// The releases' names.
         searched: String,
+    },
+    /// A module that is not there.
+    #[error(
+        "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb file, whose modules are in the package, and see its config"
+    )]
+    NoModule {
+        /// As asked for, or as another module needs it.
+        name: String,
+        /// Whose.
+        kernel: String,
     },
     /// No Debian sources here.
     #[error("{0} needs package sources of Debian on this machine: give the kernel as a .deb, vmlinuz or bzImage file instead")]

@@ -27,7 +27,7 @@ pub struct GuestPlan {
     pub settle: Nanos,
     /// When the planned program is stopped, in the guest's own time from its start.
     pub time_limit: Nanos,
-    /// Kernel modules in the initial file system, in the order of loading.
+    /// Kernel modules in the initial file system, in the order of loading: each its path and, behind a space, its parameters.
     pub modules: Vec<String>,
     /// Loads that run beside a program of the user's own, as `tardy load` takes them; a measurement has its loads among its arguments.
     #[serde(default)]

@@ -15,11 +15,11 @@ use tardy_core::units::Nanos;
 
 use super::{REAL_TIME, STOCK, compared, kernel, lab, lab_is_there};
 
-const MILLI: i64 = 1_000_000;
+pub(super) const MILLI: i64 = 1_000_000;
 /// 1/HZ of Debian's kernels (CONFIG_HZ=250).
-const TICK: i64 = 4 * MILLI;
+pub(super) const TICK: i64 = 4 * MILLI;
 
-fn stored(run: &Path, series: &str) -> Vec<Sample> {
+pub(super) fn stored(run: &Path, series: &str) -> Vec<Sample> {
     let file = SeriesFile::open(&run.join("samples").join(format!("{series}.series"))).unwrap();
     let schedule = file.descriptor().schedule;
     let mut samples = Vec::new();
@@ -27,7 +27,7 @@ fn stored(run: &Path, series: &str) -> Vec<Sample> {
     samples
 }
 
-fn notes(run: &Path) -> String {
+pub(super) fn notes(run: &Path) -> String {
     std::fs::read_to_string(run.join("run.json")).unwrap()
 }
 
@@ -122,7 +122,7 @@ fn wakes(samples: &[Sample]) -> Vec<i64> {
 }
 
 /// The path from a tick to the last of some real-time threads, in ns.
-const PATH: i64 = 250_000;
+pub(super) const PATH: i64 = 250_000;
 
 #[test]
 fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {

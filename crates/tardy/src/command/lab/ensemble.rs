@@ -1,5 +1,6 @@
 //! From the arguments of a measurement to the outcomes of all its guests.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
@@ -12,6 +13,7 @@ use crate::lab::comparison::Comparison;
 use crate::lab::experiment::{Experiment, Outcome};
 use crate::lab::initramfs::AddedFile;
 use crate::lab::injection::{MODULE_NAME, MODULE_PATH};
+use crate::lab::kernel;
 use crate::lab::machine::{Accelerator, Machine};
 use crate::lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
 use crate::lab::record::meaning;
@@ -57,12 +59,14 @@ pub(super) fn run_programs(
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     check_modules(variants, measure)?;
+    let modules = modules_of_variants(setting, variants, measure)?;
+    let loaded = lines_of_modules(&modules)?;
     let plan_of_pad = |pad: u32| GuestPlan {
         version: plan::VERSION,
         task: Task::Run(program_of_pad(pad)),
         settle: SETTLE,
         time_limit: measure.time_limit,
-        modules: measure.inject.iter().map(|_| MODULE_PATH.to_owned()).collect(),
+        modules: loaded.iter().cloned().chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned())).collect(),
         loads: if measure.program.is_some() { measure.load.clone() } else { Vec::new() },
         injection: measure.inject,
     };
@@ -77,7 +81,8 @@ pub(super) fn run_programs(
             path: SCENARIO_PATH.trim_start_matches('/').to_owned(),
             executable: false,
         });
-        measure.add.iter().map(|add| add.0.clone()).chain(module).chain(scenario).collect()
+        let modules = modules[&variant.name].iter().map(|module| module.file.clone());
+        measure.add.iter().map(|add| add.0.clone()).chain(modules).chain(module).chain(scenario).collect()
     };
     if measure.snapshots {
         check_snapshots(&setting.machine)?;
@@ -99,6 +104,54 @@ pub(super) fn run_programs(
     };
     let progress = Progress::new(experiment.guests());
     Ok(experiment.run(&setting.qemu, &|| progress.began(), &|outcome| progress.ended(&variants[outcome.variant], outcome)))
+}
+
+/// A module of `--module`, or one that such a one needs.
+struct LoadedModule {
+    file: AddedFile,
+    parameters: String,
+}
+
+impl LoadedModule {
+    /// As the guest's plan has it.
+    fn line(&self) -> String {
+        let line = format!("/{} {}", self.file.path, self.parameters);
+        line.trim_end().to_owned()
+    }
+}
+
+/// By the variants' names, in the order of loading.
+fn modules_of_variants(
+    setting: &Setting,
+    variants: &[Variant],
+    measure: &MeasureArguments,
+) -> Result<BTreeMap<String, Vec<LoadedModule>>, LabError> {
+    let names: Vec<&str> = measure.module.iter().map(|module| module.name.as_str()).collect();
+    let plain = |name: &str| name.replace('-', "_");
+    let of = |variant: &Variant| -> Result<_, LabError> {
+        let files = if names.is_empty() { Vec::new() } else { kernel::modules(&variant.kernel, &names, &setting.cache)? };
+        let loaded = |source: PathBuf| {
+            let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let asked = measure.module.iter().find(|module| plain(&module.name) == plain(&name));
+            let file = AddedFile { source, path: format!("lib/{name}.ko"), executable: false };
+            LoadedModule { file, parameters: asked.map(|module| module.parameters.clone()).unwrap_or_default() }
+        };
+        Ok((variant.name.clone(), files.into_iter().map(loaded).collect()))
+    };
+    variants.iter().map(of).collect()
+}
+
+/// What the guests' plans, which are the same for all variants, have of modules.
+fn lines_of_modules(modules: &BTreeMap<String, Vec<LoadedModule>>) -> Result<Vec<String>, LabError> {
+    let mut variants = modules.iter().map(|(name, modules)| (name, modules.iter().map(LoadedModule::line).collect::<Vec<_>>()));
+    let Some((first, lines)) = variants.next() else { return Ok(Vec::new()) };
+    match variants.find(|(_, others)| *others != lines) {
+        None => Ok(lines),
+        Some((other, _)) => {
+            let message = format!("the modules of --module need others on {other} than on {first}: run the kernels one by one");
+            Err(LabError::Usage(message))
+        }
+    }
 }
 
 /// Makes the comparison from the run folders.
@@ -183,6 +236,23 @@ mod tests {
     use super::*;
     use crate::command::exit::Exit;
     use crate::lab::machine::InstructionShift;
+
+    #[test]
+    fn modules_that_need_others_on_another_kernel_are_refused_with_both_names() {
+        let module = |name: &str, parameters: &str| {
+            let file = AddedFile { source: "x".into(), path: format!("lib/{name}.ko"), executable: false };
+            LoadedModule { file, parameters: parameters.to_owned() }
+        };
+        let of = |second: Vec<LoadedModule>| {
+            let first = vec![module("snd", ""), module("snd_dummy", "hrtimer=0 fake_buffer=1")];
+            lines_of_modules(&[("6.1".to_owned(), first), ("6.12".to_owned(), second)].into())
+        };
+        let same = of(vec![module("snd", ""), module("snd_dummy", "hrtimer=0 fake_buffer=1")]).unwrap();
+        assert_eq!(same, ["/lib/snd.ko", "/lib/snd_dummy.ko hrtimer=0 fake_buffer=1"]);
+        let refused = of(vec![module("snd_dummy", "hrtimer=0 fake_buffer=1")]).unwrap_err();
+        assert!(matches!(&refused, LabError::Usage(text) if text.contains("6.12 than on 6.1")), "{refused}");
+        assert_eq!(lines_of_modules(&BTreeMap::new()).unwrap(), [""; 0]);
+    }
 
     #[test]
     fn snapshots_are_refused_where_a_machine_does_not_go_on_from_its_state() {

@@ -69,10 +69,12 @@ pub(super) fn killed_for_memory() -> u64 {
     vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap_or_default()
 }
 
-/// Loads a module of the initial file system; the error says which and why.
-pub(super) fn load_module(path: &str) -> Result<(), String> {
+/// Loads a module of the initial file system, with the parameters behind its path; the error says which and why.
+pub(super) fn load_module(module: &str) -> Result<(), String> {
+    let (path, parameters) = module.split_once(' ').unwrap_or((module, ""));
     let file = std::fs::File::open(path).map_err(|error| format!("{path}: {error}"))?;
-    tardy_sys::module::load(&file).map_err(|error| format!("the module {path} was not loaded: {error}"))
+    let parameters = std::ffi::CString::new(parameters).map_err(|error| format!("{path}: {error}"))?;
+    tardy_sys::module::load(&file, &parameters).map_err(|error| format!("the module {path} was not loaded: {error}"))
 }
 
 #[cfg(test)]

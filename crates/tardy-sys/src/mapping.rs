@@ -75,7 +75,7 @@ impl Mapping {
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }
 
-    /// The sum of all words of [`from`, `to`), which reads every byte.
+    /// The sum of all words of [`from`, `to`), each read by itself: the compiler makes no vectors of them.
     ///
     /// # Panics
     /// Where the range is not within the mapping, or not one of words of eight bytes.
@@ -85,10 +85,28 @@ impl Mapping {
         // SAFETY: `from` is within the mapping (asserted above).
         let first = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
         #[allow(clippy::cast_ptr_alignment, reason = "mappings begin at a page, and `from` is a multiple of eight, asserted above")]
+        let words = first.cast::<u64>();
         // SAFETY: the words lie within the mapping (asserted above), which is readable and zeroed or a file's; nothing writes to it while `self` is borrowed,
         // but another process that shares the file: a word is then one of its values, and only its sum is told.
-        let words = unsafe { std::slice::from_raw_parts(first.cast::<u64>(), (to - from) / 8) };
-        words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
+        (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(unsafe { words.add(index).read_volatile() }))
+    }
+
+    /// Reads `bytes` from the file, from `at` on, to the beginning of the mapping.
+    ///
+    /// # Errors
+    /// Those of pread(2); `UnexpectedEof` where it reads less.
+    ///
+    /// # Panics
+    /// Where the mapping is shorter.
+    pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
+        assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
+        // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted above), lives, and is borrowed for this call alone.
+        let read = unsafe { libc::pread(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
+        match usize::try_from(read) {
+            Ok(read) if read == bytes => Ok(()),
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(_) => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Writes one byte into each page of [`from`, `to`), in order, so that each is present afterwards. Returns the number of pages.

@@ -39,7 +39,7 @@ const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let folder = programs()?;
-    let rounds = if bench.is_quick { 1 } else { 5 };
+    let rounds = if bench.is_quick { 1 } else { 8 };
     let cpu = bench.measured_cpu()?;
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
@@ -148,11 +148,12 @@ fn own(bench: &Bench, metric: &str, out: &Path, scratch: &Path) -> Result<(Optio
     Ok((found["cost"].as_f64(), found["bytes"].as_f64()))
 }
 
-/// Not the least: both sides take off what a part of some operations costs, and what is left can be far too small by chance.
-fn median(values: &[f64]) -> Option<f64> {
+/// The lower quartile: others on the machine only add to a time, so that low ones are the truest; but both sides take off what a part of some operations costs,
+/// and the very least can be far too small by chance.
+fn low(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    sorted.get(sorted.len().saturating_sub(1) / 4).copied()
 }
 
 /// Servers of LMbench go into the background by themselves.
@@ -183,7 +184,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
     let mut table = vec![row(["metric", "unit", "tardy", "LMbench", "difference", "LMbench's program", "why it differs"])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
     for (index, peer) in PROGRAMS.iter().enumerate() {
-        let (Some(own), Some(theirs)) = (median(&sides.own[index]), median(&sides.peer[index])) else {
+        let (Some(own), Some(theirs)) = (low(&sides.own[index]), low(&sides.peer[index])) else {
             missing.push(peer.metric);
             continue;
         };
@@ -208,7 +209,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
     }
     let mut notes = vec![
         format!(
-            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it; the median of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
+            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it; the lower quartile of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
         ),
         format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", Executed::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),

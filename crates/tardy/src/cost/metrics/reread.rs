@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::os::unix::fs::FileExt;
 
 use tardy_sys::mapping::Mapping;
 
@@ -33,11 +32,10 @@ pub(super) const MAPPED: Metric = Metric {
 
 fn reading(file: File) -> Result<Box<dyn Work>, Unavailable> {
     let mut at = 0;
-    let mut buffer = vec![0; PORTION_BYTES];
+    let mut buffer = Mapping::anonymous(PORTION_BYTES).map_err(Unavailable::system("map memory"))?;
     Ok(repeated(move || {
-        file.read_exact_at(&mut buffer, at as u64)?;
-        let words = buffer.chunks_exact(8).filter_map(|bytes| bytes.first_chunk::<8>());
-        black_box(words.fold(0, |sum: u64, word| sum.wrapping_add(u64::from_ne_bytes(*word))));
+        buffer.fill_from(&file, at as i64, PORTION_BYTES)?;
+        black_box(buffer.sum(0, PORTION_BYTES));
         at = (at + PORTION_BYTES) % FILE_BYTES;
         Ok(())
     }))

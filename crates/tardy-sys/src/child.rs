@@ -6,12 +6,14 @@ use std::process::Command;
 
 use crate::sched::{Attributes, Policy};
 
-/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens.
+/// Makes the kernel kill the program when the *thread* that starts it ends, however that happens, and has it begin with no signal blocked: what the tool
+/// blocks for itself would keep the program from ending when it is asked to.
 ///
 /// The starting thread must therefore be the one that waits for it. The setting is lost when the program forks or gains rights by exec.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let set = move || {
+        crate::signal::unblock_all()?;
         // SAFETY: prctl takes numbers by value here and changes only the calling process.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());
@@ -21,7 +23,7 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
         // The parent may have ended before prctl took effect; nothing would ever kill the child then.
         if u32::try_from(parent_now) == Ok(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: the closure runs between fork and exec and calls only prctl and getppid, which are async-signal-safe; it allocates nothing: errors are made
+    // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and getppid, which are async-signal-safe; it allocates nothing: errors are made
     // from codes.
     unsafe { command.pre_exec(set) }
 }
@@ -63,6 +65,15 @@ mod tests {
         let mut child = std::thread::spawn(|| kill_with_parent(Command::new("sleep").arg("600")).spawn().unwrap()).join().unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn the_child_begins_with_no_signal_blocked() {
+        let told = std::thread::spawn(|| {
+            let _signals = crate::signal::SignalFd::block(&[libc::SIGTERM, libc::SIGCHLD]).unwrap();
+            kill_with_parent(Command::new("grep").args(["SigBlk", "/proc/self/status"])).output().unwrap().stdout
+        });
+        assert_eq!(String::from_utf8(told.join().unwrap()).unwrap().trim_end(), "SigBlk:\t0000000000000000");
     }
 
     #[test]

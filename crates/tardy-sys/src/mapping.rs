@@ -86,9 +86,14 @@ impl Mapping {
         let first = unsafe { self.start.as_ptr().cast::<u8>().add(from) };
         #[allow(clippy::cast_ptr_alignment, reason = "mappings begin at a page, and `from` is a multiple of eight, asserted above")]
         let words = first.cast::<u64>();
-        // SAFETY: the words lie within the mapping (asserted above), which is readable and zeroed or a file's; nothing writes to it while `self` is borrowed,
-        // but another process that shares the file: a word is then one of its values, and only its sum is told.
-        (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(unsafe { words.add(index).read_volatile() }))
+        let word = |index| {
+            // SAFETY: the word lies within the mapping (asserted above).
+            let word = unsafe { words.add(index) };
+            // SAFETY: the mapping is readable and zeroed or a file's; nothing writes to it while `self` is borrowed, but another process that shares the file: a
+            // word is then one of its values, and only its sum is told.
+            unsafe { word.read_volatile() }
+        };
+        (0..(to - from) / 8).fold(0, |sum: u64, index| sum.wrapping_add(word(index)))
     }
 
     /// Reads `bytes` from the file, from `at` on, to the beginning of the mapping.

@@ -79,6 +79,23 @@ pub fn is_pending(signals: &[i32]) -> bool {
     signals.iter().any(|&signal| unsafe { libc::sigismember(set.as_ptr(), signal) } == 1)
 }
 
+/// Blocks no signal any more in the calling thread. A program inherits what is blocked where it is started, and would not end when it is asked to.
+///
+/// Async-signal-safe, as what runs between fork and exec must be.
+///
+/// # Errors
+/// None that a system in order gives.
+pub fn unblock_all() -> io::Result<()> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset fills the set behind the pointer, which is valid for writing.
+    crate::check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;
+    // SAFETY: the set was filled; no old one is asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
 /// Waits until one of `fds` can be read (or was closed at its other end), at most `timeout_ms` milliseconds, for ever where that is negative. Tells which can.
 ///
 /// # Errors

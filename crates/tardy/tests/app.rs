@@ -50,6 +50,7 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
     assert!(!of("app").descriptor.is_outside_verdict && of("app.start").descriptor.is_outside_verdict);
     let text = place.tardy("show run").ends_with(0).stdout;
     assert!(text.contains("the loop `control`, every 2ms"), "{text}");
+    assert!(!text.contains("was killed"), "the loop ends when it is asked to: {text}");
 }
 
 #[test]

@@ -65,6 +65,10 @@ fn a_load_starts_works_and_ends_by_itself_in_this_order() {
     let mut guardian = Guardian::start(options()).unwrap();
     guardian.begin(3, &plans("io:size=1MiB")).unwrap();
     let mut events = events_until(&mut guardian, has_worked);
+    for worker in workers_of(&guardian) {
+        let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+        assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "programs of a load would inherit what is blocked: {status}");
+    }
     guardian.finish(3).unwrap();
     events.extend(events_until(&mut guardian, has_ended));
     let (Some(LoadEvent::Started { load, phase: 3, at: started }), Some(LoadEvent::Ended { phase: 3, at: ended, how, .. })) =

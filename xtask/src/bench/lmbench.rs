@@ -33,6 +33,8 @@ const BYTES: usize = 64 << 20;
 const PORTION_BYTES: usize = 64 << 10;
 /// What LMbench is told that an interval must take to be believed, in us: as long as a trial of `tardy cost`.
 const ENOUGH: &str = "10000";
+/// The server that connections are made to.
+const CONNECTED: &str = "lat_connect";
 const TOLERANCE: f64 = 0.10;
 /// How long a server of LMbench may take to listen; it does not say when it does.
 const SERVER_START: Duration = Duration::from_millis(300);
@@ -51,7 +53,8 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let before = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
     // Both sides inherit it.
     affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
-    let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds);
+    let cpus = Processors { measured: cpu, other: before.iter().copied().find(|other| *other != cpu).unwrap_or(cpu) };
+    let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds, cpus);
     affinity::set(0, &before).while_doing(|| "unbinding".to_owned())?;
     drop(executed);
     report(&sides?, rounds)
@@ -107,13 +110,24 @@ struct Sides {
     commands: Vec<String>,
 }
 
-fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32) -> Result<Sides> {
+/// Where things run.
+#[derive(Clone, Copy)]
+struct Processors {
+    measured: u32,
+    /// For the server that connections are made to, as `tardy cost` has it.
+    other: u32,
+}
+
+fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32, cpus: Processors) -> Result<Sides> {
     let none = || vec![Vec::new(); PROGRAMS.len()];
     let mut sides = Sides { own: none(), peer: none(), bytes: vec![None; PROGRAMS.len()], commands: Vec::new() };
     for round in 0..rounds {
-        for server in SERVERS {
+        for &server in SERVERS {
+            let cpu = if server == CONNECTED { cpus.other } else { cpus.measured };
+            affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
             start(folder, server)?;
         }
+        affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
         std::thread::sleep(SERVER_START);
         for (index, peer) in PROGRAMS.iter().enumerate() {
             let (own, bytes) = own(bench, peer.metric, &scratch.join(format!("run-{round}-{index}")), scratch)?;
@@ -209,7 +223,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
     }
     let mut notes = vec![
         format!(
-            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it; the lower quartile of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
+            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it but the server of connections, which is on another one; the lower quartile of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
         ),
         format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", Executed::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),

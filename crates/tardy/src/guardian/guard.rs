@@ -45,7 +45,7 @@ impl Guard {
         // Fails where the process leads a session already, which is as good.
         let _ = process::new_session();
         process::become_subreaper()?;
-        // Blocked, not ignored: std gives children an empty mask, while an ignored signal would stay ignored in a user's own command.
+        // Blocked, not ignored: a load's worker begins with an empty mask, while an ignored signal would stay ignored in a user's own command.
         let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         // Whatever policy the tool was started under, neither this process nor the loads below it keep it.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });

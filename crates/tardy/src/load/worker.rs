@@ -230,6 +230,8 @@ const TIMER_SLACK_DEFAULT: u32 = 50_000;
 /// Undoes what the worker may have inherited from whoever started the tool, and binds it to its CPUs.
 fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
     use super::info::Doing;
+    // The guardian blocks the signals that it waits for; a program that inherits that does not end when it is asked to.
+    signal::unblock_all().doing("unblock signals")?;
     process::set_parent_death_signal(process::KILL).doing("ask for a signal at the parent's end")?;
     process::become_subreaper().doing("become the reaper of the load's processes")?;
     // A real-time tool started under chrt hands its policy down; a negative nice value can always be given up, a positive one not always.

@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use tardy_sys::affinity;
+
 use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
 use crate::cost::peer::Peer;
 
@@ -10,13 +12,18 @@ use crate::cost::peer::Peer;
 pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,
-    operation: "connection to a server over TCP and loopback, made, closed, and its end seen by the server",
+    operation: "connection over TCP and loopback to a server on another processor, where there is one: made and closed",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_connect localhost"),
-    prepare: |_| {
+    prepare: |place| {
         let (listener, server) = listening().map_err(Unavailable::system("listen on TCP"))?;
+        let elsewhere = place.other_cpu;
         let peer = Peer::start(move || {
+            // On the client's processor it may come so late that connections wait in line, are dropped when the line is full, and tried again after a second.
+            if let Some(other) = elsewhere {
+                affinity::set(0, &[other.0])?;
+            }
             loop {
                 // As a server of LMbench it waits for the client's end, which therefore is the first to close.
                 let (mut connection, _) = listener.accept()?;

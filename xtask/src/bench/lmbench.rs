@@ -41,7 +41,7 @@ const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let folder = programs()?;
-    let rounds = if bench.is_quick { 1 } else { 8 };
+    let rounds = if bench.is_quick { 1 } else { 5 };
     let cpu = bench.measured_cpu()?;
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
@@ -130,7 +130,10 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
         affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
         std::thread::sleep(SERVER_START);
         for (index, peer) in PROGRAMS.iter().enumerate() {
-            let (own, bytes) = own(bench, peer.metric, &scratch.join(format!("run-{round}-{index}")), scratch)?;
+            // It binds itself to the one, and its server of connections to the other.
+            affinity::set(0, &[cpus.measured, cpus.other]).while_doing(|| "unbinding".to_owned())?;
+            let (own, bytes) = own(bench, peer.metric, cpus.measured, &scratch.join(format!("run-{round}-{index}")), scratch)?;
+            affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
             sides.own[index].extend(own.filter(|nanos| *nanos > 0.0));
             sides.bytes[index] = bytes;
             let mut values = Vec::new();
@@ -153,9 +156,12 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
 }
 
 /// What `tardy cost` finds, in ns, and the bytes that an operation moves, of a bandwidth.
-fn own(bench: &Bench, metric: &str, out: &Path, scratch: &Path) -> Result<(Option<f64>, Option<f64>)> {
+fn own(bench: &Bench, metric: &str, cpu: u32, out: &Path, scratch: &Path) -> Result<(Option<f64>, Option<f64>)> {
     let mut tardy = Command::new(&bench.tardy);
-    tardy.args(["cost", "--rounds", "1", "--quiet", "--json", "--metric", metric, "--out"]).arg(out).env("TMPDIR", scratch);
+    tardy
+        .args(["cost", "--rounds", "1", "--quiet", "--json", "--metric", metric, "--cpu", &cpu.to_string(), "--out"])
+        .arg(out)
+        .env("TMPDIR", scratch);
     let costs: Value =
         serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
     let found = &costs["metrics"][0];

@@ -41,7 +41,7 @@ const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let folder = programs()?;
-    let rounds = if bench.is_quick { 1 } else { 5 };
+    let rounds = if bench.is_quick { 1 } else { 8 };
     let cpu = bench.measured_cpu()?;
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.

@@ -23,8 +23,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
         // The parent may have ended before prctl took effect; nothing would ever kill the child then.
         if u32::try_from(parent_now) == Ok(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and getppid, which are async-signal-safe; it allocates nothing: errors are made
-    // from codes.
+    // SAFETY: the closure runs between fork and exec and calls only pthread_sigmask, prctl and getppid, which are async-signal-safe; it allocates nothing:
+    // errors are made from codes.
     unsafe { command.pre_exec(set) }
 }
 

@@ -15,6 +15,7 @@ use tardy_sys::affinity;
 
 use super::figure::{Bench, Figure, Measured, row};
 use super::lmbench_programs::{PROGRAMS, Peer, SERVERS};
+use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -41,7 +42,7 @@ const SERVER_START: Duration = Duration::from_millis(300);
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let folder = programs()?;
-    let rounds = if bench.is_quick { 1 } else { 8 };
+    let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
     let scratch = tempfile::tempdir().while_doing(|| "making a folder for files".to_owned())?;
     // As deep as the files of `tardy cost`: every folder of a path takes its time.
@@ -102,11 +103,18 @@ impl Drop for Executed {
     }
 }
 
-/// What each round found of each metric, of both sides.
+/// What the rounds found of a metric, in ns of one operation.
+#[derive(Clone, Default)]
+struct Found {
+    /// Of tardy and of LMbench, one right after the other.
+    pairs: Vec<(f64, f64)>,
+    /// What an operation moves, of a bandwidth.
+    bytes: Option<f64>,
+}
+
+/// What all rounds found.
 struct Sides {
-    own: Vec<Vec<f64>>,
-    peer: Vec<Vec<f64>>,
-    bytes: Vec<Option<f64>>,
+    metrics: Vec<Found>,
     commands: Vec<String>,
 }
 
@@ -119,40 +127,62 @@ struct Processors {
 }
 
 fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32, cpus: Processors) -> Result<Sides> {
-    let none = || vec![Vec::new(); PROGRAMS.len()];
-    let mut sides = Sides { own: none(), peer: none(), bytes: vec![None; PROGRAMS.len()], commands: Vec::new() };
+    let mut sides = Sides { metrics: vec![Found::default(); PROGRAMS.len()], commands: Vec::new() };
     for round in 0..rounds {
         for &server in SERVERS {
             let cpu = if server == CONNECTED { cpus.other } else { cpus.measured };
             affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
             start(folder, server)?;
         }
-        affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
         std::thread::sleep(SERVER_START);
         for (index, peer) in PROGRAMS.iter().enumerate() {
-            // It binds itself to the one, and its server of connections to the other.
-            affinity::set(0, &[cpus.measured, cpus.other]).while_doing(|| "unbinding".to_owned())?;
-            let (own, bytes) = own(bench, peer.metric, cpus.measured, &scratch.join(format!("run-{round}-{index}")), scratch)?;
-            affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
-            sides.own[index].extend(own.filter(|nanos| *nanos > 0.0));
-            sides.bytes[index] = bytes;
-            let mut values = Vec::new();
-            for words in [peer.program, peer.and].iter().filter(|words| !words.is_empty()) {
-                values.push(ask(folder, peer, words, (scratch, file), sides.bytes[index])?);
-                let line = words.join(" ");
-                if round == 0 && !sides.commands.contains(&line) {
-                    sides.commands.push(line);
-                }
-            }
-            let value = values.iter().copied().collect::<Option<Vec<f64>>>().map(|values| values.iter().sum::<f64>() / values.len() as f64);
-            sides.peer[index].extend(value.filter(|nanos| *nanos > 0.0));
+            let measure_own = || {
+                // It binds itself to the one, and its server of connections to the other.
+                affinity::set(0, &[cpus.measured, cpus.other]).while_doing(|| "unbinding".to_owned())?;
+                own(bench, peer.metric, cpus.measured, &scratch.join(format!("run-{round}-{index}")), scratch)
+            };
+            let measure_theirs = |bytes| {
+                affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
+                ask_all(folder, peer, (scratch, file), bytes)
+            };
+            let found = &mut sides.metrics[index];
+            // Who comes first leaves the other one its closed connections, its warm processor, and what else there may be.
+            let (own, theirs) = if round % 2 == 0 {
+                let (own, bytes) = measure_own()?;
+                found.bytes = bytes;
+                (own, measure_theirs(bytes)?)
+            } else {
+                let theirs = measure_theirs(found.bytes)?;
+                (measure_own()?.0, theirs)
+            };
+            found.pairs.extend(Option::zip(own, theirs).filter(|(own, theirs)| *own > 0.0 && *theirs > 0.0));
+            eprintln!("round {} of {rounds}: {}, ns: {own:?} and {theirs:?}", round + 1, peer.metric);
         }
         for server in SERVERS {
             let mut stop = Command::new(folder.join(server));
             let _ = stop.args(["-S", "localhost"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
     }
+    for peer in PROGRAMS {
+        for words in programs_of(peer) {
+            let line = words.join(" ");
+            if !sides.commands.contains(&line) {
+                sides.commands.push(line);
+            }
+        }
+    }
     Ok(sides)
+}
+
+fn programs_of(peer: &Peer) -> impl Iterator<Item = &'static [&'static str]> {
+    [peer.program, peer.and].into_iter().filter(|words| !words.is_empty())
+}
+
+/// The mean of what its programs find, in ns of one operation; `None` where one printed nothing that can be read.
+fn ask_all(folder: &Path, peer: &Peer, files: (&Path, &Path), bytes: Option<f64>) -> Result<Option<f64>> {
+    let values: Vec<Option<f64>> = programs_of(peer).map(|words| ask(folder, peer, words, files, bytes)).collect::<Result<_>>()?;
+    let values: Option<Vec<f64>> = values.into_iter().collect();
+    Ok(values.map(|values| values.iter().sum::<f64>() / values.len() as f64))
 }
 
 /// What `tardy cost` finds, in ns, and the bytes that an operation moves, of a bandwidth.
@@ -166,14 +196,6 @@ fn own(bench: &Bench, metric: &str, cpu: u32, out: &Path, scratch: &Path) -> Res
         serde_json::from_str(&program::capture(&mut tardy)?).map_err(|error| Failure::new(format!("tardy cost: {error}")))?;
     let found = &costs["metrics"][0];
     Ok((found["cost"].as_f64(), found["bytes"].as_f64()))
-}
-
-/// The lower quartile: others on the machine only add to a time, so that low ones are the truest; but both sides take off what a part of some operations costs,
-/// and the very least can be far too small by chance.
-fn low(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get(sorted.len().saturating_sub(1) / 4).copied()
 }
 
 /// Servers of LMbench go into the background by themselves.
@@ -201,36 +223,46 @@ fn ask(folder: &Path, peer: &Peer, words: &[&str], (scratch, file): (&Path, &Pat
 }
 
 fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
-    let mut table = vec![row(["metric", "unit", "tardy", "LMbench", "difference", "LMbench's program", "why it differs"])];
+    let mut table =
+        vec![row(["metric", "unit", "tardy", "LMbench", "difference", "its 95 % interval", "LMbench's program", "why it differs"])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
-    for (index, peer) in PROGRAMS.iter().enumerate() {
-        let (Some(own), Some(theirs)) = (low(&sides.own[index]), low(&sides.peer[index])) else {
+    for (found, peer) in sides.metrics.iter().zip(PROGRAMS) {
+        if found.pairs.is_empty() {
             missing.push(peer.metric);
             continue;
-        };
+        }
         // Of a bandwidth the difference is that of the bandwidths.
-        let difference = if peer.is_bandwidth { theirs / own - 1.0 } else { own / theirs - 1.0 };
+        let ratio = |(own, theirs): &(f64, f64)| if peer.is_bandwidth { theirs / own } else { own / theirs };
+        let ratios: Vec<f64> = found.pairs.iter().map(|pair| ratio(pair).ln()).collect();
+        let (middle, lower, upper) = middle_and_interval(&ratios, 0.95);
+        let [difference, lower, upper] = [middle, lower, upper].map(f64::exp_m1);
         let is_within = difference.abs() <= TOLERANCE;
         if is_within {
             within += 1
         } else {
             outside.push(peer.metric)
         }
-        let (unit, shown): (&str, [f64; 2]) = match sides.bytes[index].filter(|_| peer.is_bandwidth) {
-            Some(bytes) => ("MB/s", [own, theirs].map(|nanos| bytes * 1e3 / nanos)),
-            None => ("us", [own, theirs].map(|nanos| nanos / 1e3)),
+        let sides = found.pairs.iter().copied().unzip::<f64, f64, Vec<f64>, Vec<f64>>();
+        let medians = [&sides.0, &sides.1].map(|values| median(values));
+        let (unit, shown): (&str, [f64; 2]) = match found.bytes.filter(|_| peer.is_bandwidth) {
+            Some(bytes) => ("MB/s", medians.map(|nanos| bytes * 1e3 / nanos)),
+            None => ("us", medians.map(|nanos| nanos / 1e3)),
         };
         let [own, theirs] = shown.map(|value| if value < 100.0 { format!("{value:.3}") } else { format!("{value:.0}") });
+        let percent = |part: f64| format!("{:+.1} %", part * 100.0);
         let why = if is_within { "" } else { peer.differs };
-        table.push(row([peer.metric, unit, &own, &theirs, &format!("{:+.1} %", difference * 100.0), &peer.program.join(" "), why]));
+        let interval =
+            if lower.is_finite() && upper.is_finite() { format!("{} to {}", percent(lower), percent(upper)) } else { "none".to_owned() };
+        table.push(row([peer.metric, unit, &own, &theirs, &percent(difference), &interval, &peer.program.join(" "), why]));
     }
     if table.len() == 1 {
         return Err(Failure::new("no program of LMbench printed what could be read"));
     }
     let mut notes = vec![
         format!(
-            "{rounds} rounds, in each of them one side right after the other, metric by metric, on the same processor, everything bound to it but the server of connections, which is on another one; the lower quartile of the rounds' medians of 11 trials of 10 ms, which is what both call their result."
+            "{rounds} rounds, in each of them one side right after the other, each first in every second one, on the same processor, everything bound to it but the server of connections, which is on another one. A round's figure is the median of 11 trials of 10 ms, which is what both call their result; the table has the medians of the rounds."
         ),
+        "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and more than the two sides differ.".to_owned(),
         format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", Executed::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
         "Not asked: lat_fs, which did not end in minutes where this was written, and lat_rpc, which measures a server of its own."

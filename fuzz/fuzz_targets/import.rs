@@ -5,16 +5,16 @@
 use std::io;
 
 use libfuzzer_sys::fuzz_target;
-use tardy::import::record::Stated;
-use tardy::import::sink::Sink;
-use tardy::import::{FORMATS, Settings, Source, Unit};
-use tardy::run::histogram_file;
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::{CHUNK_HEAD_BYTES, Chunk, ChunkEncoder};
 use tardy_core::histogram::Histogram;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
+use tardy_results::import::sink::Sink;
+use tardy_results::import::{FORMATS, Settings, Source, Unit};
+use tardy_run::histogram_file;
+use tardy_run::imported::Stated;
 
 const SAMPLES_A_CHUNK: u64 = 4096;
 

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tardy::lab::architecture::Architecture;
-use tardy::lab::cache::Cache;
-use tardy::lab::kernel::{self, Kernel};
+use tardy_lab::architecture::Architecture;
+use tardy_lab::cache::Cache;
+use tardy_lab::kernel::{self, Kernel};
 
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.1-rt"];
 const MODULE: &str = "tardy_inject.ko";

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounting;
+pub mod bytes;
 pub mod chunk;
 pub mod cpu;
 pub mod histogram;

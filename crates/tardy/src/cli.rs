@@ -102,7 +102,7 @@ pub struct ShowArgs {
     pub run: PathBuf,
     /// Published numbers to print beside those of a cost
     #[arg(long, value_name = "PAPER", value_enum)]
-    pub reference: Option<crate::cost::reference::Reference>,
+    pub reference: Option<tardy_results::cost::reference::Reference>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
@@ -137,10 +137,10 @@ pub struct StatisticsArgs {
 impl StatisticsArgs {
     /// The same as a question.
     #[must_use]
-    pub fn question(&self) -> crate::statistics::read::Question {
+    pub fn question(&self) -> tardy_results::statistics::read::Question {
         let limits = self.limits.clone();
         let question =
-            crate::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, mhz: self.mhz.map(f64::from) };
+            tardy_results::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, mhz: self.mhz.map(f64::from) };
         question.with_limits_in_order()
     }
 }

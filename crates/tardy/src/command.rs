@@ -3,8 +3,8 @@
 pub mod advise;
 pub mod compare;
 pub mod cost;
-pub mod exit;
 pub mod export;
+mod folder_name;
 pub mod import;
 pub mod lab;
 pub mod list;

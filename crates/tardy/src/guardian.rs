@@ -24,7 +24,6 @@ mod init;
 pub(crate) mod lines;
 pub mod message;
 mod running;
-pub mod undo;
 
 pub use client::{Guardian, GuardianError, GuardianOptions};
 pub use message::{Containment, LoadEnd, LoadEvent};

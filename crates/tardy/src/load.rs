@@ -42,9 +42,8 @@ pub mod timers;
 pub mod ttcp;
 pub mod worker;
 
-pub use crate::parameter;
 pub use info::{LoadInfo, Placement};
-pub use plan::{Absent, LoadPlan, resolve_all};
+pub use plan::{Absent, resolve_all};
 pub use request::LoadRequest;
 pub use surroundings::Surroundings;
 

@@ -8,8 +8,8 @@ use tardy::cli::{Cli, Command};
 use tardy::command;
 
 fn main() -> ExitCode {
-    if tardy::lab::guest::is_guest_init() {
-        let error = tardy::lab::guest::run();
+    if tardy_lab::guest::is_guest_init() {
+        let error = tardy_lab::guest::run();
         eprintln!("tardy: the guest could not be switched off: {error}");
         return ExitCode::FAILURE;
     }

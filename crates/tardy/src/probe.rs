@@ -36,11 +36,6 @@ pub mod timerfd;
 pub mod usleep;
 pub mod work;
 
-use serde::{Deserialize, Serialize};
-use tardy_core::cpu::CpuId;
-use tardy_core::series::Schedule;
-use tardy_core::units::Nanos;
-
 pub use info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
 pub use member::{FoundGrid, Member, Opened, Opening, Ready};
 pub use request::ProbeAsked;
@@ -75,38 +70,6 @@ pub const PROBES: &[&ProbeInfo] = &[
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
     PROBES.iter().copied().find(|probe| probe.name == name)
-}
-
-/// One place of a probe: all that its threads need to know. Times are offsets from the run's start until [`ThreadPlan::at`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadPlan {
-    /// Processor that is measured; absent for copies that move among the measured ones.
-    pub cpu: Option<CpuId>,
-    /// Which copy this is, for probes that run side by side without a processor of their own.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub copy: Option<u32>,
-    /// When samples of the first series are due.
-    pub schedule: Schedule,
-    /// Seed of the due times' dither.
-    pub seed: u64,
-    /// Cycles after which the probe ends; until it is stopped if absent.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub cycles: Option<u64>,
-    /// Latency from which on all probes stop; none if absent.
-    #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
-    pub stop_above: Option<Nanos>,
-}
-
-impl ThreadPlan {
-    /// The same with its grid on the clock of a run that starts at `start`.
-    #[must_use]
-    pub fn at(&self, start: Nanos) -> Self {
-        let schedule = match self.schedule {
-            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: start + offset, dither },
-            event @ Schedule::Event { .. } => event,
-        };
-        Self { schedule, ..self.clone() }
-    }
 }
 
 #[cfg(test)]

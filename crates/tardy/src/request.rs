@@ -45,6 +45,7 @@ fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
     Ok(Scenario {
         name: "flags".into(),
         about: "from the command line".into(),
+        file: None,
         order: Order::Fixed,
         repeats: 1,
         warm_up: Nanos::ZERO,
@@ -86,9 +87,9 @@ fn shell_words(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::run::PolicyName;
     use crate::cli::{Cli, Command};
     use clap::Parser;
+    use tardy_run::plan::PolicyName;
 
     fn asked(flags: &str) -> Scenario {
         let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());

@@ -28,10 +28,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Value;
+use tardy_run::plan::{PolicyName, ProbePlan};
 
-use crate::cli::run::PolicyName;
-use crate::parameter::Value;
-use crate::plan::ProbePlan;
 use crate::probe::request::{PRIORITY, ProbeRequestError};
 use crate::probe::{ProbeAsked, ProbeInfo};
 
@@ -49,6 +48,9 @@ pub struct Scenario {
     /// What it is for, and where it comes from.
     #[serde(default)]
     pub about: String,
+    /// The file that it was read from; absent for built-in ones, and those made of flags.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
     /// In which order the phases come.
     #[serde(default)]
     pub order: Order,
@@ -145,6 +147,7 @@ impl ProbeRequest {
             period: by_rate.or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,
+            waits_for: asked.info.waits_for(),
             priority: (policy != PolicyName::Other).then_some(priority),
             parameters,
         };
@@ -243,7 +246,8 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
         return Err(unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, "larger than any scenario")));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })
+    let scenario = parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })?;
+    Ok(Scenario { file: Some(path.to_owned()), ..scenario })
 }
 
 impl Scenario {

@@ -11,8 +11,8 @@ mod syscalls;
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_run::work_kind::WorkKind;
 use tardy_sys::clock;
 
 pub use calibrate::Calibration;
@@ -20,39 +20,6 @@ pub use calibrate::Calibration;
 use compute::Compute;
 use memory::Memory;
 use syscalls::SystemCalls;
-
-/// What the work consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkKind {
-    /// Arithmetic in registers: user space alone
-    Compute,
-    /// System calls: a byte through a pipe, a file's attributes by its path
-    Syscalls,
-    /// Reads that wait for memory, each for the one before it
-    Memory,
-}
-
-impl WorkKind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Compute, Self::Syscalls, Self::Memory];
-
-    /// As on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Syscalls => "syscalls",
-            Self::Memory => "memory",
-        }
-    }
-}
-
-impl std::fmt::Display for WorkKind {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
 
 /// So many steps of one kind. All that it needs is made and touched before the first one is done.
 #[derive(Debug)]

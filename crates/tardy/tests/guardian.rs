@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use tardy::guardian::{Containment, Guardian, GuardianOptions, LoadEnd, LoadEvent};
 use tardy::load::bounds::Bounds;
-use tardy::load::{LoadPlan, LoadRequest, Surroundings, resolve_all};
+use tardy::load::{LoadRequest, Surroundings, resolve_all};
 use tardy_core::units::Nanos;
+use tardy_run::plan::LoadPlan;
 use tardy_sys::process;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use support::machine;
-use support::workplace::{Workplace, finish};
 use tardy::load::Surroundings;
 use tardy::probe::control::Control;
-use tardy::probe::{Member, Opening, ProbeInfo, Ready, ThreadPlan};
+use tardy::probe::{Member, Opening, ProbeInfo, Ready};
 use tardy::record::ring::ring;
 use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;
+use tardy_run::plan::ThreadPlan;
+
+use support::machine;
+use support::workplace::{Workplace, finish};
 
 /// The promise: user-space instructions a sample in the measuring thread, with recording on. The clock read is a system call under callgrind,
 /// which hides the vDSO; cyclictest and jitterdebugger are counted in the same way.

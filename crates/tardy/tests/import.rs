@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
-use support::made_run::MadeRun;
-use support::workplace::{Outcome, Workplace};
-use tardy::import::record::Stated;
-use tardy::import::sink::Sink;
-use tardy::import::{FORMATS, Settings, Source, Unit};
 use tardy_core::histogram::Histogram;
 use tardy_core::sample::Record;
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
+use tardy_results::import::sink::Sink;
+use tardy_results::import::{FORMATS, Settings, Source, Unit};
+use tardy_run::imported::Stated;
+
+use support::made_run::MadeRun;
+use support::workplace::{Outcome, Workplace};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import").join(name)

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tardy::import::folder_sink::import;
-use tardy::import::{FORMATS, ImportError, Settings, Unit};
-use tardy::statistics::read::{Question, statistics};
-use tardy::summary::read::read;
 use tardy_core::units::Nanos;
+use tardy_results::import::folder_sink::import;
+use tardy_results::import::{FORMATS, ImportError, Settings, Unit};
+use tardy_results::statistics::read::{Question, statistics};
+use tardy_results::summary::read::read;
 
 /// What happens to a file.
 #[derive(Debug, Clone)]

@@ -13,13 +13,13 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use tardy::lab::architecture::Architecture;
-use tardy::lab::cache::Cache;
-use tardy::lab::injection::{Firing, LOG_PATH, MODULE_NAME, parse_log};
-use tardy::lab::kernel::{self, Kernel, KernelSource};
-use tardy::lab::qemu::Qemu;
-use tardy::run::read_series::SeriesFile;
 use tardy_core::units::Nanos;
+use tardy_lab::architecture::Architecture;
+use tardy_lab::cache::Cache;
+use tardy_lab::injection::{Firing, LOG_PATH, MODULE_NAME, parse_log};
+use tardy_lab::kernel::{self, Kernel, KernelSource};
+use tardy_lab::qemu::Qemu;
+use tardy_run::read_series::SeriesFile;
 
 #[path = "lab/costs.rs"]
 mod costs;
@@ -104,7 +104,7 @@ fn max_us(variant: &Value, phase: &str) -> f64 {
 
 /// Every due time of every series is accounted for, and there are some.
 fn assert_accounted(run: &Path) {
-    let record = tardy::run::folder::open(run).unwrap();
+    let record = tardy_run::folder::open(run).unwrap();
     assert!(!record.series.is_empty());
     for series in &record.series {
         let counts = series.counts.unwrap();

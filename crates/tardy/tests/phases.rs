@@ -42,8 +42,8 @@ struct Phase {
 }
 
 fn phases(run: &Path) -> Vec<Phase> {
-    let record = tardy::run::folder::open(run).unwrap();
-    let end = |phase: &tardy::run::record::PhaseRecord| phase.end_ns.unwrap().get();
+    let record = tardy_run::folder::open(run).unwrap();
+    let end = |phase: &tardy_run::record::PhaseRecord| phase.end_ns.unwrap().get();
     record.phases.iter().map(|phase| Phase { name: phase.name.clone(), begin: phase.begin_ns.get(), end: end(phase) }).collect()
 }
 

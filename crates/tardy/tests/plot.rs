@@ -5,9 +5,10 @@ mod support;
 
 use clap::ValueEnum;
 use rand::{RngExt, SeedableRng};
+use tardy_results::chart::model::Kind;
+
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
-use tardy::chart::model::Kind;
 
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007).collect();

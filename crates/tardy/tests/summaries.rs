@@ -3,9 +3,10 @@
 
 mod support;
 
+use tardy_run::record::State;
+
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
-use tardy::run::record::State;
 
 /// Latencies between 8 and 18 us without a visible pattern, with `late` ones put in.
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {

@@ -3,10 +3,11 @@
 
 mod support;
 
+use tardy_core::warning::Warning;
+use tardy_run::record::State;
+
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
-use tardy::run::record::State;
-use tardy_core::warning::Warning;
 
 /// 10 us, but for samples at these indices.
 fn latencies(count: usize, others: &[(usize, i64)]) -> Vec<i64> {

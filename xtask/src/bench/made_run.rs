@@ -7,15 +7,15 @@ use std::process::Command;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tardy::record::series_writer::SeriesWriter;
-use tardy::run::folder;
-use tardy::run::record::{PhaseRecord, RunRecord, SeriesRecord};
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
+use tardy_run::folder;
+use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord};
+use tardy_run::series_writer::SeriesWriter;
 
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
@@ -144,7 +144,7 @@ fn exponential(random: &mut Pcg64Mcg, mean: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tardy::run::read_series::SeriesFile;
+    use tardy_run::read_series::SeriesFile;
 
     #[test]
     fn a_made_series_reads_back_whole_with_exact_accounting() {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tardy::summary::model::Summary;
 use tardy_core::accounting::Counts;
+use tardy_results::summary::model::Summary;
 
 use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tardy::machine::cpu_time::CpuTimes;
-use tardy::machine::root::Root;
-use tardy::run::read_series::SeriesFile;
 use tardy_core::cpu::CpuId;
+use tardy_machine::cpu_time::CpuTimes;
+use tardy_machine::root::Root;
+use tardy_run::read_series::SeriesFile;
 use tardy_sys::clock;
 
 use super::figure::{Bench, Figure, Measured, row};
@@ -104,7 +104,7 @@ fn while_watched(command: &mut Command, cpu: u32) -> Result<Vec<Stretch>> {
 }
 
 fn gaps(path: &Path) -> Result<Vec<Stretch>> {
-    let failed = |error: tardy::run::read_series::SeriesError| Failure::new(error.to_string());
+    let failed = |error: tardy_run::read_series::SeriesError| Failure::new(error.to_string());
     let file = SeriesFile::open(path).map_err(failed)?;
     let schedule = file.descriptor().schedule;
     let mut gaps = Vec::new();

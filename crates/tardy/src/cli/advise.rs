@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tardy_core::bytes::parse_bytes;
 use tardy_core::units::Nanos;
+use tardy_results::advise::task::{Task, WorkKind};
 
 use super::{positive_duration, share};
-use crate::advise::task::{Task, WorkKind};
-use crate::load::parameter::parse_bytes;
 
 /// `tardy advise`.
 #[derive(Debug, Clone, Args)]

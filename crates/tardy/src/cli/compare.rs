@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tardy_core::statistics::confidence::Confidence;
 use tardy_core::units::Nanos;
+use tardy_results::compare::margin::Margin;
+use tardy_results::compare::model::Settings;
 
 use super::{DeadlineArgs, positive_duration};
-use crate::compare::margin::Margin;
-use crate::compare::model::Settings;
 
 /// `tardy compare`.
 #[derive(Debug, Clone, Args)]

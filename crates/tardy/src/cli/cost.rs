@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_results::cost::reference::Reference;
 
 use super::positive_duration;
-use crate::cost::reference::Reference;
 
 /// `tardy cost`.
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use tardy_results::export::EXPORTERS;
 
 use super::DeadlineArgs;
-use crate::export::EXPORTERS;
 
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]

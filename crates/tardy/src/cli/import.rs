@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use tardy_core::units::Nanos;
+use tardy_results::import::{FORMATS, Settings, Unit};
 
 use super::positive_duration;
-use crate::import::{FORMATS, Settings, Unit};
 
 /// `tardy import`.
 #[derive(Debug, Clone, Args)]

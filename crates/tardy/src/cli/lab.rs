@@ -7,11 +7,11 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tardy_core::units::Nanos;
+use tardy_lab::architecture::Architecture;
+use tardy_lab::initramfs::AddedFile;
+use tardy_lab::injection::Injection;
+use tardy_lab::machine::{Accelerator, Machine};
 
-use crate::lab::architecture::Architecture;
-use crate::lab::initramfs::AddedFile;
-use crate::lab::injection::Injection;
-use crate::lab::machine::{Accelerator, Machine};
 use kernels::KernelArguments;
 
 /// `tardy lab`: boot kernels in QEMU, where time is counted in instructions, and measure in each.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-
 use tardy_core::units::Nanos;
+use tardy_results::chart::model::Kind;
 
 use super::{DeadlineArgs, positive_duration};
-use crate::chart::model::Kind;
 
 /// `tardy plot`.
 #[derive(Debug, Args)]

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use clap::Args;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_run::keep::Keep;
+use tardy_run::plan::PolicyName;
 
 use super::{DeadlineArgs, positive_duration};
-use crate::record::keep::Keep;
 
 /// What the user asks for; pure, not yet compared with the machine.
 #[derive(Debug, Clone, Args)]
@@ -102,18 +103,6 @@ pub struct RunArgs {
     pub program: Vec<String>,
 }
 
-/// Scheduling policies by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// First in, first out, at the priority given
-    Fifo,
-    /// As fifo, with a time slice among equals
-    Rr,
-    /// An ordinary task
-    Other,
-}
-
 /// What to do about sleep states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuDmaLatency {
@@ -160,18 +149,5 @@ impl FromStr for CpuDmaLatency {
         }
         let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
         micros.map(Self::Micros).ok_or_else(|| format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave"))
-    }
-}
-
-impl FromStr for Keep {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "all" => Ok(Self::All),
-            None if text == "histogram" => Ok(Self::Histogram),
-            Some(("tail", least)) => least.parse().map(Self::Tail).map_err(|error: tardy_core::units::ParseNanosError| error.to_string()),
-            _ => Err(format!("`{text}` is not all, tail:TIME or histogram: write for example tail:100us")),
-        }
     }
 }

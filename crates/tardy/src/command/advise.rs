@@ -1,24 +1,26 @@
 //! `tardy advise`: whether work is in time, and which kernel suits it.
 
+mod questions;
+
 use std::io::{self, IsTerminal};
 
 use serde::Serialize;
 use tardy_core::verdict::Outcome;
+use tardy_machine::root::Root;
+use tardy_results::advise::advice::{Comparison, advice};
+use tardy_results::advise::figure::chart;
+use tardy_results::advise::kernels::ReadError;
+use tardy_results::advise::task::{Task, TaskError};
+use tardy_results::advise::{kernels, mckenney2009};
+use tardy_results::chart::draw::{Frame, beside, draw};
+use tardy_results::chart::model::Chart;
+use tardy_results::chart::picture::{Picture, PictureError};
+use tardy_results::exit::Exit;
+use tardy_results::report;
+use tardy_results::summary::read::SummaryError;
 
-use super::exit::Exit;
 use super::output;
-use crate::advise::advice::{Comparison, advice};
-use crate::advise::figure::chart;
-use crate::advise::kernels::ReadError;
-use crate::advise::task::{Task, TaskError};
-use crate::advise::{kernels, mckenney2009, questions};
-use crate::chart::draw::{Frame, beside, draw};
-use crate::chart::model::Chart;
-use crate::chart::picture::{Picture, PictureError};
 use crate::cli::advise::{AdviseArgs, AdviseSource};
-use crate::machine::root::Root;
-use crate::report;
-use crate::summary::read::SummaryError;
 
 /// Width and height of a figure, in px.
 const FIGURE: (f64, f64) = (560.0, 440.0);

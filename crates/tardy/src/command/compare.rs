@@ -3,19 +3,18 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use tardy_results::compare::model::Outcome;
+use tardy_results::compare::over_time::over_time;
+use tardy_results::compare::read::compare;
+use tardy_results::compare::side::CompareError;
+use tardy_results::compare::{cost, cost_over_time};
+use tardy_results::exit::Exit;
+use tardy_results::report::compare::{
+    cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
+};
 
-use super::exit::Exit;
 use super::output;
 use crate::cli::compare::{CompareArgs, CompareFormat};
-use crate::compare::cost;
-use crate::compare::cost_over_time;
-use crate::compare::model::Outcome;
-use crate::compare::over_time::over_time;
-use crate::compare::read::compare;
-use crate::compare::side::CompareError;
-use crate::report::compare::cost as cost_text;
-use crate::report::compare::cost_over_time as cost_over_time_text;
-use crate::report::compare::{junit, markdown, over_time as over_time_text, text};
 
 /// Runs the command.
 #[must_use]

@@ -3,19 +3,20 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::exit::Exit;
-use super::{output, run::name_by_time};
+use tardy_machine::root::Root;
+use tardy_results::cost::reference::{Reference, published};
+use tardy_results::cost::summary::{CostSummary, CostSummaryError, summarize};
+use tardy_results::exit::Exit;
+use tardy_results::report::cost_text;
+use tardy_run::record::{RunRecord, State};
+
+use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
 use crate::cost::folder::CostError;
 use crate::cost::kernel_build::{BuildRequest, KernelBuild};
 use crate::cost::metrics;
 use crate::cost::program::{self, Given};
-use crate::cost::reference::{Reference, published};
 use crate::cost::session::{self, CostRequest};
-use crate::cost::summary::{CostSummary, CostSummaryError, summarize};
-use crate::machine::root::Root;
-use crate::report::cost_text;
-use crate::run::record::{RunRecord, State};
 
 /// Trials of a metric in a round when the command line does not say: as many as LMbench makes (TRIES of its bench.h).
 const TRIALS: u32 = 11;
@@ -30,7 +31,7 @@ pub fn run(args: &CostArgs) -> Exit {
         Some(CostWhole::Build(build)) => &build.shared,
         None => &args.shared,
     };
-    let out = shared.out.clone().unwrap_or_else(name_by_time);
+    let out = shared.out.clone().unwrap_or_else(folder_name::by_time);
     let is_live = !shared.quiet && std::io::stderr().is_terminal();
     let mut progress = |text: &str| {
         if is_live {
@@ -118,7 +119,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
     }
 }
 
-fn json(summary: &CostSummary, published: Option<&crate::cost::reference::Published>) -> String {
+fn json(summary: &CostSummary, published: Option<&tardy_results::cost::reference::Published>) -> String {
     let mut value = serde_json::to_value(summary).expect("all keys are text and all numbers finite");
     if let Some(published) = published {
         value["reference"] = serde_json::to_value(published).expect("all keys are text and all numbers finite");

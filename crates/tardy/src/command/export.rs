@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use super::exit::Exit;
+use tardy_results::cost::run::{CostRun, is_cost};
+use tardy_results::exit::Exit;
+use tardy_results::export::run::ExportedRun;
+use tardy_results::export::{self, ExportError, Exporter, Options};
+
 use crate::cli::export::ExportArgs;
-use crate::cost::run::{CostRun, is_cost};
-use crate::export::run::ExportedRun;
-use crate::export::{self, ExportError, Exporter, Options};
 
 /// Runs the command.
 #[must_use]

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::exit::Exit;
+use tardy_results::exit::Exit;
+use tardy_results::import::folder_sink::{Made, import};
+use tardy_results::import::{self, ImportError};
+
 use super::output;
 use crate::cli::import::ImportArgs;
-use crate::import::folder_sink::{Made, import};
-use crate::import::{self, ImportError};
 
 /// Runs the command.
 #[must_use]

@@ -1,4 +1,4 @@
-//! `tardy lab`: glue between the command line and [`crate::lab`].
+//! `tardy lab`: glue between the command line and [`tardy_lab`].
 
 mod check;
 mod cost;
@@ -9,7 +9,8 @@ mod run;
 mod setting;
 mod shell;
 
-use super::exit::Exit;
+use tardy_results::exit::Exit;
+
 use crate::cli::lab::{Lab, LabCommand};
 
 /// Does what the command line says and returns the exit code.

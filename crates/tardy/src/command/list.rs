@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::exit::Exit;
+use tardy_results::exit::Exit;
+use tardy_run::cost::CacheState;
+use tardy_run::plan::PolicyName;
+
 use super::output;
-use crate::cli::run::PolicyName;
 use crate::cli::{ListArgs, Listed};
-use crate::cost::metric::CacheState;
 use crate::cost::metrics::METRICS;
 use crate::probe::request::COMMON;
 use crate::probe::{PROBES, Placement, ProbeInfo, SeriesKind};

@@ -4,17 +4,18 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_run::plan::LoadPlan;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 use tardy_sys::{affinity, clock};
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use crate::load::bounds::Bounds;
-use crate::load::parameter::format_bytes;
 use crate::load::worker::describe_parameters;
-use crate::load::{LoadPlan, LoadRequest, Surroundings, resolve_all};
-use crate::machine::root::Root;
+use crate::load::{LoadRequest, Surroundings, resolve_all};
 use crate::setup::journal::{self, Journal, JournalError};
 
 /// Arguments of `tardy load`.

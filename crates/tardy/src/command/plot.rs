@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use super::exit::Exit;
-use crate::chart::build;
-use crate::chart::build::costs;
-use crate::chart::data::{DataError, Detail, RunData};
-use crate::chart::draw::{Frame, beside, draw};
-use crate::chart::model::{Chart, Kind};
-use crate::chart::picture::{Picture, PictureError};
+use tardy_results::chart::build;
+use tardy_results::chart::build::costs;
+use tardy_results::chart::data::{DataError, Detail, RunData};
+use tardy_results::chart::draw::{Frame, beside, draw};
+use tardy_results::chart::model::{Chart, Kind};
+use tardy_results::chart::picture::{Picture, PictureError};
+use tardy_results::cost::run::{is_cost, read_alike};
+use tardy_results::exit::Exit;
+use tardy_results::statistics::read::Question;
+
 use crate::cli::plot::PlotArgs;
-use crate::cost::run::{is_cost, read_alike};
-use crate::statistics::read::Question;
 
 /// Samples drawn one by one; a picture has no room for more.
 const POINTS: usize = 20_000;

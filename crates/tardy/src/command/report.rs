@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tardy_core::units::Nanos;
+use tardy_results::chart::data::{DataError, Detail, RunData};
+use tardy_results::cost::run::{is_cost, read_alike};
+use tardy_results::exit::Exit;
+use tardy_results::report::html;
+use tardy_results::statistics::read::Question;
 
-use super::exit::Exit;
-use crate::chart::data::{DataError, Detail, RunData};
 use crate::cli::plot::ReportArgs;
-use crate::cost::run::{is_cost, read_alike};
-use crate::report::html;
-use crate::statistics::read::Question;
 
 /// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything else.
 const COLUMNS: usize = 64 * 1024;

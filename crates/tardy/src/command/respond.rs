@@ -9,18 +9,18 @@ use tardy_core::cpu::CpuId;
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_results::exit::Exit;
+use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 use tardy_sys::{affinity, clock, memlock, sched};
 
-use super::exit::Exit;
 use super::output;
 use crate::cli::respond::RespondArgs;
 use crate::link::respond::{Answered, Responder};
 use crate::link::{Link, PORT_REMEDY};
-use crate::machine::root::Root;
 use crate::measure::responding::{AnswerLog, RespondRun, Responding};
 use crate::measure::session::SessionError;
-use crate::run::record::State;
 
 const STACK_BYTES: usize = 256 << 10;
 /// How often it looks whether it is to end.
@@ -42,7 +42,7 @@ pub fn run(args: &RespondArgs) -> Exit {
         }
         Err(error) => return failed(&args.link.to_string(), &error),
     };
-    let out = args.out.clone().unwrap_or_else(super::run::name_by_time);
+    let out = args.out.clone().unwrap_or_else(super::folder_name::by_time);
     let asked =
         Responding { link: &args.link, cpu: args.cpu.map(CpuId), priority: (!args.ordinary).then_some(args.priority), keep: args.keep };
     let (run, log) = match RespondRun::start(&out, &asked, &Root::system()) {

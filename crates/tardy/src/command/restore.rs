@@ -1,9 +1,10 @@
 //! `tardy restore`: puts back what a killed run left changed.
 
-use super::exit::Exit;
+use tardy_machine::root::Root;
+use tardy_results::exit::Exit;
+
 use super::output;
 use crate::cli::RestoreArgs;
-use crate::machine::root::Root;
 use crate::setup::journal;
 
 /// Runs the command.

@@ -1,22 +1,22 @@
 //! `tardy run`: resolve, measure, show.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::exit::Exit;
-use super::{output, show};
+use tardy_machine::root::Root;
+use tardy_results::exit::Exit;
+use tardy_results::report::plan_text;
+
+use super::{folder_name, output, show};
 use crate::cli::run::RunArgs;
-use crate::machine::root::Root;
 use crate::measure::session::{self, SessionError};
 use crate::plan::resolve::resolve;
-use crate::report::date::civil_from_days;
-use crate::report::plan_text;
 use crate::request;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs) -> Exit {
     let root = Root::system();
-    let out = args.out.clone().unwrap_or_else(name_by_time);
+    let out = args.out.clone().unwrap_or_else(folder_name::by_time);
     let scenario = match request::scenario(args) {
         Ok(scenario) => scenario,
         Err(error) => {
@@ -52,19 +52,9 @@ pub fn run(args: &RunArgs) -> Exit {
 }
 
 /// What is changed on the machine is said before it is changed.
-fn announce(out: &Path, plan: &crate::plan::Plan) {
+fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     eprintln!("measuring into {}", out.display());
     for change in &plan.changes {
         eprintln!("changing {change}");
     }
-}
-
-/// A folder named after the time (UTC), as in `tardy-20261121-031200`; the first that does not exist.
-pub(super) fn name_by_time() -> PathBuf {
-    let seconds = tardy_sys::clock::realtime() / 1_000_000_000;
-    let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    let name = format!("tardy-{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60);
-    let numbered = (2..).map(|number| PathBuf::from(format!("{name}-{number}")));
-    std::iter::once(PathBuf::from(&name)).chain(numbered).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from(&name))
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::exit::Exit;
+use tardy_results::exit::Exit;
+
 use super::output;
 use crate::cli::{ScenariosArgs, ScenariosVerb};
 use crate::scenario::{self, Scenario, built_in};

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde::Serialize;
 use tardy_core::verdict::Window;
+use tardy_results::exit::Exit;
+use tardy_results::report::terminal_histogram::{self, Blocks};
+use tardy_results::report::{statistics_text, summary_text};
+use tardy_results::statistics::read::{Question, Statistics, statistics};
+use tardy_results::summary::model::Summary;
+use tardy_results::summary::read::read;
+use tardy_run::folder;
+use tardy_run::record::RunKind;
 
-use super::exit::Exit;
 use super::output;
 use crate::cli::ShowArgs;
-use crate::report::terminal_histogram::{self, Blocks};
-use crate::report::{statistics_text, summary_text};
-use crate::run::folder;
-use crate::run::record::RunKind;
-use crate::statistics::read::{Question, Statistics, statistics};
-use crate::summary::model::Summary;
-use crate::summary::read::read;
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -1,10 +1,11 @@
 //! `tardy split`: timer resolution, scheduling jitter and non-preemptable sections side by side.
 
-use super::exit::Exit;
+use tardy_results::exit::Exit;
+use tardy_results::report::split_text;
+use tardy_results::summary::split::split;
+
 use super::output;
 use crate::cli::split::SplitArgs;
-use crate::report::split_text;
-use crate::summary::split::split;
 
 /// Runs the command.
 #[must_use]

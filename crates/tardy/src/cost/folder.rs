@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::clock::clock_kind;
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::root::Root;
+use tardy_run::cost::{CostRecord, LeftOut, MetricRecord};
+use tardy_run::folder::{FolderError, RunFolder};
+use tardy_run::overhead::Overhead;
+use tardy_run::plan::Plan;
+use tardy_run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, Started, State, Tool};
 use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
-use super::record::{CostRecord, LeftOut, MetricRecord};
 use super::series::TrialSeries;
-use crate::machine::clock::clock_kind;
-use crate::machine::facts::MachineFacts;
-use crate::machine::root::Root;
-use crate::measure::overhead::Overhead;
-use crate::plan::Plan;
-use crate::run::folder::{FolderError, RunFolder};
-use crate::run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, Started, State, Tool};
 
 /// Why a cost could not be measured at all.
 #[derive(Debug, thiserror::Error)]

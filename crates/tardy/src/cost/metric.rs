@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group, MetricRecord};
 use tardy_sys::clock;
 
 /// Operations that can be timed.
@@ -42,66 +42,22 @@ impl Metric {
     pub const fn unit(&self) -> &'static str {
         if self.bytes.is_some() { "MB/s" } else { "us" }
     }
-}
 
-/// Groups of metrics, in the order of LMbench's summary; the last one is ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Group {
-    /// System calls, signals and processes.
-    Processor,
-    /// From one process to the next.
-    ContextSwitch,
-    /// There and back between two processes.
-    Communication,
-    /// Files and virtual memory.
-    FileAndMemory,
-    /// Bytes a second.
-    Bandwidth,
-    /// What today's programs wait for.
-    Today,
-    /// A program, whole.
-    Program,
-}
-
-impl Group {
-    /// As the table calls it.
+    /// What is known of it before the first trial.
     #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Processor => "system calls and processes",
-            Self::ContextSwitch => "context switches",
-            Self::Communication => "local communication, there and back",
-            Self::FileAndMemory => "files and memory",
-            Self::Bandwidth => "bandwidths",
-            Self::Today => "today's services",
-            Self::Program => "program",
+    pub fn record(&self) -> MetricRecord {
+        MetricRecord {
+            name: self.name.to_owned(),
+            group: self.group,
+            operation: self.operation.to_owned(),
+            bytes: self.bytes,
+            state: self.state,
+            lmbench: self.lmbench.map(str::to_owned),
+            operations: 0,
+            waiting: None,
+            file: String::new(),
         }
     }
-
-    /// As on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Processor => "processor",
-            Self::ContextSwitch => "context-switch",
-            Self::Communication => "communication",
-            Self::FileAndMemory => "file-and-memory",
-            Self::Bandwidth => "bandwidth",
-            Self::Today => "today",
-            Self::Program => "program",
-        }
-    }
-}
-
-/// In which state the operations find caches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheState {
-    /// The same was done just before: code and data are in the caches that they fit into, files in the page cache.
-    Warm,
-    /// Each operation works on memory or files that are new.
-    Cold,
 }
 
 /// Where metrics are measured.

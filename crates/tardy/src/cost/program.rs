@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_run::cost::{CacheState, CostRecord, CostSet, Group, MetricRecord};
+use tardy_run::record::{RunRecord, State};
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::clock;
 use tardy_sys::process::{self, Reaped};
@@ -14,11 +17,7 @@ use tardy_sys::signal::{self, SignalFd};
 use tardy_sys::usage::{Usage, Who, usage};
 
 use super::folder::{CostError, CostFolder};
-use super::metric::{CacheState, Group};
-use super::record::{CostRecord, CostSet, MetricRecord};
 use super::session::unit;
-use crate::machine::root::Root;
-use crate::run::record::{RunRecord, State};
 
 /// How long a program that was asked to end may take, before its group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);

@@ -9,10 +9,9 @@ use tardy_core::cpu::CpuId;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
-
-use super::record::CostUnit;
-use crate::record::series_writer::SeriesWriter;
-use crate::run::record::SeriesRecord;
+use tardy_run::cost::CostUnit;
+use tardy_run::record::SeriesRecord;
+use tardy_run::series_writer::SeriesWriter;
 
 /// What every series of kind `cost` holds.
 pub const QUANTITY: &str = "time of an operation";

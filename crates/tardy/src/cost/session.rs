@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_machine::clock::instruction_time;
+use tardy_machine::idle::idle_time;
+use tardy_machine::root::Root;
+use tardy_run::cost::{CostRecord, CostSet, CostUnit};
+use tardy_run::record::{RunRecord, State};
 use tardy_sys::affinity;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use super::folder::{CostError, CostFolder};
 use super::metric::{Metric, Place, Unavailable, Work};
-use super::record::{CostRecord, CostSet, CostUnit, MetricRecord};
 use super::repetition::{calibrate, clock_read_cost, trial};
-use crate::machine::clock::instruction_time;
-use crate::machine::idle::idle_time;
-use crate::machine::root::Root;
-use crate::run::record::{RunRecord, State};
 
 /// What is to be measured.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Session<'_> {
             }
             _ => {
                 let operations = calibrate(&mut *work, self.request.trial_length).map_err(Unavailable::system("repeat its operation"))?;
-                let place = self.folder.add(MetricRecord::new(metric, String::new())).map_err(Problem::Run)?;
+                let place = self.folder.add(metric.record()).map_err(Problem::Run)?;
                 self.folder.metric(place).operations = operations;
                 (place, operations)
             }

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use tardy_core::units::Nanos;
+use tardy_machine::cpu_time::tick_length;
+use tardy_machine::root::Root;
 use tardy_sys::process;
-
-use crate::machine::cpu_time::tick_length;
-use crate::machine::root::Root;
 
 /// The numbers of this process's children, in its own PID namespace, zombies included. Empty where /proc is not mounted.
 #[must_use]

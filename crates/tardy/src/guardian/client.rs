@@ -8,10 +8,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::cpu::CpuList;
+use tardy_run::plan::LoadPlan;
 
 use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
-use crate::load::plan::LoadPlan;
 
 /// How the guardian is started.
 #[derive(Debug, Clone)]

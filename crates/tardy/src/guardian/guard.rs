@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command as Program, ExitCode, Stdio};
 
 use tardy_core::cpu::CpuList;
+use tardy_machine::undo::{Undo, run_all};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::sched::{self, Policy};
@@ -13,7 +14,6 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
-use super::undo::{Undo, run_all};
 
 /// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
 /// of the strongest containment to try.

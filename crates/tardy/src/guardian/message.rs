@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
-
-use crate::load::plan::LoadPlan;
+use tardy_run::plan::LoadPlan;
 
 /// From the tool, through the guardian, to the init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,11 +6,11 @@ use std::process::{ChildStdin, ChildStdout, Command as Program, ExitStatus, Stdi
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_run::plan::LoadPlan;
 use tardy_sys::{clock, process};
 
 use super::lines::Lines;
 use super::message::{LoadEnd, LoadEvent};
-use crate::load::plan::LoadPlan;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 
 /// A worker that dies is started again so many times in a phase; a load that dies more often has a reason to.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::machine::root::Root;
+use tardy_machine::root::Root;
 
 /// False for addresses of this machine, and for those reached through devices that no hardware stands behind: the loopback interface, and
 /// pairs, bridges and tunnels as containers and network namespaces have them.

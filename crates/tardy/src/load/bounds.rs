@@ -1,19 +1,6 @@
 //! How much of the machine all loads together may take.
 
-use serde::{Deserialize, Serialize};
-
 use super::surroundings::Surroundings;
-
-/// What a load takes at most, over all of its workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Budget {
-    /// Bytes of memory.
-    pub memory: u64,
-    /// Bytes of scratch files.
-    pub disk: u64,
-    /// Processes and threads at a time.
-    pub processes: u64,
-}
 
 /// What the loads of one phase may take together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use tardy_run::parameter::{Kind, Parameter, Value};
+use tardy_sys::mapping::Mapping;
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter, Value};
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
-use tardy_sys::mapping::Mapping;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {
@@ -50,7 +51,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 fn largest_cache(sys: &Path) -> Option<u64> {
     let indexes = std::fs::read_dir(sys.join("devices/system/cpu/cpu0/cache")).ok()?.filter_map(Result::ok);
     let sizes = indexes.filter_map(|index| std::fs::read_to_string(index.path().join("size")).ok());
-    sizes.filter_map(|size| super::parameter::parse_bytes(size.trim())).max()
+    sizes.filter_map(|size| tardy_core::bytes::parse_bytes(size.trim())).max()
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {

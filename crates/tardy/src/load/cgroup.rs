@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+use tardy_run::parameter::Parameter;
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
-use crate::guardian::undo::{FOLDER_PREFIX, Undo};
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {

@@ -2,14 +2,14 @@
 
 use std::fs::{File, OpenOptions};
 
+use tardy_core::units::Nanos;
+use tardy_machine::undo::Undo;
+use tardy_run::parameter::Parameter;
 use tardy_sys::console;
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
-use crate::guardian::undo::Undo;
-use tardy_core::units::Nanos;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_machine::undo::Undo;
+use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::affinity;
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter, Value};
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
-use crate::guardian::undo::Undo;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {

@@ -2,11 +2,11 @@
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tardy_run::parameter::Parameter;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::sandbox;
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 

@@ -4,8 +4,9 @@ use std::fs::DirEntry;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use tardy_run::parameter::{Kind, Parameter};
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter};
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

@@ -1,9 +1,9 @@
 //! `exec`: any command of the user's.
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::{Kind, Parameter};
 
 use super::info::{LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter};
 use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
 use super::worker::Worker;

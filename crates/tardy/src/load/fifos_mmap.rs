@@ -3,11 +3,11 @@
 use std::io::{PipeReader, Read, Write};
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -35,7 +35,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     // The file's pages are in memory while they are mapped.
     let size = resolution.fit("size", 2, Resource::Memory)?;
     let block = resolution.plan.parameters.number("block").min(size);
-    resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(block));
+    resolution.plan.parameters.insert("block".to_owned(), tardy_run::parameter::Value::Bytes(block));
     resolution.plan.budget.disk = size * workers;
     resolution.plan.budget.memory = (size + block) * workers;
     resolution.plan.budget.processes = 2 * workers;

@@ -1,12 +1,12 @@
 //! `fork`: bursts of processes (abeni2002, section 4.2).
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::process::{self, Reaped};
 
 use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 
@@ -37,7 +37,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     // A quarter of the share for the area itself, the rest for the processes.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
     let touch = resolution.plan.parameters.number("touch").min(memory);
-    resolution.plan.parameters.insert("touch".to_owned(), super::parameter::Value::Bytes(touch));
+    resolution.plan.parameters.insert("touch".to_owned(), tardy_run::parameter::Value::Bytes(touch));
     // `processes` is of the whole burst, not of each worker.
     let share = resolution.share;
     let per_process = touch + PROCESS_BYTES;

@@ -1,7 +1,8 @@
 //! `fpu`: floating-point matrix work (williams2002: P3_FPU).
 
+use tardy_run::parameter::Parameter;
+
 use super::info::{LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::rlimit::{self, Resource as Limit};
 
 use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

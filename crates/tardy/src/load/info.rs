@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::parameter::Parameter;
+use tardy_run::parameter::Parameter;
+
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

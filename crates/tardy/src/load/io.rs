@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
+use tardy_run::parameter::Parameter;
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -45,7 +46,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         size
     };
     if resolution.plan.parameters.number("block") > size {
-        resolution.plan.parameters.insert("block".to_owned(), super::parameter::Value::Bytes(size));
+        resolution.plan.parameters.insert("block".to_owned(), tardy_run::parameter::Value::Bytes(size));
     }
     resolution.plan.budget.memory += resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;

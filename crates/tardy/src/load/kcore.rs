@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
+use tardy_run::parameter::Parameter;
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_run::parameter::{Kind, Parameter, Value};
+
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
-use super::parameter::{Kind, Parameter, Value};
 use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
 use super::worker::Worker;
@@ -47,7 +48,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     }
     let disk = OBJECTS_BYTES + if archive { TREE_BYTES } else { 0 };
     if disk > resolution.share.disk {
-        let missing = format!("disk: {} for objects", super::parameter::format_bytes(disk));
+        let missing = format!("disk: {} for objects", tardy_core::bytes::format_bytes(disk));
         return Err(Absent::new(missing, "set TMPDIR to a folder on a larger file system, or run fewer loads at a time"));
     }
     let cpus = resolution.plan.cpus.len() as u64;

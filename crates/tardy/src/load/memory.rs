@@ -1,10 +1,10 @@
 //! `memory`: a large area touched in order, then given back at exit (abeni2002, section 4.2) or by munmap(2).
 
+use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_sys::affinity;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

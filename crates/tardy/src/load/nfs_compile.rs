@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::{clock, mount, process, signal, socket};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter, Value};
 use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
 use super::worker::Worker;

@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
+use tardy_run::parameter::Parameter;
 use tardy_sys::socket::{self, EchoKind};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

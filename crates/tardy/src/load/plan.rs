@@ -4,46 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+use tardy_run::parameter::{Kind, Value, Values};
+use tardy_run::plan::{Budget, LoadPlan};
 
-use super::bounds::{Bounds, Budget};
+use super::bounds::Bounds;
 use super::info::Placement;
-use super::parameter::{Kind, Value, Values, format_bytes};
 use super::request::LoadRequest;
 use super::surroundings::Surroundings;
-use crate::guardian::undo::{FOLDER_PREFIX, Undo};
-
-/// A load as it will run; stored in the run and handed to the guardian.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadPlan {
-    /// What it is called in events and reports: the request as written, numbered where the same was asked for twice.
-    pub label: String,
-    /// The load's name.
-    pub name: String,
-    /// Every parameter that has a value.
-    pub parameters: Values,
-    /// The CPUs it runs on.
-    pub cpus: CpuList,
-    /// Whether each CPU has a worker of its own; else one worker uses them all.
-    pub each_cpu: bool,
-    /// What it takes at most, over all workers.
-    pub budget: Budget,
-    /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
-    pub finish_limit: Nanos,
-    /// Where its named scratch files go, for a load that needs names.
-    pub scratch: Option<PathBuf>,
-    /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
-    pub undo: Vec<Undo>,
-}
-
-impl LoadPlan {
-    /// How many workers it has.
-    #[must_use]
-    pub fn worker_count(&self) -> usize {
-        if self.each_cpu { self.cpus.len() } else { 1 }
-    }
-}
 
 /// Why a load cannot run here: what is missing, and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

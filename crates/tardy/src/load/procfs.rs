@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 

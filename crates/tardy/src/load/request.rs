@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tardy_run::parameter::{self, Refused, Value, ValueError};
+
 use super::info::LoadInfo;
 use super::{LOADS, composite, find};
-use crate::parameter::{self, Refused, Value, ValueError};
 
 /// One load, by name, with the values that were given; the others have their defaults.
 #[derive(Debug, Clone)]

@@ -46,7 +46,7 @@ pub fn check_floor(folder: &Path, bytes: u64) -> Result<(), WorkError> {
     if room.free >= floor.saturating_add(bytes) {
         return Ok(());
     }
-    let print = super::parameter::format_bytes;
+    let print = tardy_core::bytes::format_bytes;
     Err(WorkError::Bound(format!(
         "{} has {} free, and {} stay free: make room or set another folder",
         folder.display(),

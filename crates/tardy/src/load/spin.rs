@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::{Kind, Parameter};
 use tardy_sys::clock;
 use tardy_sys::sched::{self, Policy};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::{Kind, Parameter};
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

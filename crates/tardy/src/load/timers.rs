@@ -1,12 +1,12 @@
 //! `timers`: thousands of timers that fire at once.
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::timer_fd::TimerFd;
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution};
 use super::worker::Worker;
 

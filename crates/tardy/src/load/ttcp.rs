@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
+use tardy_run::parameter::Parameter;
 use tardy_sys::process::{self, Reaped};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::parameter::Parameter;
 use super::plan::{Absent, Resolution, Resource};
 use super::worker::Worker;
 

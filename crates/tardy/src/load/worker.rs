@@ -11,13 +11,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_run::plan::LoadPlan;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::sched::Policy;
 use tardy_sys::usage::{Who, usage};
 use tardy_sys::{affinity, clock, rlimit, sched, signal};
 
 use super::info::{LoadInfo, WorkError};
-use super::plan::{Absent, LoadPlan};
+use super::plan::Absent;
 
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,6 +273,6 @@ fn end_descendants() {
 
 /// The parameters with their values, for one line of text.
 #[must_use]
-pub fn describe_parameters(parameters: &super::parameter::Values) -> String {
+pub fn describe_parameters(parameters: &tardy_run::parameter::Values) -> String {
     parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }

@@ -12,9 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuList;
+use tardy_run::reserved_file;
 use tardy_sys::affinity;
-
-use crate::run::reserved_file;
 
 const STACK_BYTES: usize = 256 << 10;
 

@@ -1,9 +1,8 @@
 //! The run's timeline: which phase it is in, and what happens next. No clock and no processes of its own, so that it can be tested.
 
 use tardy_core::units::Nanos;
-
-use crate::plan::PhasePlan;
-use crate::run::record::PhaseRecord;
+use tardy_run::plan::PhasePlan;
+use tardy_run::record::PhaseRecord;
 
 /// How long the system is given to calm down after a phase's last process is gone.
 pub const SETTLE: Nanos = Nanos::from_millis(500);
@@ -146,7 +145,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::LoadPlan;
+    use tardy_run::plan::LoadPlan;
 
     fn load_plan(name: &str) -> LoadPlan {
         LoadPlan {

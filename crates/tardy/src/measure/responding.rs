@@ -8,26 +8,22 @@ use tardy_core::sample::Sample;
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_run::folder::RunFolder;
+use tardy_run::keep::Keep;
+use tardy_run::parameter::Value;
+use tardy_run::plan::{Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
+use tardy_run::record::{PhaseRecord, RunRecord, State};
 use tardy_sys::{affinity, clock};
 
 use super::keeper::KeeperThread;
 use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
-use crate::cli::run::PolicyName;
 use crate::link::Link;
-use crate::machine::root::Root;
-use crate::parameter::Value;
-use crate::plan::{Plan, ProbePlan, ThreadEntry};
-use crate::probe::ThreadPlan;
-use crate::record::keep::Keep;
 use crate::record::ring::{Producer, ring};
 use crate::record::series::SeriesRecorder;
-use crate::run::folder::RunFolder;
-use crate::run::record::{PhaseRecord, RunRecord, State};
 
-/// Name of its run's scenario, and of its series.
-pub const RESPOND: &str = "respond";
 /// As the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;
 /// Time between two stimuli that is asked for where nothing else is; it predicts due times in the file, and decides nothing.
@@ -171,6 +167,7 @@ fn plan(asked: &Responding<'_>) -> Plan {
         dither: Nanos::ZERO,
         policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },
         priority: asked.priority,
+        waits_for: WaitsFor::Event,
         parameters: std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).collect(),
     };
     let schedule = Schedule::Event { request: REQUEST };

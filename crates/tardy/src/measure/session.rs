@@ -9,16 +9,16 @@ use std::path::Path;
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::clock::clock_kind;
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::root::Root;
+use tardy_run::folder::{FolderError, RunFolder};
+use tardy_run::plan::Plan;
+use tardy_run::record::{FORMAT, RunKind, RunRecord, Started, State, Tool};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions};
-use crate::machine::clock::clock_kind;
-use crate::machine::facts::MachineFacts;
-use crate::machine::root::Root;
-use crate::plan::Plan;
-use crate::run::folder::{FolderError, RunFolder};
-use crate::run::record::{FORMAT, RunKind, RunRecord, Started, State, Tool};
 use crate::setup::journal::JournalError;
 
 /// Why a run could not be made or finished.

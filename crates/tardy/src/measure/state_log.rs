@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_machine::state_series::{StateOptions, StateReader, StateSample};
+use tardy_run::folder::RunFolder;
 
 use super::keeper::Keeper;
-use crate::machine::root::Root;
-use crate::machine::state_series::{StateOptions, StateReader, StateSample};
-use crate::run::folder::RunFolder;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 

@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_run::overhead::ThreadOverhead;
 use tardy_sys::{affinity, memlock, sched};
 
-use super::overhead::{Before, ThreadOverhead};
+use super::overhead::Before;
 use crate::probe::control::Control;
 use crate::probe::{Member, Ready};
 

@@ -2,12 +2,12 @@
 
 use tardy_core::cpu::CpuList;
 use tardy_core::warning::Warning;
+use tardy_run::plan::{LoadPlan, PhasePlan};
 
-use super::PhasePlan;
 use super::error::PlanError;
 use crate::cli::run::RunArgs;
 use crate::load::bounds::Bounds;
-use crate::load::{self, Absent, LoadPlan, LoadRequest, Surroundings};
+use crate::load::{self, Absent, LoadRequest, Surroundings};
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 

@@ -7,17 +7,18 @@ use rand_pcg::Pcg64Mcg;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::irq_affinity::{self, IrqPlan};
+use tardy_machine::root::Root;
+use tardy_run::keep::Keep;
+use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_sys::{affinity, clock, disk, sched};
 
 use super::error::PlanError;
-use super::{Change, Plan, ProbePlan, ThreadEntry, phases};
-use crate::cli::run::{CpuDmaLatency, LoadCpus, PolicyName, RunArgs};
+use super::phases;
+use crate::cli::run::{CpuDmaLatency, LoadCpus, RunArgs};
 use crate::load::{Absent, Surroundings};
-use crate::machine::irq_affinity::{self, IrqPlan};
-use crate::machine::root::Root;
 use crate::measure::calibrate;
-use crate::probe::{Placement, ProbeInfo, Refusal, ThreadPlan};
-use crate::record::keep::Keep;
+use crate::probe::{Placement, ProbeInfo, Refusal};
 use crate::scenario::{Order, Scenario};
 
 /// Room for the records and reserves of one run, in bytes.
@@ -54,6 +55,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     warnings.extend(sharing(&probes));
     Ok(Plan {
         scenario: scenario.name.clone(),
+        scenario_file: scenario.file.clone(),
         is_shuffled: scenario.order == Order::Shuffled,
         warm_up: scenario.warm_up,
         probes: probes.iter().map(|(_, plan)| plan.clone()).collect(),

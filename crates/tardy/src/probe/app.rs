@@ -4,6 +4,8 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_run::parameter::{Kind, Parameter};
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::{sched, signal};
 
 use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
@@ -11,10 +13,7 @@ use super::member::{FoundGrid, Member, Run, Start};
 use super::{Opened, Opening, Refusal};
 use crate::app::program::{Ending, Found, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
-use crate::cli::run::PolicyName;
 use crate::load::Surroundings;
-use crate::parameter::{Kind, Parameter};
-use crate::plan::ProbePlan;
 
 const DONE: SeriesInfo =
     SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };

@@ -5,7 +5,11 @@
 
 use std::io;
 
+use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::{affinity, clock};
 
@@ -13,12 +17,7 @@ use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
 use super::member::{Member, Run};
 use super::{Opened, Opening};
-use crate::cli::run::PolicyName;
 use crate::load::{Absent, Surroundings};
-use crate::machine::root::Root;
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
-use tardy_core::cpu::CpuList;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "deadline",

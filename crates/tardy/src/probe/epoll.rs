@@ -3,6 +3,7 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::epoll::Epoll;
 
@@ -10,9 +11,7 @@ use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
 use super::member::{Member, Run};
 use super::{Opened, Opening};
-use crate::cli::run::PolicyName;
 use crate::load::{Absent, Surroundings};
-use crate::plan::ProbePlan;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "epoll",

@@ -4,9 +4,9 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 
-use super::ThreadPlan;
 use super::control::Control;
 use super::schedule::grid_of;
 use crate::record::ring::Producer;

@@ -4,15 +4,15 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 
 use super::control::Control;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::member::{Member, Run};
 use super::occupying::{Share, end_of};
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
-use crate::parameter::Parameter;
+use super::{Opened, Opening};
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -2,12 +2,11 @@
 
 use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 
 use super::member::{Opened, Opening};
-use crate::cli::run::PolicyName;
 use crate::load::{Absent, Surroundings};
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
 
 /// A probe's description of itself.
 #[derive(Debug)]
@@ -158,10 +157,23 @@ impl ProbeInfo {
         kind.schedule(period, start, dither)
     }
 
+    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may be; pairs of threads and what others begin have no timer.
+    #[must_use]
+    pub fn waits_for(&self) -> WaitsFor {
+        let is_pair = self.series.iter().any(|series| series.part == "timer");
+        // What these time is begun by another program or another machine.
+        let is_of_others = matches!(self.name, "app" | "response");
+        match self.series[0].kind {
+            SeriesKind::Gap => WaitsFor::Nothing,
+            SeriesKind::Grid | SeriesKind::Event if !is_pair && !is_of_others => WaitsFor::Timer,
+            _ => WaitsFor::Event,
+        }
+    }
+
     /// Whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {
-        !matches!(self.series[0].kind, SeriesKind::Gap)
+        self.waits_for() != WaitsFor::Nothing
     }
 }
 

@@ -1,9 +1,8 @@
 //! How many interrupts a processor took, counted by the kernel's tracepoints: of the device handlers, and of each vector that is no device (timer, calls from
 //! other processors, work put off), and of the interrupts that cannot be masked.
 
+use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;
-
-use crate::machine::root::Root;
 
 /// Where tracefs may be mounted.
 const TRACEFS: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];

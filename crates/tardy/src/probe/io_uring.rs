@@ -3,15 +3,14 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::io_uring::Ring;
 
 use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
 use super::member::{Member, Run};
 use super::{Opened, Opening};
-use crate::cli::run::PolicyName;
 use crate::load::{Absent, Surroundings};
-use crate::plan::ProbePlan;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "io-uring",

@@ -7,6 +7,7 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::interval_timer::IntervalTimer;
 
@@ -14,10 +15,8 @@ use super::control::Control;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
 use super::member::{Member, Run};
 use super::schedule::request_of;
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening};
 use crate::load::Surroundings;
-use crate::plan::ProbePlan;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

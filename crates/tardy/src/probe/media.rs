@@ -14,15 +14,14 @@ mod timeline;
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan};
 
 use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
-use card::Card;
-
-use crate::cli::run::PolicyName;
 use crate::load::{Absent, Surroundings};
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
+
+use card::Card;
 
 const SKEW: SeriesInfo =
     SeriesInfo { part: "", quantity: "audio/video skew", kind: SeriesKind::Skew, is_outside_verdict: false, counts_small: false };

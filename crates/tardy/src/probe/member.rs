@@ -4,11 +4,11 @@ use std::io;
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
+use super::SeriesInfo;
 use super::control::Control;
-use super::{SeriesInfo, ThreadPlan};
-use crate::plan::ProbePlan;
 use crate::plan::resolve::policy;
 use crate::record::ring::Producer;
 

@@ -3,12 +3,9 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::Calibration;
-
-use super::ThreadPlan;
-use crate::cli::run::PolicyName;
-use crate::plan::ProbePlan;
 
 /// At a real-time priority, the processor is given up for a tenth of each window, so that the machine stays usable.
 const WINDOW: Nanos = Nanos::from_millis(100);

@@ -11,17 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock};
 
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
 use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
 use crate::record::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.

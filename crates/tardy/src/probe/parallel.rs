@@ -3,12 +3,12 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::PolicyName;
 
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::member::one_thread;
 use super::{Opened, Opening, nanosleep};
-use crate::cli::run::PolicyName;
-use crate::parameter::Parameter;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "parallel",

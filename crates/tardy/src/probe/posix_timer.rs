@@ -3,15 +3,14 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::posix_timer::PosixTimer;
 
 use super::grid_loop::by_expiries;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
 use super::member::{Member, Run};
 use super::{Opened, Opening};
-use crate::cli::run::PolicyName;
 use crate::load::Surroundings;
-use crate::plan::ProbePlan;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
+use tardy_run::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Values};
+use tardy_run::plan::PolicyName;
 
 use super::{ProbeInfo, find};
-use crate::cli::run::PolicyName;
-use crate::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Values};
 
 /// Real-time priority where none is asked for.
 pub const PRIORITY: u32 = 95;
@@ -133,9 +133,9 @@ impl ProbeAsked {
     #[must_use]
     pub fn policy(&self) -> Option<PolicyName> {
         match self.given.get("policy") {
-            Some(Value::Text(text)) if text == "fifo" => Some(PolicyName::Fifo),
-            Some(Value::Text(text)) if text == "rr" => Some(PolicyName::Rr),
-            Some(Value::Text(_)) => Some(PolicyName::Other),
+            Some(Value::Word(text)) if text == "fifo" => Some(PolicyName::Fifo),
+            Some(Value::Word(text)) if text == "rr" => Some(PolicyName::Rr),
+            Some(Value::Word(_)) => Some(PolicyName::Other),
             _ => None,
         }
     }

@@ -4,11 +4,13 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_run::parameter::{Kind, Parameter};
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 
 use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
 use super::member::{Member, Run};
-use super::{Opened, Opening, Refusal, ThreadPlan};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening, Refusal};
 use crate::link::byte_stream::{self, ByteInitiator};
 use crate::link::exchange::{Initiator, Pace, Rings, Tally, exchange};
 use crate::link::gpio::GpioInitiator;
@@ -19,9 +21,6 @@ use crate::link::respond::Responder;
 use crate::link::udp::UdpInitiator;
 use crate::link::{self, Link, route};
 use crate::load::Surroundings;
-use crate::machine::root::Root;
-use crate::parameter::{Kind, Parameter};
-use crate::plan::ProbePlan;
 
 const ROUND_TRIP: SeriesInfo =
     SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };

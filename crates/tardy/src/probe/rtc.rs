@@ -7,6 +7,8 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::rtc::Rtc;
 
@@ -14,11 +16,8 @@ use super::control::Control;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
 use super::member::{Member, Run};
 use super::schedule::request_of;
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -6,9 +6,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock::Instant;
-
-use super::ThreadPlan;
 
 /// The grid that `plan` wants to be walked, and the grid point before which it ends.
 pub(crate) fn grid_of(plan: &ThreadPlan) -> io::Result<(GridWalk, Nanos)> {

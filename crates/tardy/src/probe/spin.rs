@@ -11,6 +11,9 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
@@ -21,10 +24,7 @@ use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::occupying::{Anchor, Share, end_of};
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
-use crate::machine::root::Root;
-use crate::parameter::Parameter;
+use super::{Opened, Opening};
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -7,6 +7,7 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 
@@ -14,8 +15,7 @@ use super::control::Control;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
-use super::{Opened, Opening, ThreadPlan, nanosleep};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening, nanosleep};
 use crate::record::ring::Producer;
 
 /// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.

@@ -5,6 +5,9 @@ use std::io;
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::work_kind::WorkKind;
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock, sched};
 
@@ -12,13 +15,10 @@ use super::control::Control;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
 use super::member::{Member, Run};
 use super::schedule::grid_of;
-use super::{Opened, Opening, ThreadPlan};
-use crate::cli::run::PolicyName;
+use super::{Opened, Opening};
 use crate::load::Surroundings;
-use crate::parameter::Parameter;
-use crate::plan::ProbePlan;
 use crate::record::ring::Producer;
-use crate::work::{Calibration, UnitOfWork, WorkKind};
+use crate::work::{Calibration, UnitOfWork};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "work",
@@ -166,6 +166,7 @@ mod tests {
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,
             priority: Some(95),
+            waits_for: INFO.waits_for(),
             parameters: asked.parameters(),
         }
     }

@@ -5,35 +5,20 @@
 use std::io;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
+use tardy_run::keep::Keep;
+use tardy_run::record::StoreFailure;
+use tardy_run::series_writer::SeriesWriter;
 
-use super::keep::Keep;
 use super::ring::Consumer;
-use super::series_writer::SeriesWriter;
-
-/// How often rings are emptied and chunks written: a killed run loses at most this, and a stalled recorder less than 250 ms in all.
-pub const FLUSH_INTERVAL: Nanos = Nanos::from_millis(125);
 
 /// Samples after which a chunk is ended early, so that a backlog cannot make one that readers refuse.
 const CHUNK_SAMPLES_MAX: u64 = 65_536;
-
-/// Why some samples that were to be stored are not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreFailure {
-    /// Due time of the first sample that was not stored.
-    #[serde(rename = "since_ns")]
-    pub since: Nanos,
-    /// What the system said.
-    pub error: String,
-    /// How many samples it concerns.
-    pub samples: u64,
-}
 
 /// The worst sample so far, for the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
-use crate::machine::root::Root;
+use tardy_machine::root::Root;
 
 /// The request; given up when dropped, and by the kernel when the process ends in whatever way.
 #[derive(Debug)]

@@ -9,10 +9,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-
-use crate::guardian::undo::{Undo, UndoError, run_all};
-use crate::machine::irq_affinity::{IrqMove, Restored};
-use crate::machine::root::Root;
+use tardy_machine::irq_affinity::{IrqMove, Restored};
+use tardy_machine::root::Root;
+use tardy_machine::undo::{Undo, UndoError, run_all};
 
 /// What a journal file contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -39,7 +39,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
         assert!((2_000.0..60_000.0).contains(&cost(1)), "{name}: a round trip of {} instructions", cost(1));
         assert_eq!(variant["metrics"][0]["idle_share"].as_f64(), Some(0.0), "{name}: a null call waits for nothing");
         let run = out.join(name).join("pad-000");
-        let record = tardy::run::folder::open(&run).unwrap();
+        let record = tardy_run::folder::open(&run).unwrap();
         assert_eq!(serde_json::to_value(record.kind).unwrap(), "cost");
         let shown: Value = serde_json::from_str(&tardy(&["show", "--json"], &[&run]).1).unwrap();
         assert_eq!((&shown["unit"], &shown["clock"], &shown["state"]), (&"instructions".into(), &"virtual".into(), &"finished".into()));

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use tardy::lab::architecture::Architecture;
-use tardy::lab::initramfs;
-use tardy::lab::plan::{self, GuestPlan, Program, Task};
-use tardy::lab::qemu::Qemu;
-use tardy::run::read_series::SeriesFile;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_lab::architecture::Architecture;
+use tardy_lab::initramfs;
+use tardy_lab::plan::{self, GuestPlan, Program, Task};
+use tardy_lab::qemu::Qemu;
+use tardy_run::read_series::SeriesFile;
 
 use super::{REAL_TIME, STOCK, compared, kernel, lab, lab_is_there};
 

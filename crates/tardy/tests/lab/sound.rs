@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tardy::lab::cache::Cache;
-use tardy::lab::kernel;
 use tardy_core::sample::Sample;
+use tardy_lab::cache::Cache;
+use tardy_lab::kernel;
 
 use super::probes::{MILLI, PATH, TICK, notes, stored};
 use super::{REAL_TIME, STOCK, assert_accounted, compared, lab, lab_is_there};

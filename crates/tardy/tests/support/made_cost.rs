@@ -4,11 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tardy::cost::folder::CostFolder;
-use tardy::cost::metric::{CacheState, Group};
-use tardy::cost::record::{CostRecord, CostSet, CostUnit, MetricRecord};
-use tardy::machine::root::Root;
-use tardy::run::record::State;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
+use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, MetricRecord};
+use tardy_run::record::State;
 
 /// A build on a machine, as `machine` in `run.json`.
 pub(crate) struct MadeCost {

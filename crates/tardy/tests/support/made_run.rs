@@ -3,9 +3,6 @@
 use std::path::Path;
 
 use serde_json::json;
-use tardy::record::series_writer::SeriesWriter;
-use tardy::run::folder::RunFolder;
-use tardy::run::record::{RunRecord, SeriesRecord, State};
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::cpu::{CpuId, CpuList};
@@ -14,6 +11,9 @@ use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::warning::Warning;
+use tardy_run::folder::RunFolder;
+use tardy_run::record::{RunRecord, SeriesRecord, State};
+use tardy_run::series_writer::SeriesWriter;
 
 /// When made runs begin on their clock.
 pub(crate) const START: Nanos = Nanos::from_secs(100);
@@ -120,7 +120,7 @@ impl MadeRun {
             json!({"probe": self.probe.0, "cpu": cpu, "schedule": schedule, "seed": 1})
         };
         let plan = json!({
-            "scenario": "made", "is_shuffled": false, "warm_up_ns": 0,
+            "scenario": "made", "scenario_file": "made.toml", "is_shuffled": false, "warm_up_ns": 0,
             "probes": [{"name": self.probe.0.split('.').next(), "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95, "parameters": self.parameters}],
             "threads": self.cpus().iter().map(thread).collect::<Vec<_>>(),
             "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),

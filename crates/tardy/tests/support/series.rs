@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use tardy::run::read_series::SeriesFile;
 use tardy_core::accounting::Counts;
 use tardy_core::sample::Sample;
 use tardy_core::series::Descriptor;
+use tardy_run::read_series::SeriesFile;
 
 /// One series as its file has it.
 pub(crate) struct Series {

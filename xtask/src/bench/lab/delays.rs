@@ -1,7 +1,7 @@
 //! Delays of known length in the kernel, and what of them reaches the probe.
 
-use tardy::lab::injection::{Firing, LOG_PATH, parse_log};
-use tardy::run::read_series::SeriesFile;
+use tardy_lab::injection::{Firing, LOG_PATH, parse_log};
+use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, MODELS, holds, identity};
 use crate::bench::figure::{Bench, Figure, Measured, row};

@@ -68,7 +68,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
 /// Samples recorded and missed, and those expected, of a run's only series.
 fn accounted(experiment: &Experiment, variant: &str, pad: &serde_json::Value) -> Result<(u64, u64)> {
     let folder = experiment.out.join(variant).join(format!("pad-{:03}", pad.as_u64().unwrap_or_default()));
-    let record = tardy::run::folder::open(&folder).map_err(|error| Failure::new(error.to_string()))?;
+    let record = tardy_run::folder::open(&folder).map_err(|error| Failure::new(error.to_string()))?;
     let counts = record.series.first().and_then(|series| series.counts);
     let counts = counts.ok_or_else(|| Failure::new(format!("{}: no counts", folder.display())))?;
     Ok((counts.recorded + counts.missed, counts.expected))

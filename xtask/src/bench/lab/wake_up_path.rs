@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tardy::run::read_series::SeriesFile;
+use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, holds, identity};
 use crate::bench::figure::{Bench, Figure, Measured, row};

@@ -1,11 +1,10 @@
 //! `--kernel`, `--preempt` and `--append`: the last two belong to the kernel before them, or to every kernel when they come first.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-
-use crate::lab::architecture::Architecture;
-use crate::lab::cache::Cache;
-use crate::lab::kernel::{self, KernelError, KernelSource};
-use crate::lab::variant::{Variant, make_names_unique};
+use tardy_lab::architecture::Architecture;
+use tardy_lab::cache::Cache;
+use tardy_lab::kernel::{self, KernelError, KernelSource};
+use tardy_lab::variant::{Variant, make_names_unique};
 
 /// A kernel with the options that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]

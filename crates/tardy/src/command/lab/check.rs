@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
+use tardy_lab::comparison::{Comparison, PhaseResult};
+use tardy_lab::experiment::Outcome;
+use tardy_results::exit::Exit;
 
 use super::ensemble::{compare, refuse_used_folder, run_all};
 use super::run::print;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::CheckArguments;
-use crate::command::exit::Exit;
 use crate::command::output;
-use crate::lab::comparison::{Comparison, PhaseResult};
-use crate::lab::experiment::Outcome;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let setting = Setting::new(&arguments.machine)?;

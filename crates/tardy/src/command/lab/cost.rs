@@ -1,18 +1,19 @@
 //! `tardy lab run --cost`: what services cost on each kernel, in instructions.
 
+use tardy_lab::cost_comparison::CostComparison;
+use tardy_lab::cost_comparison_text;
+use tardy_lab::experiment::Outcome;
+use tardy_lab::plan::{OUTPUT_FOLDER, Program};
+use tardy_lab::variant::Variant;
+use tardy_results::cost::summary::summarize;
+use tardy_results::exit::Exit;
+
 use super::ensemble::run_programs;
 use super::run::code;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
-use crate::command::exit::Exit;
 use crate::command::output;
 use crate::cost::metrics::chosen;
-use crate::cost::summary::summarize;
-use crate::lab::cost_comparison::CostComparison;
-use crate::lab::experiment::Outcome;
-use crate::lab::plan::{OUTPUT_FOLDER, Program};
-use crate::lab::variant::Variant;
-use crate::report::cost_comparison_text;
 
 /// Whether there are such metrics, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
+use tardy_lab::architecture::Architecture;
+use tardy_lab::comparison::Comparison;
+use tardy_lab::experiment::{Experiment, Outcome};
+use tardy_lab::initramfs::AddedFile;
+use tardy_lab::injection::{MODULE_NAME, MODULE_PATH};
+use tardy_lab::kernel;
+use tardy_lab::machine::{Accelerator, Machine};
+use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
+use tardy_lab::record::meaning;
+use tardy_lab::snapshot::Snapshots;
+use tardy_lab::variant::Variant;
+use tardy_results::summary::read::summarize;
 
 use super::progress::Progress;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::MeasureArguments;
-use crate::lab::architecture::Architecture;
-use crate::lab::comparison::Comparison;
-use crate::lab::experiment::{Experiment, Outcome};
-use crate::lab::initramfs::AddedFile;
-use crate::lab::injection::{MODULE_NAME, MODULE_PATH};
-use crate::lab::kernel;
-use crate::lab::machine::{Accelerator, Machine};
-use crate::lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
-use crate::lab::record::meaning;
-use crate::lab::snapshot::Snapshots;
-use crate::lab::variant::Variant;
-use crate::summary::read::summarize;
 
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
 const SETTLE: Nanos = Nanos::from_secs(1);
@@ -234,8 +234,8 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::exit::Exit;
-    use crate::lab::machine::InstructionShift;
+    use tardy_lab::machine::InstructionShift;
+    use tardy_results::exit::Exit;
 
     #[test]
     fn modules_that_need_others_on_another_kernel_are_refused_with_both_names() {

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tardy_lab::cache::Cache;
+use tardy_lab::kernel::{Offer, offers, pinned};
+use tardy_results::exit::Exit;
 
 use super::setting::{LabError, architecture};
 use crate::cli::lab::KernelsArguments;
-use crate::command::exit::Exit;
-use crate::lab::cache::Cache;
-use crate::lab::kernel::{Offer, offers, pinned};
 
 /// A kernel image of this machine.
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Installed {
 #[derive(Serialize)]
 struct Listing {
     installed: Vec<Installed>,
-    pinned: Vec<crate::lab::kernel::Kernel>,
+    pinned: Vec<tardy_lab::kernel::Kernel>,
     packages: Vec<Offer>,
 }
 

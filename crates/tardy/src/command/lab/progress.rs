@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::lab::experiment::{Outcome, Repetition};
-use crate::lab::variant::Variant;
+use tardy_lab::experiment::{Outcome, Repetition};
+use tardy_lab::variant::Variant;
 
 /// Counts guests and tells about them; used from several threads.
 pub(super) struct Progress {

@@ -1,13 +1,14 @@
 //! `tardy lab run`.
 
+use tardy_lab::comparison::{Comparison, RunResult};
+use tardy_lab::comparison_text;
+use tardy_results::exit::Exit;
+
 use super::cost;
 use super::ensemble::{compare, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
-use crate::command::exit::Exit;
 use crate::command::output;
-use crate::lab::comparison::{Comparison, RunResult};
-use crate::report::comparison_text;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     arguments.cost.as_deref().map_or(Ok(()), cost::check)?;

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
+use tardy_lab::architecture::Architecture;
+use tardy_lab::binary::{self, BinaryError};
+use tardy_lab::boot::Guest;
+use tardy_lab::cache::{Cache, CacheError};
+use tardy_lab::kernel::KernelError;
+use tardy_lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Machine};
+use tardy_lab::plan::{self, GuestPlan, Program, Task};
+use tardy_lab::qemu::{Qemu, QemuError};
+use tardy_lab::variant::Variant;
+use tardy_results::exit::Exit;
 
 use crate::cli::lab::MachineArguments;
-use crate::command::exit::Exit;
-use crate::lab::architecture::Architecture;
-use crate::lab::binary::{self, BinaryError};
-use crate::lab::boot::Guest;
-use crate::lab::cache::{Cache, CacheError};
-use crate::lab::kernel::KernelError;
-use crate::lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Machine};
-use crate::lab::plan::{self, GuestPlan, Program, Task};
-use crate::lab::qemu::{Qemu, QemuError};
-use crate::lab::variant::Variant;
 
 /// Why a subcommand of the lab did not get to its work.
 #[derive(Debug, thiserror::Error)]

@@ -1,16 +1,16 @@
 //! `tardy lab shell`.
 
 use tardy_core::units::Nanos;
+use tardy_lab::binary;
+use tardy_lab::guest::SHELL;
+use tardy_lab::initramfs::{self, AddedFile};
+use tardy_lab::machine::kernel_command_line;
+use tardy_lab::plan::{self, GuestPlan, Task};
+use tardy_lab::qemu::{Boot, INITRAMFS_NAME};
+use tardy_results::exit::Exit;
 
 use super::setting::{LabError, Setting};
 use crate::cli::lab::ShellArguments;
-use crate::command::exit::Exit;
-use crate::lab::binary;
-use crate::lab::guest::SHELL;
-use crate::lab::initramfs::{self, AddedFile};
-use crate::lab::machine::kernel_command_line;
-use crate::lab::plan::{self, GuestPlan, Task};
-use crate::lab::qemu::{Boot, INITRAMFS_NAME};
 
 pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
     let setting = Setting::new(&arguments.machine)?;

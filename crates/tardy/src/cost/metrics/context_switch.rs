@@ -4,11 +4,13 @@
 
 use std::hint::black_box;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, share};
+use crate::cost::metric::{Metric, Place, Unavailable, Work, share};
 use crate::cost::peer::Peer;
 
 /// Turns of the ring between two looks at what it costs without switches.
@@ -56,7 +58,7 @@ struct Ring {
     back: PipeReader,
     /// Pipes that this process writes and reads alone.
     alone: Vec<(PipeReader, PipeWriter)>,
-    memory: Vec<u32>,
+    memory: Vec<AtomicU32>,
     _peers: Vec<Peer>,
 }
 
@@ -82,12 +84,13 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
     Ok(Box::new(Ring { processes: PROCESSES as u64, out, back: from, alone, memory: memory(KIB), _peers: peers }))
 }
 
-fn memory(kib: usize) -> Vec<u32> {
-    vec![1; kib * 1024 / 4]
+fn memory(kib: usize) -> Vec<AtomicU32> {
+    (0..kib * 1024 / size_of::<AtomicU32>()).map(|_| AtomicU32::new(1)).collect()
 }
 
-fn read(memory: &[u32]) {
-    black_box(memory.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)));
+/// Word by word, and each time anew: of plain words that nobody changes, a compiler may read the sum once and for all, in one of the processes and not in another.
+fn read(memory: &[AtomicU32]) {
+    black_box(memory.iter().fold(0, |sum: u32, word| sum.wrapping_add(word.load(Ordering::Relaxed))));
 }
 
 impl Ring {

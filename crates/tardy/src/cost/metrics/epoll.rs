@@ -4,10 +4,11 @@ use std::hint::black_box;
 use std::io;
 use std::os::fd::AsFd;
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::epoll::Epoll;
 
 use super::round_trip::tcp_pair;
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work, repeated};
+use crate::cost::metric::{Metric, Unavailable, Work, repeated};
 
 const CONNECTIONS: usize = 100;
 

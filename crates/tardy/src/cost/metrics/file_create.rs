@@ -6,9 +6,10 @@ use std::io;
 use std::os::fd::AsFd;
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::{clock, file};
 
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work};
+use crate::cost::metric::{Metric, Place, Unavailable, Work};
 
 /// Files that are there at most: what a larger folder costs is another question.
 const FILES: usize = 1000;

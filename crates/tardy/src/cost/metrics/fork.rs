@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::spawn::{self, Program};
 
 use super::tiny_program;
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, repeated};
+use crate::cost::metric::{Metric, Place, Unavailable, Work, repeated};
 
 /// A process.
 pub(super) const FORK: Metric = Metric {

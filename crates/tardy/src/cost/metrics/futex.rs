@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 use tardy_sys::futex;
 use tardy_sys::inheriting_lock::InheritingLock;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+use crate::cost::metric::{Metric, Unavailable, Work};
 use crate::cost::peer::Partner;
 
 /// A token that goes from thread to thread.

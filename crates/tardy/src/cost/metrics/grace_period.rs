@@ -1,8 +1,9 @@
 //! An RCU grace period: until every processor has left the sections that read what is about to be freed (membarrier(2)).
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::membarrier;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+use crate::cost::metric::{Metric, Unavailable, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -1,8 +1,9 @@
 //! A request that does nothing through a ring that is shared with the kernel: io_uring_enter(2), from handing it in to taking its completion.
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+use crate::cost::metric::{Metric, Unavailable, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -7,7 +7,9 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::cost::metric::{CacheState, Group, Metric, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, repeated};
 
 /// Larger than the caches of most processors that real-time systems run on; LMbench's own summary uses at most half the memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;

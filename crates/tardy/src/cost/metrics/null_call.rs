@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use crate::cost::metric::{CacheState, Group, Metric, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

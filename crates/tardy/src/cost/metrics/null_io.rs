@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+use crate::cost::metric::{Metric, Unavailable, Work};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -1,7 +1,9 @@
 //! Opening a file for reading, and closing it.
 
+use tardy_run::cost::{CacheState, Group};
+
 use super::stat::file;
-use crate::cost::metric::{CacheState, Group, Metric, repeated};
+use crate::cost::metric::{Metric, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

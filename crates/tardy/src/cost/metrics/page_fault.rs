@@ -5,11 +5,12 @@ use std::hint::black_box;
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::big_file::{FILE_BYTES, big_file};
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, share};
+use crate::cost::metric::{Metric, Place, Unavailable, Work, share};
 
 /// Of a file.
 pub(super) const FILE: Metric = Metric {

@@ -3,11 +3,12 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 use tardy_sys::signal_handler::ProtectedPage;
 
 use super::signal::Handle;
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+use crate::cost::metric::{Metric, Unavailable, Work};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

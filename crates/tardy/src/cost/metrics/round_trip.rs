@@ -4,7 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, Unavailable, Work, repeated};
 use crate::cost::peer::Peer;
 
 /// Pipes.

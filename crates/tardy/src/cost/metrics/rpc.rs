@@ -4,7 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
 /// How long an answer over loopback may take before the portmapper counts as absent.

@@ -7,9 +7,10 @@ use std::hint::black_box;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::select::DescriptorSet;
 
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work, repeated};
+use crate::cost::metric::{Metric, Place, Unavailable, Work, repeated};
 
 const DESCRIPTORS: usize = 100;
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::{affinity, clock};
 
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, Work};
+use crate::cost::metric::{Metric, Place, Unavailable, Work};
 use crate::cost::peer::Partner;
 
 /// The metric.

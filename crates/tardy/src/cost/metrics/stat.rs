@@ -4,7 +4,9 @@ use std::ffi::CString;
 use std::hint::black_box;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::cost::metric::{CacheState, Group, Metric, Place, Unavailable, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, Place, Unavailable, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -4,11 +4,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 
 use super::big_file::PORTION_BYTES;
 use super::round_trip::tcp_pair;
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, Work};
+use crate::cost::metric::{Metric, Unavailable, Work};
 use crate::cost::peer::Peer;
 
 /// A pipe.

@@ -3,9 +3,10 @@
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::affinity;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+use crate::cost::metric::{Metric, Unavailable, repeated};
 use crate::cost::peer::Peer;
 
 /// The metric.

@@ -1,6 +1,8 @@
 //! A thread: made, ended, waited for.
 
-use crate::cost::metric::{CacheState, Group, Metric, repeated};
+use tardy_run::cost::{CacheState, Group};
+
+use crate::cost::metric::{Metric, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -1,9 +1,10 @@
 //! Timers that never fire: made, armed, cancelled and deleted; and one that is armed and cancelled again and again.
 
 use tardy_core::units::Nanos;
+use tardy_run::cost::{CacheState, Group};
 use tardy_sys::silent_timer::SilentTimer;
 
-use crate::cost::metric::{CacheState, Group, Metric, Unavailable, repeated};
+use crate::cost::metric::{Metric, Unavailable, repeated};
 
 /// Later than any measurement ends.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_run::overhead::{Overhead, ThreadOverhead};
+use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
 use super::follow::Followed;
 use super::{SessionError, system};
-use crate::machine::root::Root;
 use crate::measure::interference::Snapshot;
-use crate::measure::overhead::{Overhead, ThreadOverhead};
 use crate::measure::threads::MeasuringThread;
 use crate::record::series::SeriesRecorder;
-use crate::run::record::{RunRecord, SeriesRecord, State};
 
 pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, SessionError> {
     let Followed { armed, mut state } = followed;

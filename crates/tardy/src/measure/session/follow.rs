@@ -4,18 +4,18 @@ use std::os::fd::AsFd;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::cpu_time::CpuTimes;
+use tardy_machine::root::Root;
+use tardy_run::record::{LoadWork, State};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
 
 use super::arming::Armed;
 use super::{SessionError, system};
 use crate::guardian::{LoadEnd, LoadEvent};
-use crate::machine::cpu_time::CpuTimes;
-use crate::machine::root::Root;
 use crate::measure::live::Live;
 use crate::measure::phases::{Step, Timeline};
 use crate::measure::state_log::StateLog;
-use crate::run::record::{LoadWork, State};
 
 /// The longest wait between two looks at threads that may have ended by themselves.
 const LOOK: Nanos = Nanos::from_millis(250);

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::ProbePlan;
 use tardy_sys::pcm::{Format, Playback, Quantity, Space};
 
 use crate::load::{Absent, Surroundings};
-use crate::plan::ProbePlan;
 
 /// A device that is taken, and set to play.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::{affinity, clock, sched, signal};
 
 use super::mpv::{Mpv, Orders, PROGRAM, Said};
@@ -16,7 +17,7 @@ use crate::load::Surroundings;
 use crate::plan::resolve::policy;
 use crate::probe::control::Control;
 use crate::probe::member::{FoundGrid, Member, Run};
-use crate::probe::{Opened, Opening, SeriesInfo, ThreadPlan};
+use crate::probe::{Opened, Opening, SeriesInfo};
 use crate::record::ring::Producer;
 
 const REPORTED_SKEW: SeriesInfo = SeriesInfo { part: "player", quantity: "player-reported audio/video skew", ..SKEW };

@@ -1,0 +1,239 @@
+//! What an experiment comes to: for every variant and phase the latencies over the ensemble, which runs failed, and whether repetitions were equal.
+//!
+//! One deterministic run is one sample of what the kernel can do, so variants are compared over all members of the ensemble.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_results::summary::model::Summary;
+
+use super::digest::Digest;
+use super::experiment::{Outcome, Repetition};
+use super::machine::Accelerator;
+use super::record::Record;
+use super::variant::Variant;
+
+/// The comparison of all variants.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// What the figures mean.
+    pub meaning: String,
+    /// Members of the ensemble.
+    pub pads: u32,
+    /// The variants in the order of the command line.
+    pub variants: Vec<VariantResult>,
+}
+
+/// One variant.
+#[derive(Debug, Clone, Serialize)]
+pub struct VariantResult {
+    /// What ran.
+    pub variant: Variant,
+    /// One for each member.
+    pub runs: Vec<RunResult>,
+    /// Each phase and probe over the ensemble.
+    pub phases: Vec<PhaseResult>,
+}
+
+/// One guest.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunResult {
+    /// Which member.
+    pub pad: u32,
+    /// Its run folder.
+    pub folder: PathBuf,
+    /// Digest of what went in; absent when the run failed.
+    pub input_digest: Option<Digest>,
+    /// Digest of the samples; absent when there are none.
+    pub sample_digest: Option<Digest>,
+    /// Why there is no run.
+    pub failure: Option<String>,
+    /// Whether the second run had the same samples; absent when there was none.
+    pub repeated: Option<bool>,
+    /// The guest's clock at the end: with the time of one instruction, a bound of the instructions executed.
+    pub virtual_ns: Option<Nanos>,
+    /// Instructions executed since boot: the clock less the idle time that the kernel tells, to some millions; absent where the clock does not count them.
+    pub instructions: Option<u64>,
+    /// Time on the host in seconds, both runs together.
+    pub wall_s: f64,
+    /// The part of it until the guest went on from its snapshot, in ms; absent when it booted.
+    pub restore_ms: Option<u64>,
+}
+
+/// One probe in one phase, over the ensemble.
+#[derive(Debug, Clone, Serialize)]
+pub struct PhaseResult {
+    /// The phase.
+    pub phase: String,
+    /// Its loads.
+    pub loads: Vec<String>,
+    /// The probe.
+    pub probe: String,
+    /// Samples of all runs.
+    pub samples: u64,
+    /// Median over the ensemble of the runs' medians.
+    pub median_ns: Nanos,
+    /// The largest latency of each run, in the order of the pads.
+    pub max_of_runs_ns: Vec<Nanos>,
+    /// Median of those.
+    pub max_median_ns: Nanos,
+    /// The largest of those.
+    pub max_ns: Nanos,
+}
+
+impl PhaseResult {
+    /// What a table calls the phase: its loads, or its name where there are none.
+    #[must_use]
+    pub fn label(&self) -> String {
+        if self.loads.is_empty() { self.phase.clone() } else { self.loads.join("+") }
+    }
+}
+
+/// What one run says about one phase and probe.
+struct Part {
+    phase: String,
+    loads: Vec<String>,
+    probe: String,
+    samples: u64,
+    median_ns: i64,
+    max_ns: i64,
+}
+
+impl Comparison {
+    /// Reads the runs with `summarize`; one that cannot be read counts as failed.
+    #[must_use]
+    pub fn new(
+        meaning: &str,
+        variants: &[Variant],
+        outcomes: &[Outcome],
+        summarize: &dyn Fn(&Outcome) -> Result<Option<Summary>, String>,
+    ) -> Self {
+        let result = |(index, variant): (usize, &Variant)| {
+            let mut runs = Vec::new();
+            let mut parts = Vec::new();
+            for outcome in outcomes.iter().filter(|outcome| outcome.variant == index) {
+                let summary = if outcome.result.is_ok() { summarize(outcome) } else { Ok(None) };
+                runs.push(run_result(outcome, summary.as_ref().err()));
+                parts.extend(summary.ok().flatten().iter().flat_map(parts_of));
+            }
+            VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts) }
+        };
+        let pads = outcomes.iter().map(|outcome| outcome.pad + 1).max().unwrap_or(0);
+        Self { meaning: meaning.to_owned(), pads, variants: variants.iter().enumerate().map(result).collect() }
+    }
+}
+
+pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunResult {
+    let record = outcome.result.as_ref().ok();
+    let failure = outcome.result.as_ref().err().map(|failure| failure.cause.to_string());
+    let failure = match &outcome.repetition {
+        Some(Repetition::Failed(failure)) => Some(format!("the second run: {failure}")),
+        _ => failure,
+    };
+    let repeated = match &outcome.repetition {
+        None => None,
+        Some(Repetition::Same) => Some(true),
+        Some(Repetition::Different(_) | Repetition::Failed(_)) => Some(false),
+    };
+    RunResult {
+        pad: outcome.pad,
+        folder: outcome.folder.clone(),
+        input_digest: record.map(|record| record.input_digest.clone()),
+        sample_digest: record.and_then(|record| record.sample_digest.clone()),
+        failure: failure.or_else(|| unreadable.cloned()),
+        repeated,
+        virtual_ns: record.map(|record| record.guest.ended_at),
+        instructions: record.and_then(instructions),
+        wall_s: outcome.wall.as_secs_f64(),
+        restore_ms: record.and_then(|record| record.restore_ms),
+    }
+}
+
+fn instructions(record: &Record) -> Option<u64> {
+    let machine = &record.inputs.machine;
+    let busy = record.guest.ended_at.0.checked_sub(record.guest.idle?.0)?;
+    let count = u64::try_from(busy / machine.instruction_shift.per_instruction().get()).ok()?;
+    (machine.accelerator == Accelerator::Tcg).then_some(count)
+}
+
+fn parts_of(summary: &Summary) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for phase in &summary.phases {
+        for (probe, numbers) in &phase.probes {
+            let Some(numbers) = numbers else { continue };
+            let median = numbers.percentiles.iter().find(|percentile| percentile.probability == 0.5);
+            parts.push(Part {
+                phase: phase.name.clone(),
+                loads: phase.loads.clone(),
+                probe: probe.clone(),
+                samples: numbers.samples,
+                median_ns: median.map_or(numbers.min_ns, |median| median.value_ns),
+                max_ns: numbers.max_ns,
+            });
+        }
+    }
+    parts
+}
+
+/// Gathers the runs' parts by phase and probe, in the order in which they first appear.
+fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
+    let mut results: Vec<PhaseResult> = Vec::new();
+    for part in parts {
+        if results.iter().any(|result| result.phase == part.phase && result.loads == part.loads && result.probe == part.probe) {
+            continue;
+        }
+        let alike: Vec<&Part> =
+            parts.iter().filter(|other| other.phase == part.phase && other.loads == part.loads && other.probe == part.probe).collect();
+        let maxima: Vec<i64> = alike.iter().map(|part| part.max_ns).collect();
+        results.push(PhaseResult {
+            phase: part.phase.clone(),
+            loads: part.loads.clone(),
+            probe: part.probe.clone(),
+            samples: alike.iter().map(|part| part.samples).sum(),
+            median_ns: Nanos(median(alike.iter().map(|part| part.median_ns).collect())),
+            max_ns: Nanos(maxima.iter().copied().max().unwrap_or_default()),
+            max_median_ns: Nanos(median(maxima.clone())),
+            max_of_runs_ns: maxima.into_iter().map(Nanos).collect(),
+        });
+    }
+    results
+}
+
+/// The lower median: a value that occurred.
+fn median(mut values: Vec<i64>) -> i64 {
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(phase: &str, loads: &[&str], max_ns: i64) -> Part {
+        let loads = loads.iter().map(|load| (*load).to_owned()).collect();
+        Part { phase: phase.into(), loads, probe: "cyclic".into(), samples: 10, median_ns: max_ns / 2, max_ns }
+    }
+
+    #[test]
+    fn phases_are_gathered_over_the_ensemble_in_their_order() {
+        let parts = [
+            part("idle", &[], 20),
+            part("load", &["io"], 900),
+            part("idle", &[], 30),
+            part("load", &["io"], 500),
+            part("idle", &[], 10),
+            part("load", &["io"], 700),
+        ];
+        let results = over_ensemble(&parts);
+        let labels: Vec<String> = results.iter().map(PhaseResult::label).collect();
+        assert_eq!(labels, ["idle", "io"]);
+        assert_eq!((results[1].samples, results[1].max_ns, results[1].max_median_ns), (30, Nanos(900), Nanos(700)));
+        assert_eq!(results[0].max_of_runs_ns, [Nanos(20), Nanos(30), Nanos(10)]);
+    }
+
+    #[test]
+    fn the_median_is_a_value_that_occurred() {
+        assert_eq!((median(vec![3, 1, 2]), median(vec![4, 1]), median(vec![])), (2, 1, 0));
+    }
+}

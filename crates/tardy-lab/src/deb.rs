@@ -1,0 +1,192 @@
+//! Reads Debian packages (deb(5)): an `ar` archive with a compressed tar archive in it. No program of the host is needed, so a kernel package
+//! can be used on any distribution.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Why a package cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DebError {
+    /// The system refused to read it.
+    #[error("{path}: {error}")]
+    Read {
+        /// The package.
+        path: PathBuf,
+        /// What the system or the decompressor said.
+        error: io::Error,
+    },
+    /// Not a package.
+    #[error("{0} is no Debian package, or a damaged one: fetch it again")]
+    NoPackage(PathBuf),
+    /// A compression that we do not know.
+    #[error("{path} is compressed in a way that is not known here ({member}): unpack it with dpkg-deb -x and give the folder")]
+    Compression {
+        /// The package.
+        path: PathBuf,
+        /// The member's name.
+        member: String,
+    },
+}
+
+/// A file found in a package.
+pub struct PackedFile {
+    /// Its path without the leading `./`.
+    pub path: PathBuf,
+    /// Its content.
+    pub content: Vec<u8>,
+}
+
+/// Largest file taken out of a package, in bytes: a defence against a damaged or hostile one. Kernel images are below 40 MB.
+const FILE_LENGTH_MAX: u64 = 512 << 20;
+
+/// Takes the files out for which `wanted` says so, in the order of the package, until `enough` is satisfied with what there is.
+///
+/// # Errors
+/// [`DebError`].
+pub fn extract(
+    package: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+    enough: &dyn Fn(&[PackedFile]) -> bool,
+) -> Result<Vec<PackedFile>, DebError> {
+    let read_error = |error| DebError::Read { path: package.to_owned(), error };
+    let mut archive = tar::Archive::new(data_member(package)?);
+    let mut found = Vec::new();
+    for entry in archive.entries().map_err(read_error)? {
+        let mut entry = entry.map_err(read_error)?;
+        let path = entry.path().map_err(read_error)?.into_owned();
+        let path = path.strip_prefix("./").map(Path::to_owned).unwrap_or(path);
+        if !entry.header().entry_type().is_file() || !wanted(&path) {
+            continue;
+        }
+        if entry.size() > FILE_LENGTH_MAX {
+            return Err(DebError::NoPackage(package.to_owned()));
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(read_error)?;
+        found.push(PackedFile { path, content });
+        if enough(&found) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The decompressed tar archive with the package's files.
+fn data_member(package: &Path) -> Result<Box<dyn Read>, DebError> {
+    let read_error = |error| DebError::Read { path: package.to_owned(), error };
+    let mut file = BufReader::new(File::open(package).map_err(read_error)?);
+    let mut magic = [0; 8];
+    file.read_exact(&mut magic).map_err(|_| DebError::NoPackage(package.to_owned()))?;
+    if &magic != b"!<arch>\n" {
+        return Err(DebError::NoPackage(package.to_owned()));
+    }
+    loop {
+        let mut header = [0; 60];
+        file.read_exact(&mut header).map_err(|_| DebError::NoPackage(package.to_owned()))?;
+        let (name, length) = member(&header).ok_or_else(|| DebError::NoPackage(package.to_owned()))?;
+        if !name.starts_with("data.tar") {
+            let skip = i64::try_from(length.next_multiple_of(2)).map_err(|_| DebError::NoPackage(package.to_owned()))?;
+            file.seek(SeekFrom::Current(skip)).map_err(read_error)?;
+            continue;
+        }
+        let content = file.take(length);
+        return match name.as_str() {
+            "data.tar" => Ok(Box::new(content)),
+            "data.tar.xz" => Ok(Box::new(lzma_rust2::XzReader::new(content, true))),
+            "data.tar.gz" => Ok(Box::new(flate2::read::MultiGzDecoder::new(content))),
+            "data.tar.zst" => {
+                let decoder = ruzstd::decoding::StreamingDecoder::new(content).map_err(|error| read_error(io::Error::other(error)))?;
+                Ok(Box::new(decoder))
+            }
+            _ => Err(DebError::Compression { path: package.to_owned(), member: name }),
+        };
+    }
+}
+
+/// Name and length from the header of an archive member (ar(5)).
+fn member(header: &[u8; 60]) -> Option<(String, u64)> {
+    if &header[58..] != b"`\n" {
+        return None;
+    }
+    let name = std::str::from_utf8(&header[..16]).ok()?.trim_end().trim_end_matches('/').to_owned();
+    let length = std::str::from_utf8(&header[48..58]).ok()?.trim_end().parse().ok()?;
+    Some((name, length))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, content) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, path, *content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn ar_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut bytes = b"!<arch>\n".to_vec();
+        for (name, content) in members {
+            bytes.extend_from_slice(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len()).as_bytes());
+            bytes.extend_from_slice(content);
+            if content.len() % 2 == 1 {
+                bytes.push(b'\n');
+            }
+        }
+        bytes
+    }
+
+    /// A package compressed with gzip that holds these files.
+    pub(crate) fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&tar_of(files)).unwrap();
+        ar_of(&[("debian-binary", b"2.0\n"), ("control.tar.gz", b"odd"), ("data.tar.gz", &gzip.finish().unwrap())])
+    }
+
+    fn vmlinuz_of(bytes: &[u8]) -> Result<Vec<PackedFile>, DebError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("package.deb");
+        std::fs::write(&path, bytes).unwrap();
+        extract(&path, &|path| path.starts_with("boot"), &|found| found.len() == 1)
+    }
+
+    const FILES: [(&str, &[u8]); 2] = [("usr/share/doc", b"text"), ("./boot/vmlinuz-6.1", b"kernel")];
+
+    #[test]
+    fn files_come_out_of_every_compression_that_debian_uses() {
+        let tar = tar_of(&FILES);
+        let zstd = ruzstd::encoding::compress_to_vec(&tar[..], ruzstd::encoding::CompressionLevel::Fastest);
+        // Made with `xz` from the same two files; the crate's encoder is not built in.
+        let xz = include_bytes!("../tests/data/two-files.tar.xz");
+        let packages = [
+            package(&FILES),
+            ar_of(&[("data.tar/", &tar)]),
+            ar_of(&[("debian-binary", b"2.0\n"), ("data.tar.zst", &zstd)]),
+            ar_of(&[("debian-binary", b"2.0\n"), ("data.tar.xz", xz)]),
+        ];
+        for bytes in packages {
+            let found = vmlinuz_of(&bytes).unwrap();
+            assert_eq!((found[0].path.as_path(), &found[0].content[..]), (Path::new("boot/vmlinuz-6.1"), &b"kernel"[..]));
+        }
+    }
+
+    #[test]
+    fn what_is_no_package_is_refused() {
+        assert!(matches!(vmlinuz_of(b"short"), Err(DebError::NoPackage(_))));
+        assert!(matches!(vmlinuz_of(b"!<arch>\nnothing"), Err(DebError::NoPackage(_))));
+        assert!(matches!(vmlinuz_of(&ar_of(&[("debian-binary", b"2.0\n")])), Err(DebError::NoPackage(_))));
+        assert!(matches!(vmlinuz_of(&ar_of(&[("data.tar.lzma", b"x")])), Err(DebError::Compression { .. })));
+    }
+
+    #[test]
+    fn a_package_cut_in_the_middle_is_an_error() {
+        let bytes = package(&FILES);
+        assert!(matches!(vmlinuz_of(&bytes[..bytes.len() - 60]), Err(DebError::Read { .. })));
+    }
+}

@@ -1,0 +1,53 @@
+//! Firing known delays in the guest while the planned program runs, and keeping the module's log with the run.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use tardy_sys::sched::{self, Policy};
+
+use crate::injection::LOG_PATH;
+use crate::plan::{GuestPlan, OUTPUT_FOLDER, PLAN_PATH};
+
+/// The module's folder in debugfs.
+const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
+
+/// Real-time priority of the process that fires.
+const PRIORITY: u32 = 10;
+
+/// Fires all delays of the plan one after another and ends the process.
+pub(super) fn run() -> ! {
+    match fire_all() {
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("tardy: the delays were not all made: {error}");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn fire_all() -> std::io::Result<()> {
+    let plan: GuestPlan = serde_json::from_slice(&fs::read(PLAN_PATH)?)?;
+    let Some(injection) = plan.injection else { return Ok(()) };
+    // Above the loads, so that every delay comes at its time, and below every probe; and a real-time task's sleep ends exactly, where another one's may be put
+    // off until the next timer, which would tie the delays to the probes' phase.
+    sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
+    let request = format!("{} {}", injection.context.name(), injection.length.0);
+    let mut fire = fs::File::options().write(true).open(Path::new(MODULE_FOLDER).join("fire"))?;
+    let started = Instant::now();
+    for index in 0..injection.count {
+        std::thread::sleep(injection.due(index).to_std().saturating_sub(started.elapsed()));
+        // One write call a delay: the module returns from it when the delay is over.
+        fire.write_all(request.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Puts the module's log into the folder that the guest hands out.
+pub(super) fn keep_log() -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the log of the delays is missing: {error}");
+    let log = fs::read(Path::new(MODULE_FOLDER).join("log")).map_err(failed)?;
+    let path = Path::new(OUTPUT_FOLDER).join(LOG_PATH);
+    path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, log)).map_err(failed)
+}

@@ -1,0 +1,95 @@
+//! The guest's initial file system: the static binary as /init, its plan, and what else was asked for. Uncompressed, because every kernel can read that
+//! and QEMU copies it at once; the same input gives the same bytes.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::cpio::Writer;
+use super::plan::{GuestPlan, PLAN_PATH};
+
+/// Folders that /init mounts something on, or that programs expect; a folder comes before what lies in it.
+const FOLDERS: [&str; 13] = ["bin", "dev", "etc", "lib", "mnt", "proc", "root", "run", "sys", "tmp", "usr", "var", "var/tmp"];
+
+/// A file of the host that is put into the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedFile {
+    /// On the host.
+    pub source: PathBuf,
+    /// In the guest, without the leading slash.
+    pub path: String,
+    /// Whether it is a program.
+    pub executable: bool,
+}
+
+/// Writes the archive: `binary` becomes /init, which the kernel starts and which starts itself again as `/proc/self/exe`.
+///
+/// # Errors
+/// What reading the files and writing to `sink` report; the message names the file.
+pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<W> {
+    let mut writer = Writer::new(sink);
+    let mut folders: BTreeSet<String> = BTreeSet::new();
+    for folder in FOLDERS {
+        writer.folder(folder)?;
+        folders.insert(folder.to_owned());
+    }
+    // The kernel opens these two before /init can mount anything (numbers: Documentation/admin-guide/devices.txt).
+    writer.character_device("dev/console", (5, 1))?;
+    writer.character_device("dev/null", (1, 3))?;
+    file_of(&mut writer, "init", binary, 0o755)?;
+    writer.link("bin/tardy", "/init")?;
+    let plan = serde_json::to_vec(plan).expect("a plan is plain data");
+    writer.file_of_bytes(PLAN_PATH.trim_start_matches('/'), 0o644, &plan)?;
+    for file in added {
+        for (end, _) in file.path.match_indices('/') {
+            if folders.insert(file.path[..end].to_owned()) {
+                writer.folder(&file.path[..end])?;
+            }
+        }
+        file_of(&mut writer, &file.path, &file.source, if file.executable { 0o755 } else { 0o644 })?;
+    }
+    writer.finish()
+}
+
+fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", source.display()));
+    let mut file = File::open(source).map_err(named)?;
+    let length = file.metadata().map_err(named)?.len();
+    writer.file(path, permissions, length, &mut file).map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Program, Task, VERSION};
+    use tardy_core::units::Nanos;
+
+    fn archive(folder: &Path, added: &[AddedFile]) -> io::Result<Vec<u8>> {
+        let time_limit = Nanos::from_secs(1);
+        let task = Task::Run(Program { path: None, arguments: vec!["list".into()] });
+        let plan = GuestPlan { version: VERSION, task, settle: Nanos::ZERO, time_limit, modules: vec![], loads: vec![], injection: None };
+        write(Vec::new(), &folder.join("binary"), &plan, added)
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_bytes_and_folders_come_before_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("binary"), "program").unwrap();
+        let added = [AddedFile { source: folder.path().join("binary"), path: "opt/x/y".into(), executable: true }];
+        let bytes = archive(folder.path(), &added).unwrap();
+        assert_eq!(bytes, archive(folder.path(), &added).unwrap());
+        let position = |name: &str| {
+            let entry = format!("{name}\0");
+            bytes.windows(entry.len()).position(|window| window == entry.as_bytes())
+        };
+        assert!(position("opt").unwrap() < position("opt/x").unwrap() && position("opt/x").unwrap() < position("opt/x/y").unwrap());
+        assert!(position("init").is_some() && position("plan.json").is_some());
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(archive(folder.path(), &[]).unwrap_err().to_string().contains("binary"));
+    }
+}

@@ -1,0 +1,326 @@
+//! Kernels to boot: where one comes from, and the image that was found there.
+//!
+//! A path is an image, a Debian package, or a folder (an unpacked package, a kernel tree, /boot with one kernel in it).
+//! `debian:6.1-rt` is a package of the machine's own package sources; once resolved it is pinned in the cache, so that an update of the distribution
+//! does not change a comparison unasked (`--refresh` unpins).
+
+mod modules;
+mod packaged;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::apt::AptError;
+use super::architecture::Architecture;
+use super::cache::{Cache, CacheError};
+use super::deb::{self, DebError, PackedFile};
+use super::digest::Digest;
+use super::image::{self, ImageError};
+
+pub use modules::modules;
+pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned};
+
+/// What the user wrote behind `--kernel`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KernelSource {
+    /// A file or a folder.
+    Path(PathBuf),
+    /// A kernel package of Debian.
+    Packaged(PackagedKernel),
+}
+
+/// Text that is no kernel source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseKernelError {
+    /// Behind `debian:` comes no version.
+    #[error(
+        "`{0}` names no kernel: write debian:VERSION with -rt or -cloud behind it if wanted, as in debian:6.1-rt, or debian:trixie/6.12"
+    )]
+    Packaged(String),
+    /// Nothing at all.
+    #[error("the kernel's name is empty: give a file, a folder or debian:VERSION")]
+    Empty,
+}
+
+impl FromStr for KernelSource {
+    type Err = ParseKernelError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("debian:") {
+            Some(rest) => rest.parse().map(Self::Packaged).map_err(|()| ParseKernelError::Packaged(text.to_owned())),
+            None if text.is_empty() => Err(ParseKernelError::Empty),
+            None => Ok(Self::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+impl fmt::Display for KernelSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(formatter),
+            Self::Packaged(packaged) => packaged.fmt(formatter),
+        }
+    }
+}
+
+/// A kernel that can be booted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// What the user asked for.
+    pub source: String,
+    /// A short name for tables and folders: `6.1-rt`, or the release that the image states.
+    pub name: String,
+    /// Where the image is.
+    pub image: PathBuf,
+    /// The image's digest: the kernel's identity.
+    pub digest: Digest,
+    /// What it boots on.
+    pub architecture: Architecture,
+    /// What the image calls itself.
+    pub version: Option<String>,
+    /// Package and version, where it comes from one.
+    pub package: Option<String>,
+}
+
+impl Kernel {
+    /// Its release as `uname -r` will say it, where the image states it.
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
+        self.version.as_deref()?.split_whitespace().next()
+    }
+
+    /// Whether the image says that it was built with PREEMPT_RT; unknown where it says nothing.
+    #[must_use]
+    pub fn is_real_time(&self) -> Option<bool> {
+        self.version.as_ref().map(|version| version.contains("PREEMPT_RT"))
+    }
+}
+
+/// Why there is no kernel to boot.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// A file or folder cannot be read.
+    #[error("{path}: {error}: check the path and the right to read it")]
+    Read {
+        /// What was to be read.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file is no image.
+    #[error("{path}: {error}")]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: ImageError,
+    },
+    /// The image is for another machine.
+    #[error("{path} is a kernel for {found}: choose it with --arch {found}")]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// What it is for.
+        found: Architecture,
+    },
+    /// Nothing in the folder or package.
+    #[error("{0} holds no kernel image (boot/vmlinuz-*, lib/modules/*/vmlinuz or arch/*/boot): give the image itself")]
+    NoImage(PathBuf),
+    /// More than one.
+    #[error("{folder} holds several kernels ({names}): give one of them")]
+    SeveralImages {
+        /// The folder.
+        folder: PathBuf,
+        /// Their paths.
+        names: String,
+    },
+    /// A package that no release has.
+    #[error(
+        "no release in the machine's package sources has {wanted}; looked in {searched}; `tardy lab kernels --refresh` lists what there is"
+    )]
+    NoPackage {
+        /// What was asked for.
+        wanted: String,
+        /// The releases' names.
+        searched: String,
+    },
+    /// A module that is not there.
+    #[error(
+        "there is no module {name} for {kernel}: give the kernel as debian:VERSION or as a .deb file, whose modules are in the package, and see its config"
+    )]
+    NoModule {
+        /// As asked for, or as another module needs it.
+        name: String,
+        /// Whose.
+        kernel: String,
+    },
+    /// No Debian sources here.
+    #[error("{0} needs package sources of Debian on this machine: give the kernel as a .deb, vmlinuz or bzImage file instead")]
+    NoSources(String),
+    /// The package cannot be read.
+    #[error(transparent)]
+    Deb(#[from] DebError),
+    /// apt did not give it.
+    #[error(transparent)]
+    Apt(#[from] AptError),
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+/// Finds the kernel; `refresh` asks the package sources again even if the package is pinned.
+///
+/// # Errors
+/// [`KernelError`].
+pub fn resolve(source: &KernelSource, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
+    let kernel = match source {
+        KernelSource::Packaged(packaged) => packaged::resolve(packaged, architecture, cache, refresh)?,
+        KernelSource::Path(path) => of_path(path, architecture, cache)?,
+    };
+    if kernel.architecture == architecture {
+        Ok(kernel)
+    } else {
+        Err(KernelError::Architecture { path: kernel.image, found: kernel.architecture })
+    }
+}
+
+fn of_path(path: &Path, architecture: Architecture, cache: &Cache) -> Result<Kernel, KernelError> {
+    let read_error = |error| KernelError::Read { path: path.to_owned(), error };
+    let metadata = std::fs::metadata(path).map_err(read_error)?;
+    let file = if metadata.is_dir() { image_in_folder(path, architecture)? } else { path.to_owned() };
+    if file.extension().is_some_and(|extension| extension == "deb") {
+        return of_package_file(&file, cache, path.display().to_string());
+    }
+    let file = std::path::absolute(&file).map_err(read_error)?;
+    let bytes = std::fs::read(&file).map_err(|error| KernelError::Read { path: file.clone(), error })?;
+    described(path.display().to_string(), file, &bytes)
+}
+
+/// The image of a package file, kept in the cache.
+fn of_package_file(package: &Path, cache: &Cache, source: String) -> Result<Kernel, KernelError> {
+    let found = deb::extract(package, &|path| is_image_path(path), &|found: &[PackedFile]| !found.is_empty())?;
+    let Some(file) = found.into_iter().next() else { return Err(KernelError::NoImage(package.to_owned())) };
+    let (path, _) = cache.keep_image(&file.content)?;
+    let mut kernel = described(source, path, &file.content)?;
+    kernel.package = package.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Ok(kernel)
+}
+
+fn is_image_path(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (path.starts_with("boot") && (name.starts_with("vmlinuz-") || name.starts_with("vmlinux-")))
+        || (name == "vmlinuz" && (path.starts_with("lib/modules") || path.starts_with("usr/lib/modules")))
+}
+
+fn image_in_folder(folder: &Path, architecture: Architecture) -> Result<PathBuf, KernelError> {
+    let in_tree = folder.join(architecture.image_in_tree());
+    if in_tree.is_file() {
+        return Ok(in_tree);
+    }
+    let names = |folder: &Path| {
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let is_boot_image = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().starts_with("vmlinuz-");
+    let mut found: Vec<PathBuf> =
+        [folder.to_owned(), folder.join("boot")].iter().flat_map(|folder| names(folder)).filter(is_boot_image).collect();
+    for modules in ["lib/modules", "usr/lib/modules"] {
+        found.extend(names(&folder.join(modules)).into_iter().map(|release| release.join("vmlinuz")).filter(|path| path.is_file()));
+    }
+    match found.len() {
+        0 => Err(KernelError::NoImage(folder.to_owned())),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+            Err(KernelError::SeveralImages { folder: folder.to_owned(), names: names.join(", ") })
+        }
+    }
+}
+
+fn described(source: String, path: PathBuf, bytes: &[u8]) -> Result<Kernel, KernelError> {
+    let image = image::recognise(bytes).map_err(|error| KernelError::Image { path: path.clone(), error })?;
+    let release = image.version.as_ref().and_then(|version| version.split_whitespace().next()).map(str::to_owned);
+    let digest = Digest::of_bytes(bytes);
+    let name = release.unwrap_or_else(|| digest.short().to_owned());
+    Ok(Kernel { source, name, image: path, digest, architecture: image.architecture, version: image.version, package: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deb::tests::package;
+    use crate::image::tests::bzimage;
+
+    const VERSION: &str = "6.1.0-56-rt-amd64 (x) #1 SMP PREEMPT_RT Debian 6.1.192-2";
+
+    fn resolved(path: &Path, cache: &Path) -> Result<Kernel, KernelError> {
+        let source = path.to_str().unwrap().parse().unwrap();
+        resolve(&source, Architecture::Amd64, &Cache::at(cache.to_owned()), false)
+    }
+
+    #[test]
+    fn the_same_kernel_is_found_as_a_file_in_a_folder_in_a_tree_and_in_a_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = bzimage(VERSION);
+        let at = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        at("unpacked/boot/vmlinuz-6.1", &image);
+        at("split/usr/lib/modules/6.1/vmlinuz", &image);
+        at("tree/arch/x86/boot/bzImage", &image);
+        let packed = package(&[("./boot/config-6.1", b"x"), ("./boot/vmlinuz-6.1", &image)]);
+        let sources = [
+            at("file", &image),
+            folder.path().join("unpacked"),
+            folder.path().join("unpacked/boot"),
+            folder.path().join("split"),
+            folder.path().join("tree"),
+            at("linux.deb", &packed),
+        ];
+        for source in sources {
+            let kernel = resolved(&source, &folder.path().join("cache")).unwrap();
+            assert_eq!(kernel.digest, Digest::of_bytes(&image), "{source:?}");
+            assert_eq!(kernel.digest, Digest::of_file(&kernel.image).unwrap());
+            assert_eq!((kernel.name.as_str(), kernel.is_real_time()), ("6.1.0-56-rt-amd64", Some(true)));
+        }
+    }
+
+    #[test]
+    fn a_folder_with_several_kernels_is_refused_with_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["vmlinuz-1", "vmlinuz-2"] {
+            std::fs::write(folder.path().join(name), bzimage(VERSION)).unwrap();
+        }
+        let error = resolved(folder.path(), folder.path()).unwrap_err();
+        assert!(matches!(error, KernelError::SeveralImages { .. }) && error.to_string().contains("vmlinuz-2"));
+    }
+
+    #[test]
+    fn a_kernel_for_another_machine_is_refused_with_the_option_that_takes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Image");
+        let mut bytes = vec![0; 0x100];
+        bytes[0x38..0x3c].copy_from_slice(b"ARM\x64");
+        std::fs::write(&path, bytes).unwrap();
+        assert!(resolved(&path, folder.path()).unwrap_err().to_string().contains("--arch arm64"));
+    }
+
+    #[test]
+    fn what_holds_no_kernel_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(resolved(folder.path(), folder.path()), Err(KernelError::NoImage(_))));
+        assert!(matches!(resolved(&folder.path().join("none"), folder.path()), Err(KernelError::Read { .. })));
+        let path = folder.path().join("x.deb");
+        std::fs::write(&path, package(&[("./usr/x", b"x")])).unwrap();
+        assert!(matches!(resolved(&path, folder.path()), Err(KernelError::NoImage(_))));
+        assert_eq!("".parse::<KernelSource>(), Err(ParseKernelError::Empty));
+    }
+}

@@ -1,0 +1,168 @@
+//! Modules of a packaged kernel: those that are asked for, and those that they need, in the order in which they must be loaded. Kept in the cache.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::{Kernel, KernelError, fetch_companions};
+use crate::cache::{Cache, CacheError, write_whole};
+use crate::deb;
+
+/// The files of the modules `names` of the kernel and of what they depend on, each behind its dependencies, uncompressed.
+///
+/// # Errors
+/// [`KernelError::NoModule`] where the kernel's package has none of that name, or the kernel comes from no package; those of fetching and reading it.
+pub fn modules(kernel: &Kernel, names: &[&str], cache: &Cache) -> Result<Vec<PathBuf>, KernelError> {
+    let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
+    let mut found = Found { kernel, cache, folder, package: None, order: Vec::new() };
+    let result = names.iter().try_for_each(|name| found.add(&file_name(name)));
+    if let Some(Package::Fetched { folder, .. }) = &found.package {
+        std::fs::remove_dir_all(folder).map_err(|error| CacheError::Io { path: folder.clone(), error })?;
+    }
+    result.map(|()| found.order)
+}
+
+struct Found<'a> {
+    kernel: &'a Kernel,
+    cache: &'a Cache,
+    /// Where this kernel's modules are kept.
+    folder: PathBuf,
+    /// There from the first module on that is not in the cache.
+    package: Option<Package>,
+    order: Vec<PathBuf>,
+}
+
+/// Where modules come from.
+enum Package {
+    Own(PathBuf),
+    Fetched { folder: PathBuf, files: Vec<PathBuf> },
+}
+
+impl Found<'_> {
+    /// Adds a module behind its dependencies, where it is not there yet.
+    fn add(&mut self, name: &str) -> Result<(), KernelError> {
+        let path = self.folder.join(name);
+        if self.order.contains(&path) {
+            return Ok(());
+        }
+        if !path.exists() {
+            write_whole(&path, &self.unpack(name)?)?;
+        }
+        let content = std::fs::read(&path).map_err(|error| KernelError::Read { path: path.clone(), error })?;
+        for name in dependencies(&content) {
+            self.add(&file_name(name))?;
+        }
+        self.order.push(path);
+        Ok(())
+    }
+
+    fn unpack(&mut self, name: &str) -> Result<Vec<u8>, KernelError> {
+        if self.package.is_none() {
+            self.package = Some(self.open()?);
+        }
+        let files = match &self.package {
+            Some(Package::Own(file)) => std::slice::from_ref(file),
+            Some(Package::Fetched { files, .. }) => files,
+            None => &[],
+        };
+        for file in files {
+            let found = deb::extract(file, &|path| is_module(path, name), &|found| !found.is_empty())?;
+            if let Some(module) = found.into_iter().next() {
+                return plain(&module.path, module.content).map_err(|error| KernelError::Read { path: module.path, error });
+            }
+        }
+        Err(self.missing(name))
+    }
+
+    fn open(&self) -> Result<Package, KernelError> {
+        if self.kernel.source.ends_with(".deb") {
+            return Ok(Package::Own(PathBuf::from(&self.kernel.source)));
+        }
+        let name = self.kernel.package.as_deref().and_then(|package| package.split_once(' ')).map(|(name, _)| name.to_owned());
+        let name = name.ok_or_else(|| self.missing("modules"))?;
+        let folder = self.cache.folder(&format!("downloads/modules-{}", std::process::id()))?;
+        let files = fetch_companions(self.kernel, &[name], self.cache, &folder)?;
+        Ok(Package::Fetched { folder, files })
+    }
+
+    fn missing(&self, name: &str) -> KernelError {
+        KernelError::NoModule { name: name.trim_end_matches(".ko").to_owned(), kernel: self.kernel.source.clone() }
+    }
+}
+
+/// `snd-dummy` and `snd_dummy` are the same module.
+fn file_name(module: &str) -> String {
+    format!("{}.ko", module.replace('-', "_"))
+}
+
+fn is_module(path: &Path, name: &str) -> bool {
+    let file = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+    (path.starts_with("lib/modules") || path.starts_with("usr/lib/modules"))
+        && file.strip_prefix(name).is_some_and(|rest| ["", ".xz"].contains(&rest))
+}
+
+fn plain(path: &Path, content: Vec<u8>) -> std::io::Result<Vec<u8>> {
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        return Ok(content);
+    }
+    let mut plain = Vec::new();
+    lzma_rust2::XzReader::new(&content[..], true).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+/// What its information says that it needs (`depends=`, written by scripts/mod/modpost.c of the kernel).
+fn dependencies(module: &[u8]) -> Vec<&str> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(begin) = module.windows(KEY.len()).position(|window| window == KEY) else { return Vec::new() };
+    let value = module[begin + KEY.len()..].split(|&byte| byte == 0).next().unwrap_or_default();
+    std::str::from_utf8(value).unwrap_or_default().split(',').filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::Architecture;
+    use crate::deb::tests::package;
+    use crate::digest::Digest;
+
+    #[test]
+    fn modules_come_behind_what_they_need_and_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = |depends: &str| format!("ELF\0license=GPL\0depends={depends}\0name=x\0").into_bytes();
+        let files = [("top-one", "middle,base-two"), ("middle", "base_two"), ("base-two", ""), ("beside", "")];
+        let files = files.map(|(name, depends)| (format!("./lib/modules/6.1/kernel/{name}.ko"), module(depends)));
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
+        let deb = folder.path().join("kernel.deb");
+        std::fs::write(&deb, package(&files)).unwrap();
+        let kernel = Kernel {
+            source: deb.to_str().unwrap().to_owned(),
+            name: "6.1".into(),
+            image: "image".into(),
+            digest: Digest::of_bytes(b"kernel"),
+            architecture: Architecture::Amd64,
+            version: None,
+            package: None,
+        };
+        let cache = Cache::at(folder.path().join("cache"));
+        let of = |names: &[&str]| -> Result<Vec<String>, String> {
+            let paths = modules(&kernel, names, &cache).map_err(|error| error.to_string())?;
+            Ok(paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
+        };
+        let order = ["base_two.ko", "middle.ko", "top_one.ko"].map(str::to_owned).to_vec();
+        assert_eq!(of(&["top_one"]).as_ref(), Ok(&order));
+        let missing = of(&["none"]).unwrap_err();
+        assert!(missing.contains("no module none"), "{missing}");
+        std::fs::remove_file(&deb).unwrap();
+        assert_eq!(of(&["top-one", "base-two"]), Ok(order), "from the cache");
+        let nowhere = Kernel { source: "bzImage".into(), ..kernel.clone() };
+        assert!(modules(&nowhere, &["beside"], &cache).unwrap_err().to_string().contains("debian:VERSION"));
+    }
+
+    #[test]
+    fn what_depends_on_nothing_says_so_or_nothing() {
+        assert_eq!(dependencies(b"x\0depends=\0name=x\0"), [""; 0]);
+        assert_eq!(dependencies(b"x"), [""; 0]);
+        assert_eq!(dependencies(b"\0depends=snd,snd-pcm"), ["snd", "snd-pcm"]);
+        assert!(is_module(Path::new("usr/lib/modules/6.12/kernel/sound/snd-pcm.ko.xz"), "snd_pcm.ko"));
+        assert!(!is_module(Path::new("usr/lib/modules/6.12/kernel/sound/snd-pcm-dmaengine.ko"), "snd_pcm.ko"));
+    }
+}

@@ -1,0 +1,351 @@
+//! Debian's kernel packages: `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt` in the first release that has one,
+//! the machine's own release first.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kernel, KernelError, of_package_file};
+use crate::apt::sources::{self, RELEASES, Source};
+use crate::apt::{AptError, Package, PrivateApt};
+use crate::architecture::Architecture;
+use crate::cache::{Cache, CacheError, write_whole};
+
+/// How Debian builds a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flavour {
+    /// The ordinary one.
+    Stock,
+    /// With PREEMPT_RT.
+    Rt,
+    /// With few drivers, for virtual machines.
+    Cloud,
+}
+
+impl Flavour {
+    const ALL: [Self; 3] = [Self::Stock, Self::Rt, Self::Cloud];
+
+    /// What stands in package names before the architecture, with its hyphen.
+    fn infix(self) -> &'static str {
+        match self {
+            Self::Stock => "",
+            Self::Rt => "rt-",
+            Self::Cloud => "cloud-",
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Stock => "",
+            Self::Rt => "-rt",
+            Self::Cloud => "-cloud",
+        }
+    }
+}
+
+/// A kernel package by version and flavour, perhaps of a certain release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackagedKernel {
+    /// `trixie`, `bookworm-backports`; any when absent.
+    pub release: Option<String>,
+    /// The beginning of its version (`6.1`, `6.1.192-2`) or of its name's version (`6.1.0-56`).
+    pub version: String,
+    /// How it is built.
+    pub flavour: Flavour,
+}
+
+impl FromStr for PackagedKernel {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (release, rest) = match text.split_once('/') {
+            Some((release, rest)) => (Some(release), rest),
+            None => (None, text),
+        };
+        let with_suffix = |flavour: &Flavour| Some((rest.strip_suffix(flavour.suffix())?, *flavour));
+        let (version, flavour) = [Flavour::Rt, Flavour::Cloud].iter().find_map(with_suffix).unwrap_or((rest, Flavour::Stock));
+        let plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || ".-+~".contains(c));
+        if !version.starts_with(|c: char| c.is_ascii_digit())
+            || !plain(version)
+            || release.is_some_and(|name| !plain(name) || !name.starts_with(|c: char| c.is_ascii_alphabetic()))
+        {
+            return Err(());
+        }
+        Ok(Self { release: release.map(str::to_owned), version: version.to_owned(), flavour })
+    }
+}
+
+impl fmt::Display for PackagedKernel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let release = self.release.as_ref().map(|release| format!("{release}/")).unwrap_or_default();
+        write!(formatter, "debian:{release}{}{}", self.version, self.flavour.suffix())
+    }
+}
+
+/// Whether `version` begins with `wanted` and the number does not go on behind it: 6.1 means 6.1.192-2 and not 6.12.
+fn begins_with(version: &str, wanted: &str) -> bool {
+    version.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Orders versions with their numbers as numbers: 6.1.9 comes before 6.1.10. Enough within one release, whose versions are written alike.
+fn version_key(version: &str) -> Vec<(u64, String)> {
+    let mut key = Vec::new();
+    let mut rest = version;
+    while !rest.is_empty() {
+        let (text, tail) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+        let (digits, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len()));
+        key.push((digits.parse().unwrap_or(u64::MAX), text.to_owned()));
+        rest = tail;
+    }
+    key
+}
+
+/// Finds the package, fetches it and keeps its image; pinned from then on.
+pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
+    let pin_name = format!("{}-{architecture}.json", wanted.to_string().replace(['/', ':'], "-"));
+    let pin = cache.folder("pins")?.join(pin_name);
+    if !refresh && let Some(kernel) = read_pin(&pin, cache) {
+        return Ok(kernel);
+    }
+    let all_sources = sources::read_all(Path::new("/"));
+    let releases = match &wanted.release {
+        Some(release) => vec![release.clone()],
+        None => search_order(&own_release(&all_sources)),
+    };
+    for release in &releases {
+        let turned = sources::for_release(&all_sources, release);
+        if turned.is_empty() {
+            return Err(KernelError::NoSources(wanted.to_string()));
+        }
+        let apt = PrivateApt::open(cache, release, architecture, &turned)?;
+        // A release that the server does not have yet, or no longer, is not the end of the search.
+        if apt.refresh(refresh).is_err() && !apt.has_lists() && releases.len() > 1 {
+            continue;
+        }
+        if let Some(package) = find(&apt, wanted, architecture)? {
+            let mut kernel = fetch(&apt, &package, cache, wanted)?;
+            kernel.name = format!("{}{}", wanted.version, wanted.flavour.suffix());
+            write_whole(&pin, &serde_json::to_vec_pretty(&kernel).expect("a kernel is plain data"))?;
+            return Ok(kernel);
+        }
+    }
+    Err(KernelError::NoPackage { wanted: wanted.to_string(), searched: releases.join(", ") })
+}
+
+/// The kernels of packages that were fetched before, in the order of their names.
+///
+/// # Errors
+/// [`CacheError::Io`] when the cache cannot be made.
+pub fn pinned(cache: &Cache) -> Result<Vec<Kernel>, CacheError> {
+    let entries = std::fs::read_dir(cache.folder("pins")?).into_iter().flatten().flatten();
+    let mut kernels: Vec<Kernel> = entries.filter_map(|entry| read_pin(&entry.path(), cache)).collect();
+    kernels.sort_by(|one, other| one.source.cmp(&other.source));
+    Ok(kernels)
+}
+
+fn read_pin(pin: &Path, cache: &Cache) -> Option<Kernel> {
+    let kernel: Kernel = serde_json::from_slice(&std::fs::read(pin).ok()?).ok()?;
+    // The cache may have been moved or cleaned since.
+    let image = cache.image(&kernel.digest)?;
+    Some(Kernel { image, ..kernel })
+}
+
+/// The release whose plain suite the machine's sources name first.
+fn own_release(sources: &[Source]) -> Option<String> {
+    let suites = sources.iter().flat_map(|source| &source.suites);
+    suites.filter_map(|suite| suite.split('-').next()).find(|base| RELEASES.contains(base)).map(str::to_owned)
+}
+
+/// Its own release first, then that one's backports, then the others with their backports, oldest first.
+fn search_order(own: &Option<String>) -> Vec<String> {
+    let others = RELEASES.iter().map(|release| (*release).to_owned()).filter(|release| Some(release) != own.as_ref());
+    let mut order = Vec::new();
+    for release in own.iter().cloned().chain(others) {
+        let has_backports = !["forky", "sid"].contains(&release.as_str());
+        order.push(release.clone());
+        if has_backports {
+            order.push(format!("{release}-backports"));
+        }
+    }
+    order
+}
+
+/// The newest matching version of the package that always depends on the newest kernel, else the newest kernel whose name matches.
+fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -> Result<Option<Package>, KernelError> {
+    let infix = wanted.flavour.infix();
+    let newest = |packages: Vec<Package>| packages.into_iter().max_by_key(|package| version_key(&package.version));
+    let meta = apt.versions(&format!("linux-image-{infix}{architecture}"))?;
+    let meta = newest(meta.into_iter().filter(|package| begins_with(&package.version, &wanted.version)).collect());
+    if let Some(meta) = meta
+        && let Some(name) = meta.depends.iter().find(|name| name.starts_with("linux-image-"))
+    {
+        let exact = apt.versions(name)?.into_iter().find(|package| package.version == meta.version);
+        if exact.is_some() {
+            return Ok(exact);
+        }
+    }
+    let end = format!("-{infix}{architecture}");
+    let release_of = |name: &str| Some(name.strip_prefix("linux-image-")?.strip_suffix(end.as_str())?.to_owned());
+    let matches = |name: &String| {
+        release_of(name)
+            .is_some_and(|release| begins_with(&release, &wanted.version) && !release.ends_with("-rt") && !release.ends_with("-cloud"))
+    };
+    let names = apt.names("linux-image-")?;
+    let name = names.into_iter().filter(matches).max_by_key(|name| version_key(name));
+    Ok(match name {
+        Some(name) => newest(apt.versions(&name)?),
+        None => None,
+    })
+}
+
+fn fetch(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel) -> Result<Kernel, KernelError> {
+    let folder = cache.folder(&format!("downloads/{}", std::process::id()))?;
+    let result = fetch_into(apt, package, cache, wanted, &folder);
+    std::fs::remove_dir_all(&folder).map_err(|error| CacheError::Io { path: folder, error })?;
+    result
+}
+
+/// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*` depends.
+fn fetch_into(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel, folder: &Path) -> Result<Kernel, KernelError> {
+    let mut candidates = vec![package.clone()];
+    for name in package.depends.iter().filter(|name| name.starts_with("linux-binary-")) {
+        candidates.extend(apt.versions(name)?.into_iter().filter(|binary| binary.version == package.version));
+    }
+    // The likelier one first, to fetch only one.
+    for candidate in candidates.iter().rev() {
+        let file = apt.download(&candidate.name, &candidate.version, folder)?;
+        match of_package_file(&file, cache, wanted.to_string()) {
+            Err(KernelError::NoImage(_)) => {}
+            Err(error) => return Err(error),
+            Ok(kernel) => return Ok(Kernel { package: Some(format!("{} {}", candidate.name, candidate.version)), ..kernel }),
+        }
+    }
+    Err(KernelError::NoImage(folder.join(&package.name)))
+}
+
+/// Fetches packages that belong to a packaged kernel (its headers, say) into `folder`: `names` in the same version as the kernel's, and what of their
+/// dependencies begins with `linux-`. Nothing is installed.
+///
+/// # Errors
+/// [`KernelError::NoPackage`] when no release of the machine's sources has them, or the kernel does not come from a package; [`KernelError::Apt`].
+pub fn fetch_companions(kernel: &Kernel, names: &[String], cache: &Cache, folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let all_sources = sources::read_all(Path::new("/"));
+    let releases = search_order(&own_release(&all_sources));
+    let missing = || KernelError::NoPackage { wanted: names.join(" and "), searched: releases.join(", ") };
+    let (_, version) = kernel.package.as_deref().and_then(|package| package.split_once(' ')).ok_or_else(missing)?;
+    for release in &releases {
+        let turned = sources::for_release(&all_sources, release);
+        let apt = PrivateApt::open(cache, release, kernel.architecture, &turned)?;
+        // The kernel itself came from lists that are there.
+        if !apt.has_lists() {
+            continue;
+        }
+        let exact = |name: &String| -> Result<Option<Package>, AptError> {
+            Ok(apt.versions(name)?.into_iter().find(|package| package.version == version))
+        };
+        let found: Vec<Package> = names.iter().map(exact).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        if found.len() == names.len() {
+            return fetch_with_dependencies(&apt, found, folder);
+        }
+    }
+    Err(missing())
+}
+
+fn fetch_with_dependencies(apt: &PrivateApt, packages: Vec<Package>, folder: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let newest = |name: &String| -> Result<Option<Package>, AptError> {
+        Ok(apt.versions(name)?.into_iter().max_by_key(|package| version_key(&package.version)))
+    };
+    let mut wanted = packages;
+    let mut next = 0;
+    while let Some(package) = wanted.get(next).cloned() {
+        for name in package.depends.iter().filter(|name| name.starts_with("linux-")) {
+            if !wanted.iter().any(|known| known.name == *name) {
+                wanted.extend(newest(name)?);
+            }
+        }
+        next += 1;
+    }
+    wanted.iter().map(|package| Ok(apt.download(&package.name, &package.version, folder)?)).collect()
+}
+
+/// A kernel that the package sources offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// What to write behind `--kernel`.
+    pub kernel: String,
+    /// The release that has it.
+    pub release: String,
+    /// Its package's version.
+    pub version: String,
+}
+
+/// The newest kernel of each flavour in every release whose lists are there; `refresh` fetches the lists of all releases first.
+///
+/// # Errors
+/// [`KernelError::Apt`], [`KernelError::Cache`]; a release that cannot be fetched is left out.
+pub fn offers(architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Offer>, KernelError> {
+    let all_sources = sources::read_all(Path::new("/"));
+    let mut offers = Vec::new();
+    for release in search_order(&own_release(&all_sources)) {
+        let turned = sources::for_release(&all_sources, &release);
+        if turned.is_empty() {
+            return Ok(offers);
+        }
+        let apt = PrivateApt::open(cache, &release, architecture, &turned)?;
+        if (refresh && apt.refresh(true).is_err()) || !apt.has_lists() {
+            continue;
+        }
+        for flavour in Flavour::ALL {
+            for package in apt.versions(&format!("linux-image-{}{architecture}", flavour.infix()))? {
+                let numbers: Vec<&str> = package.version.split(['.', '-', '~']).take(2).collect();
+                let kernel = PackagedKernel { release: Some(release.clone()), version: numbers.join("."), flavour };
+                let offer = Offer { kernel: kernel.to_string(), release: release.clone(), version: package.version };
+                // The lists may hold an older point release beside the newest.
+                if !offers.iter().any(|known: &Offer| known.kernel == offer.kernel) {
+                    offers.push(offer);
+                }
+            }
+        }
+    }
+    Ok(offers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_with_release_and_flavour() {
+        let parsed = |text: &str| text.parse::<PackagedKernel>();
+        assert_eq!(parsed("6.1-rt"), Ok(PackagedKernel { release: None, version: "6.1".into(), flavour: Flavour::Rt }));
+        let full = PackagedKernel { release: Some("trixie".into()), version: "6.12.0-5".into(), flavour: Flavour::Stock };
+        assert_eq!(parsed("trixie/6.12.0-5"), Ok(full.clone()));
+        assert_eq!(full.to_string(), "debian:trixie/6.12.0-5");
+        for text in ["", "rt", "-rt", "6.1;x", "../6.1", "a/b/6.1", "x y/6.1"] {
+            assert_eq!(parsed(text), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn six_point_one_does_not_mean_six_point_twelve() {
+        assert!(begins_with("6.1.192-2", "6.1") && begins_with("6.1", "6.1"));
+        assert!(!begins_with("6.12.95-1", "6.1") && !begins_with("16.1", "6.1"));
+    }
+
+    #[test]
+    fn versions_are_ordered_by_number() {
+        let mut versions = ["6.1.10-1", "6.1.9-3", "6.12.1-1", "6.1.9-1"];
+        versions.sort_by_key(|version| version_key(version));
+        assert_eq!(versions, ["6.1.9-1", "6.1.9-3", "6.1.10-1", "6.12.1-1"]);
+    }
+
+    #[test]
+    fn the_machines_own_release_is_searched_first() {
+        let order = search_order(&Some("trixie".into()));
+        assert_eq!(&order[..3], ["trixie", "trixie-backports", "bullseye"]);
+        assert_eq!(order.iter().filter(|release| *release == "trixie").count(), 1);
+    }
+}

@@ -1,0 +1,29 @@
+//! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each, and compares.
+#![forbid(unsafe_code)]
+
+pub mod apt;
+pub mod architecture;
+pub mod binary;
+pub mod boot;
+pub mod cache;
+pub mod comparison;
+pub mod comparison_text;
+pub mod cost_comparison;
+pub mod cost_comparison_text;
+pub mod cpio;
+pub mod deb;
+pub mod diagnosis;
+pub mod digest;
+pub mod exchange;
+pub mod experiment;
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod injection;
+pub mod kernel;
+pub mod machine;
+pub mod plan;
+pub mod qemu;
+pub mod record;
+pub mod snapshot;
+pub mod variant;

@@ -1,0 +1,202 @@
+//! A QEMU process that the host controls by QEMU's machine protocol (docs/interop/qmp-spec.txt) on its standard input and output.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tardy_sys::child::kill_with_parent;
+
+use super::BootEnd;
+
+/// QEMU's options for it.
+pub(super) const OPTIONS: [&str; 4] = ["-chardev", "stdio,id=control,signal=off", "-mon", "chardev=control,mode=control"];
+
+/// Why the machine does not do what it is told.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The process has ended, or was ended.
+    #[error("QEMU has ended")]
+    Ended,
+    /// The host's time is over.
+    #[error("the limit of the host's time is over")]
+    WallLimit,
+    /// Its own words.
+    #[error("QEMU refused `{command}`: {message}")]
+    Refused {
+        /// The command.
+        command: String,
+        /// What it said.
+        message: String,
+    },
+    /// It says something that no QEMU says.
+    #[error("QEMU answered `{0}`")]
+    Answer(String),
+    /// Starting it, writing to it.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The process; ended on drop.
+#[derive(Debug)]
+pub(crate) struct Controlled {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    /// Names of events that came while something else was waited for.
+    events: Vec<String>,
+    deadline: Instant,
+}
+
+impl Controlled {
+    /// Starts `command`, which has [`OPTIONS`] among its arguments; everything later fails with [`ControlError::WallLimit`] after the deadline.
+    pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
+        let mut child = kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
+        let piped = || io::Error::other("the child has no pipe");
+        let input = child.stdin.take().ok_or_else(piped)?;
+        let output = BufReader::new(child.stdout.take().ok_or_else(piped)?);
+        let (sender, messages) = channel();
+        // Ends with the process, which closes its standard output.
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let message = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut controlled = Self { child, input, messages, events: Vec::new(), deadline };
+        controlled.next()?;
+        controlled.execute("qmp_capabilities", json!({}))?;
+        Ok(controlled)
+    }
+
+    /// Has a command done and returns what it returns.
+    pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, ControlError> {
+        let line = json!({"execute": command, "arguments": arguments});
+        // The process may have ended; its standard error tells why.
+        writeln!(self.input, "{line}").and_then(|()| self.input.flush()).map_err(|_| ControlError::Ended)?;
+        loop {
+            let mut message = self.next()?;
+            if let Some(result) = message.get_mut("return") {
+                return Ok(result.take());
+            }
+            if let Some(error) = message.get("error") {
+                let message = error["desc"].as_str().unwrap_or_default().to_owned();
+                return Err(ControlError::Refused { command: command.to_owned(), message });
+            }
+        }
+    }
+
+    /// Waits for one of these events.
+    pub(crate) fn wait_for_event(&mut self, names: &[&str]) -> Result<(), ControlError> {
+        loop {
+            if self.had_event(names) {
+                return Ok(());
+            }
+            self.next()?;
+        }
+    }
+
+    /// Asks every few milliseconds until `field` of what `command` returns is not one of `passing`; the machine must stand still meanwhile, because questions
+    /// take QEMU's time. Returns the field.
+    pub(crate) fn wait_while(&mut self, command: &str, field: &str, passing: &[&str]) -> Result<String, ControlError> {
+        const ASK_EVERY: Duration = Duration::from_millis(3);
+        loop {
+            let answer = self.execute(command, json!({}))?;
+            // `query-migrate` returns nothing at all before it begins.
+            let value = answer[field].as_str().unwrap_or_default();
+            if !value.is_empty() && !passing.contains(&value) {
+                return Ok(value.to_owned());
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// Waits until the process has ended; ends it at the deadline, and when the guest is stopped by an event of these.
+    pub(crate) fn wait_for_end(mut self, stopping: &[&str]) -> Result<BootEnd, ControlError> {
+        let end = loop {
+            match self.next() {
+                Ok(_) if self.had_event(stopping) => break BootEnd::Stopped,
+                Ok(_) => {}
+                Err(ControlError::Ended) => return Ok(BootEnd::Exited(self.child.wait()?)),
+                Err(ControlError::WallLimit) => break BootEnd::WallLimit,
+                Err(error) => return Err(error),
+            }
+        };
+        // Dropping ends the process.
+        Ok(end)
+    }
+
+    fn had_event(&mut self, names: &[&str]) -> bool {
+        let found = self.events.iter().position(|event| names.contains(&event.as_str()));
+        found.map(|index| self.events.remove(index)).is_some()
+    }
+
+    /// The next message; events are kept besides.
+    fn next(&mut self) -> Result<Value, ControlError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let message = match self.messages.recv_timeout(left) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => return Err(ControlError::WallLimit),
+            Err(RecvTimeoutError::Disconnected) => return Err(ControlError::Ended),
+        };
+        if let Value::String(text) = message {
+            return Err(ControlError::Answer(text));
+        }
+        if let Some(event) = message["event"].as_str() {
+            self.events.push(event.to_owned());
+        }
+        Ok(message)
+    }
+}
+
+impl Drop for Controlled {
+    fn drop(&mut self) {
+        // Only this process, and it may have ended.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell in the place of QEMU.
+    fn machine(script: &str, limit: Duration) -> Result<Controlled, ControlError> {
+        let greeting = r#"echo '{"QMP": {}}'; read line; echo '{"return": {}}'; "#;
+        Controlled::start(Command::new("sh").args(["-c", &format!("{greeting}{script}")]), Instant::now() + limit)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn commands_are_answered_and_events_on_the_way_are_kept() {
+        let script =
+            r#"read line; echo '{"event": "STOP"}'; echo '{"return": {"status": "paused"}}'; read line; echo '{"error": {"desc": "no"}}'"#;
+        let mut machine = machine(script, LONG).unwrap();
+        assert_eq!(machine.wait_while("query-status", "status", &["inmigrate"]).unwrap(), "paused");
+        machine.wait_for_event(&["STOP"]).unwrap();
+        let refused = machine.execute("cont", json!({})).unwrap_err();
+        assert!(matches!(&refused, ControlError::Refused { message, .. } if message == "no"), "{refused}");
+        assert!(matches!(machine.wait_for_end(&[]).unwrap(), BootEnd::Exited(status) if status.success()));
+    }
+
+    #[test]
+    fn a_machine_that_hangs_is_ended_at_the_limit_and_one_that_stops_at_once() {
+        let machine_hangs = machine("exec sleep 600", Duration::from_millis(300)).unwrap();
+        assert_eq!(machine_hangs.wait_for_end(&[]).unwrap(), BootEnd::WallLimit);
+        let machine_stops = machine(r#"echo '{"event": "GUEST_PANICKED"}'; exec sleep 600"#, LONG).unwrap();
+        assert_eq!(machine_stops.wait_for_end(&["GUEST_PANICKED"]).unwrap(), BootEnd::Stopped);
+    }
+
+    #[test]
+    fn what_is_no_message_and_a_process_that_ends_are_errors() {
+        let mut wrong = machine("read line; echo hello", LONG).unwrap();
+        assert!(matches!(wrong.execute("cont", json!({})), Err(ControlError::Answer(_))));
+        let ended = machine("exit 0", LONG).unwrap().execute("cont", json!({}));
+        assert!(matches!(ended, Err(ControlError::Ended)));
+    }
+}

@@ -1,0 +1,158 @@
+//! `lab.json` in each run folder that came out of a guest: what determined the run, and digests of what went in and came out.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpio::Entry;
+use super::digest::{Digest, Digester};
+use super::machine::{Accelerator, Machine};
+use super::plan::GuestReport;
+use super::variant::Variant;
+
+/// The record's name in a run folder.
+pub const RECORD_NAME: &str = tardy_run::guest_start::LAB_RECORD_NAME;
+/// Version of [`Record`]. History: 1, the first.
+pub const VERSION: u32 = 1;
+
+/// What virtual time is; stands in every record, summary and report.
+const VIRTUAL_TIME: &str = "virtual time: every instruction takes the same time, so a latency is the length of the kernel's code path; \
+caches, buses, firmware, SMIs and parallel CPUs are not modelled, and no figure is a worst case of a machine";
+/// The same under KVM.
+const HOST_TIME: &str = "a virtual machine on the host's clock: the host's own delays are in every figure, and no run is repeated exactly";
+
+/// What the figures of a machine mean.
+#[must_use]
+pub fn meaning(machine: &Machine) -> &'static str {
+    match machine.accelerator {
+        Accelerator::Tcg => VIRTUAL_TIME,
+        Accelerator::Kvm => HOST_TIME,
+    }
+}
+
+/// Everything that determines a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// What is measured.
+    pub variant: Variant,
+    /// Where it runs.
+    pub machine: Machine,
+    /// The kernel's whole command line.
+    pub command_line: String,
+    /// The member of the ensemble.
+    pub pad: u32,
+    /// The initial file system: binary, plan and seed.
+    pub initramfs: Digest,
+    /// What QEMU calls itself.
+    pub qemu: String,
+    /// QEMU's options.
+    pub options: Vec<String>,
+    /// The state that the run began from, where it did not boot.
+    #[serde(default)]
+    pub snapshot: Option<Digest>,
+    /// The plan that was done from there on; without a snapshot it is in the initial file system.
+    #[serde(default)]
+    pub plan: Option<Digest>,
+}
+
+impl Inputs {
+    /// One digest of all of them. Names and paths of the host are left out: they do not determine anything.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digester = Digester::default();
+        digester.update_block(self.variant.kernel.digest.as_str().as_bytes());
+        digester.update_block(self.command_line.as_bytes());
+        digester.update_block(self.initramfs.as_str().as_bytes());
+        digester.update_block(self.qemu.as_bytes());
+        digester.update_block(&self.machine.shared_mib.to_le_bytes());
+        self.options.iter().for_each(|option| digester.update_block(option.as_bytes()));
+        digester.update_block(self.snapshot.as_ref().map(Digest::as_str).unwrap_or_default().as_bytes());
+        self.plan.iter().for_each(|plan| digester.update_block(plan.as_str().as_bytes()));
+        digester.finish()
+    }
+}
+
+/// A run's origin and its digests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What went in.
+    pub inputs: Inputs,
+    /// Digest of what went in.
+    pub input_digest: Digest,
+    /// Digest of the files below samples/; absent when there is none.
+    pub sample_digest: Option<Digest>,
+    /// Digest of everything that the guest handed out, with its report.
+    pub output_digest: Digest,
+    /// What the guest says.
+    pub guest: GuestReport,
+    /// What the figures mean.
+    pub meaning: String,
+    /// Host time from the start of QEMU until the guest went on from its snapshot, in ms; absent for a run that booted.
+    #[serde(default)]
+    pub restore_ms: Option<u64>,
+}
+
+/// The digest of the samples among the files of a run folder; `None` when there is none.
+#[must_use]
+pub fn sample_digest(entries: &[Entry<'_>]) -> Option<Digest> {
+    let mut files: Vec<_> =
+        entries.iter().filter_map(|entry| Some((&entry.path, entry.content?))).filter(|(path, _)| path.starts_with("samples")).collect();
+    files.sort();
+    if files.is_empty() {
+        return None;
+    }
+    let mut digester = Digester::default();
+    for (path, content) in files {
+        digester.update_block(path.as_os_str().as_encoded_bytes());
+        digester.update_block(content);
+    }
+    Some(digester.finish())
+}
+
+impl Record {
+    /// Reads a run folder's record; `None` for a run that does not come from the lab.
+    ///
+    /// # Errors
+    /// What reading the file and its JSON report.
+    pub fn read(run: &Path) -> std::io::Result<Option<Self>> {
+        match std::fs::read(run.join(RECORD_NAME)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether two runs from the same inputs gave the same samples; where there are none, the same output. A run from a snapshot is never the same as one that
+    /// booted, or that began from another snapshot.
+    #[must_use]
+    pub fn same_result(&self, other: &Self) -> bool {
+        if self.inputs.snapshot != other.inputs.snapshot {
+            return false;
+        }
+        match (&self.sample_digest, &other.sample_digest) {
+            (None, None) => self.output_digest == other.output_digest,
+            (mine, theirs) => mine == theirs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_digest_depends_on_names_and_content_and_not_on_other_files() {
+        let of = |files: &[(&str, &'static [u8])]| {
+            let entries: Vec<_> = files.iter().map(|(path, content)| Entry { path: path.into(), content: Some(*content) }).collect();
+            sample_digest(&entries)
+        };
+        let base = of(&[("samples/a", b"1"), ("run.json", b"x")]);
+        assert!(base.is_some());
+        assert_eq!(base, of(&[("run.json", b"y"), ("samples/a", b"1")]));
+        assert_ne!(base, of(&[("samples/b", b"1")]));
+        assert_ne!(base, of(&[("samples/a", b"2")]));
+        assert_eq!(of(&[("run.json", b"x")]), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Variants: what is compared. A kernel with words on its command line, on a machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::kernel::Kernel;
+
+/// One column of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Its name in tables and as a folder.
+    pub name: String,
+    /// What is booted.
+    pub kernel: Kernel,
+    /// The preemption model asked for, which the kernel must confirm.
+    pub preemption: Option<String>,
+    /// Further words for the kernel's command line.
+    pub words: Vec<String>,
+}
+
+impl Variant {
+    /// A variant with a name made of its parts.
+    #[must_use]
+    pub fn new(kernel: Kernel, preemption: Option<String>, words: Vec<String>) -> Self {
+        let mut name = kernel.name.clone();
+        for part in preemption.iter().chain(&words) {
+            name.push('-');
+            name.push_str(part);
+        }
+        Self { name: folder_name(&name), kernel, preemption, words }
+    }
+
+    /// What it adds to the kernel's command line.
+    #[must_use]
+    pub fn command_line_words(&self) -> Vec<String> {
+        let preemption = self.preemption.iter().map(|model| format!("preempt={model}"));
+        preemption.chain(self.words.iter().cloned()).collect()
+    }
+}
+
+/// The name with everything replaced that is awkward in a path.
+fn folder_name(name: &str) -> String {
+    const LENGTH_MAX: usize = 80;
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-+=".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).take(LENGTH_MAX).collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+/// Gives variants with equal names different ones: by their kernels' digests, or by number when even those are equal.
+pub fn make_names_unique(variants: &mut [Variant]) {
+    let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
+    let digests: Vec<_> = variants.iter().map(|variant| variant.kernel.digest.clone()).collect();
+    for index in 0..variants.len() {
+        let alike: Vec<usize> = (0..variants.len()).filter(|&other| names[other] == names[index]).collect();
+        if alike.len() == 1 {
+            continue;
+        }
+        let same_kernel = alike.iter().filter(|&&other| digests[other] == digests[index]).count() > 1;
+        let number = alike.iter().position(|&other| other == index).unwrap_or_default() + 1;
+        let addition = if same_kernel { number.to_string() } else { digests[index].short().to_owned() };
+        variants[index].name = format!("{}_{addition}", names[index]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::Architecture;
+    use crate::digest::Digest;
+
+    fn variant(name: &str, image: &[u8], preemption: Option<&str>, words: &[&str]) -> Variant {
+        let kernel = Kernel {
+            source: String::new(),
+            name: name.into(),
+            image: "image".into(),
+            digest: Digest::of_bytes(image),
+            architecture: Architecture::Amd64,
+            version: None,
+            package: None,
+        };
+        Variant::new(kernel, preemption.map(str::to_owned), words.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn the_name_tells_the_parts_and_is_fit_for_a_folder() {
+        let variant = variant("6.1", b"a", Some("none"), &["a/b=../c"]);
+        assert_eq!(variant.name, "6.1-none-a_b=.._c");
+        assert_eq!(variant.command_line_words(), ["preempt=none", "a/b=../c"]);
+    }
+
+    #[test]
+    fn equal_names_become_different() {
+        let mut variants = [
+            variant("6.1", b"a", None, &[]),
+            variant("6.1", b"b", None, &[]),
+            variant("6.2", b"c", None, &[]),
+            variant("6.2", b"c", None, &[]),
+        ];
+        make_names_unique(&mut variants);
+        let names: std::collections::BTreeSet<_> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names.len(), 4, "{names:?}");
+        assert!(names.contains("6.2_1") && names.contains("6.2_2"));
+    }
+}

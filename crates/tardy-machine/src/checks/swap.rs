@@ -1,0 +1,23 @@
+//! Whether memory can be written to a disk.
+
+use super::{Check, Examined, Importance, State};
+
+pub(super) const CHECK: Check = Check {
+    name: "swap",
+    importance: Importance::Low,
+    why: "memory that is not locked may have to be read back from a disk",
+    source: "TuneD, vm.swappiness; mlockall(2)",
+    look,
+};
+
+fn look(examined: &Examined<'_>) -> State {
+    match examined.facts.memory.swap_total_bytes {
+        None => State::unknown("/proc/meminfo"),
+        Some(0) => State::good("none"),
+        Some(bytes) => State::improvable(
+            tardy_core::bytes::format_bytes(bytes),
+            "none, or all memory of the work locked",
+            "mlockall(MCL_CURRENT | MCL_FUTURE) in the application, or swapoff -a",
+        ),
+    }
+}

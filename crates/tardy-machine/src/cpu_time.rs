@@ -1,0 +1,220 @@
+//! /proc/stat: how each processor spent its time, context switches and new processes of the whole machine.
+//!
+//! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. The times come in clock ticks, so that a difference is right to one tick
+//! (10 ms on nearly every machine); the same document warns that `iowait` and, across offline phases, `idle` can fall.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use super::root::{Root, cpu_of_name};
+
+/// Time by what it was spent on: since the start of the system, or between two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuTime {
+    /// Programs at normal priority, guests included.
+    pub user: Nanos,
+    /// Programs at lowered priority.
+    pub nice: Nanos,
+    /// The kernel on behalf of programs.
+    pub system: Nanos,
+    /// Nothing to do.
+    pub idle: Nanos,
+    /// Nothing to do while a program of this processor waits for a disk.
+    pub iowait: Nanos,
+    /// Interrupt handlers.
+    pub irq: Nanos,
+    /// Deferred interrupt work.
+    pub softirq: Nanos,
+    /// Time that the hypervisor gave to others while this processor had work; absent before Linux 2.6.11.
+    pub steal: Option<Nanos>,
+    /// Part of `user` that guests took.
+    pub guest: Option<Nanos>,
+    /// Part of `nice` that guests took.
+    pub guest_nice: Option<Nanos>,
+}
+
+impl CpuTime {
+    /// What passed since `before`, never negative.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let grown = |after: Nanos, before: Nanos| (after - before).max(Nanos::ZERO);
+        let grown_option = |after: Option<Nanos>, before: Option<Nanos>| Some(grown(after?, before?));
+        Self {
+            user: grown(self.user, before.user),
+            nice: grown(self.nice, before.nice),
+            system: grown(self.system, before.system),
+            idle: grown(self.idle, before.idle),
+            iowait: grown(self.iowait, before.iowait),
+            irq: grown(self.irq, before.irq),
+            softirq: grown(self.softirq, before.softirq),
+            steal: grown_option(self.steal, before.steal),
+            guest: grown_option(self.guest, before.guest),
+            guest_nice: grown_option(self.guest_nice, before.guest_nice),
+        }
+    }
+
+    /// All time that was not idle: guests count once, in `user` and `nice`; stolen time counts.
+    #[must_use]
+    pub fn busy(&self) -> Nanos {
+        self.user + self.nice + self.system + self.irq + self.softirq + self.steal.unwrap_or_default()
+    }
+}
+
+/// One reading, or the difference of two.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuTimes {
+    /// The processors that were online.
+    pub cpus: BTreeMap<CpuId, CpuTime>,
+    /// Context switches of the whole machine (`ctxt`).
+    pub context_switches: Option<u64>,
+    /// Processes and threads created (`processes`).
+    pub forks: Option<u64>,
+}
+
+impl CpuTimes {
+    /// Reads `proc/stat`.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn read(root: &Root) -> io::Result<Self> {
+        let tick = tick_length(root);
+        root.read("proc/stat").map(|text| Self::parse(&text, tick))
+    }
+
+    /// Takes the text apart, with the length of a clock tick; what is not understood is left out.
+    #[must_use]
+    pub fn parse(text: &str, tick: Nanos) -> Self {
+        let mut times = Self::default();
+        for entry in entries(text, tick) {
+            match entry {
+                StatEntry::Cpu(cpu, time) => drop(times.cpus.insert(cpu, time)),
+                StatEntry::ContextSwitches(count) => times.context_switches = Some(count),
+                StatEntry::Forks(count) => times.forks = Some(count),
+            }
+        }
+        times
+    }
+
+    /// What passed since `before`, of the processors that both readings have.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        Self {
+            cpus: self.cpus.iter().filter_map(|(cpu, time)| Some((*cpu, time.since(before.cpus.get(cpu)?)))).collect(),
+            context_switches: grown(self.context_switches, before.context_switches),
+            forks: grown(self.forks, before.forks),
+        }
+    }
+}
+
+/// What a line of /proc/stat says.
+pub(super) enum StatEntry {
+    Cpu(CpuId, CpuTime),
+    ContextSwitches(u64),
+    Forks(u64),
+}
+
+/// The lines that are understood; allocates nothing.
+pub(super) fn entries(text: &str, tick: Nanos) -> impl Iterator<Item = StatEntry> + '_ {
+    text.split_inclusive('\n').filter_map(move |line| {
+        // A last line without a line feed may be cut inside a number.
+        let line = line.strip_suffix('\n')?;
+        let (name, values) = line.split_once(' ')?;
+        match name {
+            "ctxt" => values.trim().parse().ok().map(StatEntry::ContextSwitches),
+            "processes" => values.trim().parse().ok().map(StatEntry::Forks),
+            _ => cpu_of_name(name).and_then(|cpu| Some(StatEntry::Cpu(cpu, cpu_time(values, tick)?))),
+        }
+    })
+}
+
+fn cpu_time(values: &str, tick: Nanos) -> Option<CpuTime> {
+    let mut columns = values.split_ascii_whitespace().map_while(|value| Some(Nanos(value.parse::<i64>().ok()?.saturating_mul(tick.get()))));
+    Some(CpuTime {
+        user: columns.next()?,
+        nice: columns.next()?,
+        system: columns.next()?,
+        idle: columns.next()?,
+        iowait: columns.next()?,
+        irq: columns.next()?,
+        softirq: columns.next()?,
+        steal: columns.next(),
+        guest: columns.next(),
+        guest_nice: columns.next(),
+    })
+}
+
+/// The length of a clock tick of /proc/stat (USER_HZ): AT_CLKTCK of the auxiliary vector (getauxval(3)), which needs no system call of its own.
+///
+/// Where that cannot be read it is 10 ms: USER_HZ is 100 in include/asm-generic/param.h, which every architecture of today but alpha uses.
+#[must_use]
+pub fn tick_length(root: &Root) -> Nanos {
+    const AT_CLKTCK: usize = 17;
+    let mut vector = Vec::new();
+    let read = root.open("proc/self/auxv").and_then(|file| file.take(4096).read_to_end(&mut vector));
+    let words: Vec<usize> = vector.as_chunks().0.iter().map(|bytes| usize::from_ne_bytes(*bytes)).collect();
+    let ticks_per_second = read.ok().and_then(|_| words.chunks_exact(2).find(|pair| pair[0] == AT_CLKTCK).map(|pair| pair[1]));
+    match ticks_per_second.and_then(|ticks| i64::try_from(ticks).ok()) {
+        Some(ticks @ 1..=1_000_000) => Nanos(1_000_000_000 / ticks),
+        _ => Nanos::from_millis(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake_root::FakeRoot;
+    use super::*;
+
+    const TICK: Nanos = Nanos::from_millis(10);
+
+    #[test]
+    fn ticks_become_nanoseconds_and_the_sum_of_all_processors_is_left_out() {
+        let read = CpuTimes::parse("cpu  1 1 1 1 1 1 1 1 1 1\ncpu3 1 2 3 4 5 6 7 8 9 10\nintr 5 0\nctxt 77\nprocesses 9\n", TICK);
+        assert_eq!(read.cpus.len(), 1);
+        let time = read.cpus[&CpuId(3)];
+        assert_eq!((time.user, time.softirq, time.steal), (Nanos::from_millis(10), Nanos::from_millis(70), Some(Nanos::from_millis(80))));
+        assert_eq!(time.guest_nice, Some(Nanos::from_millis(100)));
+        assert_eq!(time.busy(), Nanos::from_millis(10 * (1 + 2 + 3 + 6 + 7 + 8)));
+        assert_eq!((read.context_switches, read.forks), (Some(77), Some(9)));
+    }
+
+    #[test]
+    fn columns_that_an_old_kernel_lacks_are_absent_and_cut_lines_are_dropped() {
+        let read = CpuTimes::parse("cpu0 1 2 3 4 5 6 7\ncpu1 1 2 3\nctxt 12", TICK);
+        assert_eq!(read.cpus[&CpuId(0)].steal, None);
+        assert_eq!(read.cpus.len(), 1);
+        assert_eq!(read.context_switches, None);
+        assert_eq!(CpuTimes::parse("", TICK), CpuTimes::default());
+    }
+
+    #[test]
+    fn a_difference_is_never_negative_and_leaves_out_processors_that_came_or_went() {
+        let before = CpuTimes::parse("cpu0 5 0 0 0 50 0 0 1\ncpu1 5 0 0 0 0 0 0 0\nctxt 100\n", TICK);
+        let after = CpuTimes::parse("cpu0 9 0 0 0 49 0 0 3\ncpu2 5 0 0 0 0 0 0 0\nctxt 140\n", TICK);
+        let delta = after.since(&before);
+        assert_eq!(delta.cpus.keys().collect::<Vec<_>>(), [&CpuId(0)]);
+        let time = delta.cpus[&CpuId(0)];
+        assert_eq!((time.user, time.iowait, time.steal), (Nanos::from_millis(40), Nanos::ZERO, Some(Nanos::from_millis(20))));
+        assert_eq!((delta.context_switches, delta.forks), (Some(40), None));
+    }
+
+    #[test]
+    fn the_length_of_a_tick_comes_from_the_auxiliary_vector() {
+        let vector: Vec<u8> = [6_usize, 4096, 17, 250, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(tick_length(&FakeRoot::new().with("proc/self/auxv", vector).root()), Nanos::from_millis(4));
+        assert_eq!(tick_length(&FakeRoot::new().with("proc/self/auxv", "odd").root()), TICK);
+        assert_eq!(tick_length(&FakeRoot::new().root()), TICK);
+    }
+
+    #[test]
+    fn times_survive_json() {
+        let read = CpuTimes::parse("cpu3 1 2 3 4 5 6 7 8\nctxt 77\n", TICK);
+        assert_eq!(serde_json::from_str::<CpuTimes>(&serde_json::to_string(&read).unwrap()).unwrap(), read);
+    }
+}

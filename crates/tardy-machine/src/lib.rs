@@ -1,0 +1,25 @@
+//! What the machine is and what it does beside the measurement: facts, counters, settings.
+//!
+//! Everything is read below a [`root::Root`], so that tests use a folder. Whatever cannot be read is absent, never 0.
+//! Only [`irq_affinity`] and [`undo`] write, and only what their callers have put into a plan and a journal before.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod fake_root;
+
+pub mod cgroup;
+pub mod checks;
+pub mod clock;
+pub mod context_switches;
+pub mod cpu_time;
+pub mod facts;
+pub mod idle;
+pub mod interrupts;
+pub mod irq_affinity;
+mod per_cpu_table;
+pub mod root;
+pub mod smi;
+pub mod softirqs;
+pub mod state_series;
+pub mod throttling;
+pub mod undo;

@@ -1,0 +1,365 @@
+//! How to choose: the decision flow of mckenney2009, section 5, as a table of rules. Each is answered from what was measured where that tells, else from what the
+//! user said, else with what most systems are, called assumed. What comes out is the whole path with its reasons.
+
+use serde::Serialize;
+use tardy_core::bytes::format_bytes;
+use tardy_core::statistics::confidence::Interval;
+use tardy_core::units::Nanos;
+use tardy_machine::facts::MachineFacts;
+
+use super::task::Task;
+
+/// From here on peaks of load degrade response. The paper names no number; this is ln 2, up to which many periodic tasks with fixed priorities are in time whatever
+/// their periods are (C. L. Liu, J. W. Layland, Journal of the ACM 20, 1973, theorem 5).
+pub const UTILISATION_HIGH: f64 = std::f64::consts::LN_2;
+/// "Hundreds of milliseconds" (mckenney2009, section 5).
+pub const WORK_LONG: Nanos = Nanos::from_millis(100);
+
+/// Which kind of kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// One that starts work soon (PREEMPT_RT).
+    RealTime,
+    /// One that does much work.
+    RealFast,
+}
+
+/// The rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Does only throughput count?
+    ThroughputOnly,
+    /// Does the processor run so full that peaks degrade response?
+    Utilisation,
+    /// Do parallel threads wait for each other at barriers?
+    Barriers,
+    /// Is there no memory left to lock?
+    Memory,
+    /// Is the machine virtual?
+    Virtual,
+    /// Is a unit of work long?
+    LongWork,
+}
+
+/// Where an answer comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// From runs or from this machine.
+    Measured,
+    /// From what the user said.
+    Stated,
+    /// From nothing: what most systems are.
+    Assumed,
+}
+
+/// One step on the path.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Step {
+    /// Which rule.
+    pub rule: Rule,
+    /// The rule as a question.
+    pub question: &'static str,
+    /// Whether the answer was yes.
+    pub is_yes: bool,
+    /// Where the answer comes from.
+    pub basis: Basis,
+    /// Why it is what it is.
+    pub reason: String,
+    /// Who says so.
+    pub source: &'static str,
+    /// Where it leads; absent where the path goes on.
+    pub leads_to: Option<Choice>,
+}
+
+/// The path through the rules.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Path {
+    /// From the first question to the one that decided.
+    pub steps: Vec<Step>,
+    /// Its end.
+    pub choice: Choice,
+}
+
+/// What rules are answered from.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// What the user said.
+    pub task: &'a Task,
+    /// The machine that was measured; absent where there is none.
+    pub machine: Option<&'a MachineFacts>,
+    /// Where the curves of the kernels measured cross, as length of work in ns, and the interval of that.
+    pub crossover_ns: Option<(f64, Option<Interval>)>,
+}
+
+/// Where an answer leads.
+#[derive(Clone, Copy)]
+enum Next {
+    Ask(Rule),
+    End(Choice),
+}
+
+/// A rule and where its answers lead.
+struct Entry {
+    rule: Rule,
+    question: &'static str,
+    source: &'static str,
+    answer: fn(&Situation<'_>) -> Answer,
+    yes: Next,
+    no: Next,
+}
+
+type Answer = (bool, Basis, String);
+
+const SECTION: &str = "mckenney2009, section 5";
+
+/// The flow, first question first; the questions and their order are those of the paper.
+const FLOW: &[Entry] = &[
+    Entry {
+        rule: Rule::ThroughputOnly,
+        question: "does only throughput count?",
+        source: SECTION,
+        answer: throughput_only,
+        yes: Next::End(Choice::RealFast),
+        no: Next::Ask(Rule::Utilisation),
+    },
+    Entry {
+        rule: Rule::Utilisation,
+        question: "does the processor run so full that peaks degrade response?",
+        source: "mckenney2009, section 5; the limit of ln 2 is that of Liu and Layland 1973",
+        answer: utilisation,
+        yes: Next::Ask(Rule::Barriers),
+        no: Next::Ask(Rule::Memory),
+    },
+    Entry {
+        rule: Rule::Barriers,
+        question: "is it parallel work that waits at barriers?",
+        source: "mckenney2009, section 5: the exception, because the latest thread holds up all",
+        answer: barriers,
+        yes: Next::Ask(Rule::Memory),
+        no: Next::End(Choice::RealFast),
+    },
+    Entry {
+        rule: Rule::Memory,
+        question: "does the work fill memory, so that it cannot be locked?",
+        source: SECTION,
+        answer: memory,
+        yes: Next::End(Choice::RealFast),
+        no: Next::Ask(Rule::Virtual),
+    },
+    Entry {
+        rule: Rule::Virtual,
+        question: "is the machine virtual?",
+        source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine measured holds today, its host's delays included",
+        answer: is_virtual,
+        yes: Next::End(Choice::RealFast),
+        no: Next::Ask(Rule::LongWork),
+    },
+    Entry {
+        rule: Rule::LongWork,
+        question: "does a unit of work take so long that a late start does not matter?",
+        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds; or the crossover, where it was measured",
+        answer: long_work,
+        yes: Next::End(Choice::RealFast),
+        no: Next::End(Choice::RealTime),
+    },
+];
+
+/// Goes through the rules.
+#[must_use]
+pub fn path(situation: &Situation<'_>) -> Path {
+    let mut steps = Vec::new();
+    let mut rule = FLOW[0].rule;
+    loop {
+        let entry = FLOW.iter().find(|entry| entry.rule == rule).expect("every rule that is led to stands in the table");
+        let (is_yes, basis, reason) = (entry.answer)(situation);
+        let next = if is_yes { entry.yes } else { entry.no };
+        let leads_to = if let Next::End(choice) = next { Some(choice) } else { None };
+        let Entry { question, source, .. } = *entry;
+        steps.push(Step { rule, question, is_yes, basis, reason, source, leads_to });
+        match next {
+            Next::Ask(asked) => rule = asked,
+            Next::End(choice) => return Path { steps, choice },
+        }
+    }
+}
+
+fn throughput_only(situation: &Situation<'_>) -> Answer {
+    match (situation.task.is_throughput_only, situation.task.deadline_ns) {
+        (Some(is_only), _) => (is_only, Basis::Stated, format!("--throughput-only {}", yes_no(is_only))),
+        (None, Some(deadline)) => (false, Basis::Stated, format!("there is a deadline, {}", deadline.exact())),
+        (None, None) => (false, Basis::Assumed, "neither --throughput-only nor --deadline was given".to_owned()),
+    }
+}
+
+fn utilisation(situation: &Situation<'_>) -> Answer {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let compared = |share: f64| if share > UTILISATION_HIGH { "above" } else { "below" };
+    match (situation.task.utilisation, situation.task.own_utilisation()) {
+        (Some(share), _) => {
+            (share > UTILISATION_HIGH, Basis::Stated, format!("{} is {} {}", percent(share), compared(share), percent(UTILISATION_HIGH)))
+        }
+        (None, Some(own)) => {
+            let basis = if own > UTILISATION_HIGH { Basis::Stated } else { Basis::Assumed };
+            let reason = format!(
+                "the work alone uses {}, {} {}; what else runs was not given (--utilisation)",
+                percent(own),
+                compared(own),
+                percent(UTILISATION_HIGH)
+            );
+            (own > UTILISATION_HIGH, basis, reason)
+        }
+        (None, None) => (false, Basis::Assumed, "neither --utilisation nor --work with --period was given".to_owned()),
+    }
+}
+
+fn barriers(situation: &Situation<'_>) -> Answer {
+    match situation.task.has_barriers {
+        Some(has) => (has, Basis::Stated, format!("--barriers {}", yes_no(has))),
+        None => (false, Basis::Assumed, "--barriers was not given".to_owned()),
+    }
+}
+
+fn memory(situation: &Situation<'_>) -> Answer {
+    let available = situation.machine.and_then(|machine| machine.memory.available_bytes);
+    match (situation.task.memory_bytes, available) {
+        (Some(needed), Some(available)) => {
+            let is_full = needed > available;
+            let compared = if is_full { "more" } else { "no more" };
+            let reason = format!("{} is {compared} than the {} that were free", format_bytes(needed), format_bytes(available));
+            (is_full, Basis::Measured, reason)
+        }
+        (Some(needed), None) => {
+            (false, Basis::Assumed, format!("the memory of the machine is not known; {} are needed", format_bytes(needed)))
+        }
+        (None, _) => (false, Basis::Assumed, "--memory was not given".to_owned()),
+    }
+}
+
+fn is_virtual(situation: &Situation<'_>) -> Answer {
+    let virtualization = situation.machine.map(|machine| &machine.virtualization);
+    match virtualization.and_then(|found| Some((found, found.is_virtual()?))) {
+        Some((found, true)) => {
+            let sign = found.hypervisor.as_ref().or(found.vendor.as_ref()).map_or_else(|| "flag of the processor".to_owned(), Clone::clone);
+            (true, Basis::Measured, format!("it has a hypervisor ({sign})"))
+        }
+        Some((_, false)) => (false, Basis::Measured, "it has no sign of a hypervisor".to_owned()),
+        None => (false, Basis::Assumed, "nothing tells".to_owned()),
+    }
+}
+
+fn long_work(situation: &Situation<'_>) -> Answer {
+    let Some(work) = situation.task.work_ns else {
+        return (false, Basis::Assumed, "--work was not given".to_owned());
+    };
+    if work >= WORK_LONG {
+        return (true, Basis::Stated, format!("{} is at least {}", work.exact(), WORK_LONG.exact()));
+    }
+    let Some((crossover, interval)) = situation.crossover_ns else {
+        return (false, Basis::Stated, format!("{} is shorter than {}; no crossover was measured", work.exact(), WORK_LONG.exact()));
+    };
+    let upper = interval.map_or(crossover, |interval| interval.upper);
+    let is_longer = work.get() as f64 > upper;
+    let compared = if is_longer { "longer" } else { "not surely longer" };
+    let at = Nanos(crossover.round() as i64);
+    (is_longer, Basis::Measured, format!("{} is {compared} than the crossover measured, {at}", work.exact()))
+}
+
+fn yes_no(answer: bool) -> &'static str {
+    if answer { "yes" } else { "no" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> Task {
+        let us = |us| Some(Nanos::from_micros(us));
+        Task { work_ns: us(100), deadline_ns: us(250), period_ns: us(1000), utilisation: Some(0.4), ..Task::default() }
+    }
+
+    fn machine(hypervisor: Option<&str>, available: u64) -> MachineFacts {
+        let mut facts = MachineFacts::default();
+        facts.virtualization.processor_flag = Some(hypervisor.is_some());
+        facts.virtualization.hypervisor = hypervisor.map(str::to_owned);
+        facts.memory.available_bytes = Some(available);
+        facts
+    }
+
+    fn walk(task: &Task, machine: &MachineFacts) -> (Vec<(Rule, bool, Basis)>, Choice) {
+        let found = path(&Situation { task, machine: Some(machine), crossover_ns: None });
+        assert_eq!(found.steps.last().unwrap().leads_to, Some(found.choice));
+        (found.steps.iter().map(|step| (step.rule, step.is_yes, step.basis)).collect(), found.choice)
+    }
+
+    #[test]
+    fn every_rule_is_led_to_and_every_path_ends() {
+        for entry in FLOW {
+            let leads = |next: &Next| matches!(next, Next::Ask(rule) if *rule == entry.rule);
+            let is_led_to = entry.rule == FLOW[0].rule || FLOW.iter().any(|other| leads(&other.yes) || leads(&other.no));
+            assert!(is_led_to, "{:?}", entry.rule);
+            // Only forward, so that no path goes round.
+            for next in [entry.yes, entry.no] {
+                let place = |rule: Rule| FLOW.iter().position(|other| other.rule == rule).unwrap();
+                assert!(!matches!(next, Next::Ask(asked) if place(asked) <= place(entry.rule)), "{:?}", entry.rule);
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_task_on_a_real_machine_goes_to_the_end() {
+        let task = Task { memory_bytes: Some(1 << 20), ..task() };
+        let (steps, choice) = walk(&task, &machine(None, 1 << 30));
+        assert_eq!(choice, Choice::RealTime);
+        let rules: Vec<Rule> = steps.iter().map(|step| step.0).collect();
+        assert_eq!(rules, [Rule::ThroughputOnly, Rule::Utilisation, Rule::Memory, Rule::Virtual, Rule::LongWork]);
+        assert!(steps.iter().all(|step| !step.1));
+        assert_eq!(steps.iter().map(|step| step.2).filter(|basis| *basis == Basis::Measured).count(), 2);
+    }
+
+    #[test]
+    fn each_reason_against_real_time_ends_the_path() {
+        let plain = machine(None, 1 << 30);
+        let ends = |task: &Task, machine: &MachineFacts| {
+            let (steps, choice) = walk(task, machine);
+            assert_eq!(choice, Choice::RealFast);
+            steps.last().unwrap().0
+        };
+        assert_eq!(ends(&Task { is_throughput_only: Some(true), ..task() }, &plain), Rule::ThroughputOnly);
+        assert_eq!(ends(&Task { utilisation: Some(0.9), ..task() }, &plain), Rule::Barriers);
+        assert_eq!(ends(&Task { memory_bytes: Some(2 << 30), ..task() }, &plain), Rule::Memory);
+        assert_eq!(ends(&task(), &machine(Some("kvm"), 1 << 30)), Rule::Virtual);
+        let long = Task { work_ns: Some(Nanos::from_millis(200)), deadline_ns: Some(Nanos::from_secs(1)), period_ns: None, ..task() };
+        assert_eq!(ends(&long, &plain), Rule::LongWork);
+        let filled = Task { utilisation: None, work_ns: Some(Nanos::from_micros(200)), period_ns: Some(Nanos::from_micros(250)), ..task() };
+        assert_eq!(ends(&filled, &plain), Rule::Barriers);
+    }
+
+    #[test]
+    fn parallel_work_at_barriers_gains_from_real_time_however_full_the_processor_is() {
+        let (steps, choice) = walk(&Task { utilisation: Some(0.99), has_barriers: Some(true), ..task() }, &machine(None, 1));
+        assert_eq!((choice, steps[2].0, steps[2].1), (Choice::RealTime, Rule::Barriers, true));
+    }
+
+    #[test]
+    fn a_measured_crossover_decides_only_where_all_of_its_interval_does() {
+        let task = Task { work_ns: Some(Nanos::from_millis(5)), deadline_ns: None, period_ns: None, ..task() };
+        let ends = |lower: f64, upper: f64| {
+            let crossover_ns = Some((lower.midpoint(upper), Some(Interval { lower, upper })));
+            path(&Situation { task: &task, machine: None, crossover_ns }).choice
+        };
+        assert_eq!(ends(1e6, 3e6), Choice::RealFast);
+        assert_eq!(ends(1e6, 8e6), Choice::RealTime);
+        assert_eq!(ends(1e6, f64::INFINITY), Choice::RealTime);
+    }
+
+    #[test]
+    fn without_any_answer_everything_is_assumed_and_says_what_to_give() {
+        let found = path(&Situation { task: &Task::default(), machine: None, crossover_ns: None });
+        assert_eq!(found.choice, Choice::RealTime);
+        assert!(found.steps.iter().all(|step| step.basis == Basis::Assumed));
+        assert!(found.steps.iter().filter(|step| step.reason.contains("--")).count() >= 4);
+    }
+}

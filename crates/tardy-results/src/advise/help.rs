@@ -1,0 +1,115 @@
+//! What would help most: settings of the machine that are not as they should be, those first of which the runs show that they made tasks late.
+
+use serde::Serialize;
+use tardy_core::cpu::CpuList;
+use tardy_core::warning::Warning;
+use tardy_machine::checks::{Examined, Finding, State, look};
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::root::Root;
+
+use super::flow::Choice;
+
+/// One thing that may help.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Help {
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What the runs warn of that this explains; absent where they show nothing of it.
+    pub seen_in_run: Option<String>,
+}
+
+/// What was looked at, and what of it can be improved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Helps {
+    /// The machine that was looked at.
+    pub machine: String,
+    /// Settings that can be improved, what matters most first.
+    pub improvable: Vec<Help>,
+    /// How many settings are as they should be.
+    pub good: usize,
+    /// Those that could not be read, by name, with what is missing.
+    pub unknown: Vec<(&'static str, String)>,
+}
+
+/// Looks at `facts`, and at the files of this machine where `here` shows that they are of the same start of the same system. `cpus` are the
+/// processors that were measured, or all.
+#[must_use]
+pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuList, warnings: &[Warning], choice: Choice) -> Helps {
+    let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;
+    let all = here.processors.online.clone().unwrap_or_default();
+    let cpus = if cpus.is_empty() { &all } else { cpus };
+    let findings = look(&Examined { facts, root: is_here.then_some(root), cpus });
+    // Real time was just advised against.
+    let is_wanted = |finding: &&Finding| choice == Choice::RealTime || finding.check != "real-time-kernel";
+    let seen = |finding: &Finding| warnings.iter().find(|warning| explains(finding.check, warning)).map(Warning::to_string);
+    let help = |finding: &Finding| Help { finding: finding.clone(), seen_in_run: seen(finding) };
+    let mut improvable: Vec<Help> = findings.iter().filter(|finding| finding.is_improvable()).filter(is_wanted).map(help).collect();
+    improvable.sort_by_key(|help| (help.seen_in_run.is_none(), help.finding.importance));
+    let unknown = findings.iter().filter_map(|finding| match &finding.state {
+        State::Unknown { missing } => Some((finding.check, missing.clone())),
+        _ => None,
+    });
+    Helps {
+        machine: facts.one_line(),
+        improvable,
+        good: findings.iter().filter(|finding| matches!(finding.state, State::Good { .. })).count(),
+        unknown: unknown.collect(),
+    }
+}
+
+/// Whether the setting that `check` looks at leads to what `warning` tells of.
+fn explains(check: &str, warning: &Warning) -> bool {
+    match warning {
+        Warning::TimeStolen { .. } => check == "virtual-machine",
+        Warning::LooksLikeThrottling { .. } => ["real-time-throttling", "fair-server"].contains(&check),
+        Warning::CgroupThrottled { .. } => check == "cpu-quota",
+        Warning::NoHighResolutionTimers { .. } => check == "high-resolution-timers",
+        Warning::CpuLatencyNotSet { .. } => check == "idle-states",
+        Warning::InterruptsNotMoved { .. } => check == "interrupt-affinity",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::cpu::CpuId;
+    use tardy_core::units::Nanos;
+    use tardy_machine::facts::{Compiled, Preemption};
+
+    fn facts() -> MachineFacts {
+        let mut facts = MachineFacts { boot_id: Some("then".into()), ..MachineFacts::default() };
+        facts.kernel.preemption = Some(Preemption { compiled: Compiled::VoluntaryOrNone, ..Preemption::default() });
+        facts.virtualization.processor_flag = Some(true);
+        facts.processors.smt_active = Some(true);
+        facts
+    }
+
+    fn of(warnings: &[Warning], choice: Choice) -> Helps {
+        // A root that is not there: a check that looked into it would find nothing, and say so by another reason.
+        helps(&facts(), &MachineFacts::default(), &Root::at("/nowhere"), &"0".parse().unwrap(), warnings, choice)
+    }
+
+    #[test]
+    fn what_the_run_shows_comes_before_what_matters_in_general() {
+        let names = |helps: Helps| helps.improvable.iter().map(|help| help.finding.check).collect::<Vec<_>>();
+        assert_eq!(names(of(&[], Choice::RealTime)), ["real-time-kernel", "virtual-machine", "preemption-mode", "smt"]);
+        let stolen = [Warning::TimeStolen { cpu: CpuId(0), stolen: Nanos::from_millis(20) }];
+        let found = of(&stolen, Choice::RealTime);
+        assert!(found.improvable[0].seen_in_run.as_ref().unwrap().contains("20.000 ms"));
+        assert_eq!(names(found), ["virtual-machine", "real-time-kernel", "preemption-mode", "smt"]);
+    }
+
+    #[test]
+    fn a_real_time_kernel_is_no_help_where_the_rules_advise_against_it() {
+        assert!(of(&[], Choice::RealFast).improvable.iter().all(|help| help.finding.check != "real-time-kernel"));
+    }
+
+    #[test]
+    fn files_of_this_machine_say_nothing_of_an_earlier_start() {
+        let found = of(&[], Choice::RealTime);
+        let (_, why) = found.unknown.iter().find(|(check, _)| *check == "irqbalance").unwrap();
+        assert!(why.contains("earlier start"), "{why}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Which series of a kernel's runs are judged, and how much the model has to add to their values.
+
+use clap::ValueEnum;
+use tardy_core::series::Descriptor;
+use tardy_core::summary::numbers::Numbers;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_run::plan::ProbePlan;
+use tardy_run::read_series::{SeriesError, SeriesFile};
+
+use super::super::kernels::{Kernel, LatencyRun};
+use super::super::task::Task;
+use crate::summary::model::{ProbeSummary, Summary};
+use crate::summary::read::{SummaryError, summarize};
+
+/// What series of completions hold.
+const COMPLETION: &str = "completion";
+/// What series of late starts hold.
+const START: &str = "latency";
+
+/// One run's series of one probe, summarised against the deadline.
+pub(super) struct Taken {
+    pub(super) summary: Summary,
+    /// Name of the probe's series.
+    name: String,
+    /// What they measure.
+    pub(super) measured: Measured,
+    /// What the model puts behind each value.
+    pub(super) added: Nanos,
+    /// The values that are in time; absent without a deadline.
+    pub(super) window: Option<Window>,
+    /// Policy and priority.
+    pub(super) scheduling: Option<String>,
+    /// Whether the tool held sleep states off.
+    pub(super) is_kept_awake: bool,
+}
+
+/// What a series measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// Work from due to done; how long it takes alone, where the plan tells.
+    Completion(Option<Nanos>),
+    /// Late starts.
+    Start,
+}
+
+impl Taken {
+    pub(super) fn probe(&self) -> &ProbeSummary {
+        let found = self.summary.probes.iter().find(|probe| probe.probe == self.name);
+        found.expect("the summary has every series of the run")
+    }
+
+    pub(super) fn numbers(&self) -> Option<&Numbers> {
+        self.probe().numbers.as_ref()
+    }
+}
+
+/// The runs of `kernel` that can be judged together, completions before late starts: those of the unit that is nearest to the work asked about.
+pub(super) fn take(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Vec<Taken>, SummaryError> {
+    let work = task.stretched(slowdown.unwrap_or(0.0));
+    let mut chosen: Vec<(&LatencyRun, String, Measured, Nanos)> = Vec::new();
+    for run in &kernel.runs {
+        if let Some((name, measured)) = choose(run, task, probe)? {
+            let added = match measured {
+                Measured::Completion(length) => work.zip(length).map_or(Nanos::ZERO, |(work, length)| work - length),
+                Measured::Start => work.unwrap_or(Nanos::ZERO),
+            };
+            chosen.push((run, name, measured, added));
+        }
+    }
+    let is_completion = |measured: &Measured| matches!(measured, Measured::Completion(_));
+    let order = |(_, _, measured, added): &(&LatencyRun, String, Measured, Nanos)| (!is_completion(measured), added.get().abs());
+    let Some(best) = chosen.iter().map(order).min() else { return Ok(Vec::new()) };
+    chosen.retain(|candidate| order(candidate) == best);
+    let first = chosen[0].3;
+    chosen.retain(|candidate| candidate.3 == first);
+    chosen.into_iter().map(|(run, name, measured, added)| summarized(run, task, name, measured, added)).collect()
+}
+
+/// The series of a run that tell most of the work: completions of its kind, else late starts on a schedule, whose skipped due times are known.
+fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(String, Measured)>, SeriesError> {
+    let folder = run.record.samples_folder.clone().unwrap_or_else(|| run.folder.join("samples"));
+    let mut descriptors: Vec<Descriptor> = Vec::new();
+    for series in &run.record.series {
+        let known = descriptors.iter().any(|known| known.probe == series.probe);
+        if !known && probe.is_none_or(|name| name == series.probe) {
+            descriptors.push(SeriesFile::open(&folder.join(&series.file))?.descriptor().clone());
+        }
+    }
+    let judged = || descriptors.iter().filter(|descriptor| !descriptor.is_outside_verdict);
+    let completion = judged().filter(|descriptor| descriptor.quantity == COMPLETION).find_map(|descriptor| {
+        let planned = planned(run, &descriptor.probe);
+        let kind = task.kind.and_then(|kind| kind.to_possible_value());
+        let is_of_kind = kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.get_name()].contains(&probe.parameters.text("kind")));
+        let length = planned.map(|probe| probe.parameters.duration("length")).filter(|length| *length > Nanos::ZERO);
+        is_of_kind.then(|| (descriptor.probe.clone(), Measured::Completion(length)))
+    });
+    let starts = || judged().filter(|descriptor| descriptor.quantity == START);
+    let start = starts().find(|descriptor| descriptor.schedule.is_grid()).or_else(|| starts().next());
+    Ok(completion.or_else(|| start.map(|descriptor| (descriptor.probe.clone(), Measured::Start))))
+}
+
+/// The probe of a series: one of several series puts the part behind its name and a dot.
+fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
+    run.record.plan.probe(series.split('.').next().unwrap_or(series))
+}
+
+fn summarized(run: &LatencyRun, task: &Task, name: String, measured: Measured, added: Nanos) -> Result<Taken, SummaryError> {
+    let window = task.window(added);
+    let summary = summarize(&run.folder, window, task.misses_allowed())?;
+    let scheduling = planned(run, &name).and_then(|probe| {
+        let policy = probe.policy.to_possible_value()?;
+        let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
+        Some(format!("policy {}{priority}", policy.get_name()))
+    });
+    let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
+    Ok(Taken { summary, name, measured, added, window, scheduling, is_kept_awake })
+}

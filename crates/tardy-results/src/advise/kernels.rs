@@ -1,0 +1,133 @@
+//! The runs given, by the kernel and machine that they were made on.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::series::ClockKind;
+use tardy_machine::facts::{Compiled, MachineFacts};
+use tardy_run::folder::{self, FolderError};
+use tardy_run::record::{RunKind, RunRecord};
+
+use crate::compare::side::folders;
+use crate::cost::summary::{CostSummary, CostSummaryError, of_record};
+
+/// Why runs cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A run of kind `cost`.
+    #[error(transparent)]
+    Cost(#[from] CostSummaryError),
+}
+
+/// A run of latencies or completions, read but for its samples.
+#[derive(Debug, Clone)]
+pub struct LatencyRun {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its `run.json`.
+    pub record: RunRecord,
+}
+
+/// Everything that was measured on one kernel.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// Release and preemption, and the command line where that is not enough to tell two kernels apart.
+    pub name: String,
+    /// Whether it is PREEMPT_RT; absent where the run does not tell.
+    pub is_real_time: Option<bool>,
+    /// Whose time its runs are in.
+    pub clock: ClockKind,
+    /// The machine, as of its first run.
+    pub machine: MachineFacts,
+    /// Runs of latencies and completions.
+    pub runs: Vec<LatencyRun>,
+    /// Runs of costs.
+    pub costs: Vec<CostSummary>,
+}
+
+/// What makes two runs those of the same kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    host: Option<String>,
+    release: Option<String>,
+    version: Option<String>,
+    command_line: Option<String>,
+    mode: Option<String>,
+    is_virtual_time: bool,
+}
+
+impl Identity {
+    fn of(record: &RunRecord) -> Self {
+        let MachineFacts { host_name, kernel, .. } = &record.machine;
+        Self {
+            host: host_name.clone(),
+            release: kernel.release.clone(),
+            version: kernel.version.clone(),
+            command_line: kernel.command_line.clone(),
+            // The mode can change while the system runs.
+            mode: kernel.preemption.as_ref().and_then(|preemption| preemption.mode.clone()),
+            is_virtual_time: record.clock == ClockKind::Virtual,
+        }
+    }
+}
+
+/// Reads run folders, or folders of them, in the order given.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Kernel>, ReadError> {
+    let mut kernels: Vec<(Identity, Kernel)> = Vec::new();
+    for path in paths.iter().flat_map(|path| folders(path)) {
+        let record = folder::open(&path)?;
+        let identity = Identity::of(&record);
+        let at = kernels.iter().position(|(known, _)| *known == identity).unwrap_or_else(|| {
+            kernels.push((identity, Kernel::new(&record)));
+            kernels.len() - 1
+        });
+        let kernel = &mut kernels[at].1;
+        if record.kind == RunKind::Cost {
+            kernel.costs.push(of_record(&path, record)?);
+        } else {
+            kernel.runs.push(LatencyRun { folder: path, record });
+        }
+    }
+    let mut kernels: Vec<Kernel> = kernels.into_iter().map(|(_, kernel)| kernel).collect();
+    tell_apart(&mut kernels);
+    Ok(kernels)
+}
+
+impl Kernel {
+    fn new(record: &RunRecord) -> Self {
+        let kernel = &record.machine.kernel;
+        let preemption = kernel.preemption.as_ref().map_or_else(String::new, |preemption| format!(" {preemption}"));
+        let is_real_time = kernel.preemption.as_ref().and_then(|preemption| match preemption.compiled {
+            Compiled::Unknown => None,
+            compiled => Some(compiled == Compiled::RealTime),
+        });
+        Self {
+            name: format!("Linux {}{preemption}", kernel.release.as_deref().unwrap_or("of unknown release")),
+            is_real_time,
+            clock: record.clock,
+            machine: record.machine.clone(),
+            runs: Vec::new(),
+            costs: Vec::new(),
+        }
+    }
+}
+
+/// Kernels of the same name get what else tells them apart.
+fn tell_apart(kernels: &mut [Kernel]) {
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
+    for (index, kernel) in kernels.iter_mut().enumerate() {
+        if names.iter().filter(|name| **name == names[index]).count() == 1 {
+            continue;
+        }
+        let host = kernel.machine.host_name.as_deref().unwrap_or("unknown host");
+        let line = kernel.machine.kernel.command_line.as_deref().unwrap_or("unknown command line");
+        let time = if kernel.clock == ClockKind::Virtual { ", virtual time" } else { "" };
+        kernel.name = format!("{} ({host}, {line}{time})", names[index]);
+    }
+}

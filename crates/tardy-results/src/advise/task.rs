@@ -1,0 +1,131 @@
+//! What the user says of the work that is to be in time. Whatever is not said is absent, never assumed here.
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+
+pub use tardy_run::work_kind::WorkKind;
+
+/// The work, and what is asked of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Task {
+    /// How long a unit of work takes where nothing disturbs it, on the kernel that is fast.
+    pub work_ns: Option<Nanos>,
+    /// From the moment that it is due until it must be done.
+    pub deadline_ns: Option<Nanos>,
+    /// Time between two units.
+    pub period_ns: Option<Nanos>,
+    /// What it consists of.
+    pub kind: Option<WorkKind>,
+    /// Share of units that may be late; none where absent or 0.
+    pub misses: Option<f64>,
+    /// Share of the processors' time that everything together shall use.
+    pub utilisation: Option<f64>,
+    /// Memory that everything together works on, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Whether only the amount of work done counts.
+    pub is_throughput_only: Option<bool>,
+    /// Whether parallel threads wait for each other at barriers.
+    pub has_barriers: Option<bool>,
+}
+
+/// Why no advice can be given on such work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// It would never be done.
+    #[error("--work {work} is longer than --period {period}: such work never ends; give a longer period, or split the work")]
+    LongerThanPeriod {
+        /// The work.
+        work: String,
+        /// The period.
+        period: String,
+    },
+    /// It would always be late.
+    #[error(
+        "--work {work} is longer than --deadline {deadline}: it would be late if it began at once; give a later deadline, or split the work"
+    )]
+    LongerThanDeadline {
+        /// The work.
+        work: String,
+        /// The deadline.
+        deadline: String,
+    },
+}
+
+impl Task {
+    /// Refuses what contradicts itself.
+    ///
+    /// # Errors
+    /// [`TaskError`].
+    pub fn check(&self) -> Result<(), TaskError> {
+        if let (Some(work), Some(period)) = (self.work_ns, self.period_ns)
+            && work > period
+        {
+            return Err(TaskError::LongerThanPeriod { work: work.exact(), period: period.exact() });
+        }
+        if let (Some(work), Some(deadline)) = (self.work_ns, self.deadline_ns)
+            && work > deadline
+        {
+            return Err(TaskError::LongerThanDeadline { work: work.exact(), deadline: deadline.exact() });
+        }
+        Ok(())
+    }
+
+    /// The share of misses that is allowed, as verdicts take it: a share of 0 allows none.
+    #[must_use]
+    pub fn misses_allowed(&self) -> Option<f64> {
+        self.misses.filter(|share| *share > 0.0)
+    }
+
+    /// The work where it is `slowdown` (a share) slower than alone.
+    #[must_use]
+    pub fn stretched(&self, slowdown: f64) -> Option<Nanos> {
+        self.work_ns.map(|work| Nanos((work.get() as f64 * (1.0 + slowdown)).ceil() as i64))
+    }
+
+    /// Values that are in time where so much more will be done behind what they measured; less where it is negative. Absent without a deadline.
+    #[must_use]
+    pub fn window(&self, added: Nanos) -> Option<Window> {
+        self.deadline_ns.map(|deadline| Window::deadline(deadline - added))
+    }
+
+    /// The share of one processor that the work alone uses.
+    #[must_use]
+    pub fn own_utilisation(&self) -> Option<f64> {
+        Some(self.work_ns?.get() as f64 / self.period_ns?.get() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(work_us: i64, deadline_us: i64, period_us: i64) -> Task {
+        let us = |us| Some(Nanos::from_micros(us));
+        Task { work_ns: us(work_us), deadline_ns: us(deadline_us), period_ns: us(period_us), ..Task::default() }
+    }
+
+    #[test]
+    fn what_can_never_be_in_time_is_refused() {
+        assert_eq!(task(100, 250, 1000).check(), Ok(()));
+        assert!(matches!(task(300, 250, 1000).check(), Err(TaskError::LongerThanDeadline { .. })));
+        assert!(task(1100, 2000, 1000).check().unwrap_err().to_string().contains("--period 1ms"));
+        assert_eq!(Task::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn slower_work_has_to_begin_sooner() {
+        let task = task(100, 250, 1000);
+        let latest = |slowdown| task.window(task.stretched(slowdown).unwrap()).unwrap().latest;
+        assert_eq!((latest(0.0), latest(0.168)), (Nanos::from_micros(150), Nanos(133_200)));
+        assert_eq!(task.window(Nanos::ZERO).unwrap().latest, Nanos::from_micros(250));
+        assert_eq!((Task::default().window(Nanos(5)), Task::default().stretched(1.0)), (None, None));
+        assert_eq!(task.own_utilisation(), Some(0.1));
+    }
+
+    #[test]
+    fn a_share_of_none_allows_none() {
+        assert_eq!(Task { misses: Some(0.0), ..Task::default() }.misses_allowed(), None);
+        assert_eq!(Task { misses: Some(1e-6), ..Task::default() }.misses_allowed(), Some(1e-6));
+    }
+}

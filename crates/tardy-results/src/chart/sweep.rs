@@ -1,0 +1,316 @@
+//! One pass over the samples in the order of time: extremes of equal stretches, counts by time and latency, and every new largest latency.
+//!
+//! Memory does not depend on the length of the run.
+
+use std::path::Path;
+
+use tardy_core::chunk::Chunk;
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_run::read_series::{SeriesError, SeriesFile};
+
+use super::model::Columns;
+
+/// Stretches of a grid of counts.
+pub const GRID_COLUMNS: usize = 480;
+/// Binary digits of a latency that tell the rows of a grid apart, beside its magnitude: rows of relative width 1/32 to 1/16.
+const ROW_BITS: u32 = 4;
+/// Rows for latencies below 0 come first, then those for 0 and above.
+const ROWS_A_SIDE: usize = (64 << ROW_BITS) as usize;
+
+/// Where the time of the sweep begins and how finely it is divided.
+#[derive(Debug, Clone, Copy)]
+pub struct Division {
+    /// Begin of the first stretch, on the series' clock.
+    pub start: Nanos,
+    /// Length of all stretches together.
+    pub length: Nanos,
+    /// How many stretches keep their extremes.
+    pub columns: usize,
+    /// Samples that are kept one by one; none where there are more.
+    pub points: usize,
+}
+
+/// What the sweep of one series found.
+#[derive(Debug, Clone, Default)]
+pub struct Swept {
+    /// Extremes over time, in s from the start on.
+    pub columns: Columns,
+    /// Counts by stretch ([`GRID_COLUMNS`] of them) and row.
+    pub grid: Vec<Vec<u32>>,
+    /// Every latency larger than all before it: its number in the series from 1 on, its due time in s from the start on, its ns.
+    pub records: Vec<(u64, f64, i64)>,
+    /// Samples read.
+    pub samples: u64,
+    /// Due time in s and latency in ns of every sample, where they are few.
+    pub points: Option<Vec<(f64, i64)>>,
+}
+
+/// The row of a latency in [`Swept::grid`].
+#[inline]
+#[must_use]
+pub fn row_of(latency: i64) -> usize {
+    let magnitude = latency.unsigned_abs().min(i64::MAX as u64);
+    let index = if magnitude < (1 << ROW_BITS) {
+        magnitude as usize
+    } else {
+        let exponent = u64::BITS - 1 - magnitude.leading_zeros();
+        let digits = (magnitude >> (exponent - ROW_BITS)) as usize & ((1 << ROW_BITS) - 1);
+        (((exponent - ROW_BITS + 1) as usize) << ROW_BITS) | digits
+    };
+    if latency < 0 { ROWS_A_SIDE - index } else { ROWS_A_SIDE + index }
+}
+
+/// The smallest latency of a row and one past its largest, in ns.
+#[must_use]
+pub fn row_edges(row: usize) -> (i64, i64) {
+    let edge = |index: usize| -> i64 {
+        if index < 1 << ROW_BITS {
+            return index as i64;
+        }
+        let exponent = (index >> ROW_BITS) as u32 - 1;
+        let digits = (index & ((1 << ROW_BITS) - 1)) as i64 | (1 << ROW_BITS);
+        digits.checked_shl(exponent).filter(|value| value >> exponent == digits).unwrap_or(i64::MAX)
+    };
+    if row >= ROWS_A_SIDE {
+        (edge(row - ROWS_A_SIDE), edge(row - ROWS_A_SIDE + 1))
+    } else {
+        (1 - edge(ROWS_A_SIDE - row + 1), 1 - edge(ROWS_A_SIDE - row))
+    }
+}
+
+/// Sweeps the series in `path`, on as many threads as there are processors.
+///
+/// # Errors
+/// [`SeriesError`] where it cannot be read.
+pub fn sweep(path: &Path, division: Division) -> Result<Swept, SeriesError> {
+    let file = SeriesFile::open(path)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let schedule = file.descriptor().schedule;
+    let read_part = |part| -> Result<Sweeper, SeriesError> {
+        let mut sweeper = Sweeper::new(schedule, division);
+        file.read_part(part, |chunk| sweeper.add(chunk))?;
+        Ok(sweeper)
+    };
+    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
+    });
+    let mut whole = Sweeper::new(schedule, division);
+    for result in results {
+        whole.merge(result?);
+    }
+    Ok(whole.swept)
+}
+
+impl Swept {
+    /// Adds another series of the same time, to be drawn as one with this one. New largest latencies stay those of each series.
+    pub fn add_beside(&mut self, other: &Self) {
+        for (own, other) in self.columns.extremes.iter_mut().zip(&other.columns.extremes) {
+            *own = match (*own, *other) {
+                (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+                (own, other) => own.or(other),
+            };
+        }
+        add_grid(&mut self.grid, &other.grid);
+        self.records.clear();
+        self.samples += other.samples;
+        self.points = None;
+    }
+}
+
+fn add_grid(own: &mut [Vec<u32>], other: &[Vec<u32>]) {
+    for (own, other) in own.iter_mut().zip(other) {
+        if own.is_empty() {
+            own.clone_from(other);
+        } else {
+            own.iter_mut().zip(other).for_each(|(own, &other)| *own = own.saturating_add(other));
+        }
+    }
+}
+
+struct Sweeper {
+    schedule: Schedule,
+    division: Division,
+    swept: Swept,
+}
+
+impl Sweeper {
+    fn new(schedule: Schedule, division: Division) -> Self {
+        let columns = division.columns.max(1);
+        let step = division.length.as_secs_f64() / columns as f64;
+        let swept = Swept {
+            columns: Columns { begin: 0.0, step, extremes: vec![None; columns] },
+            grid: vec![Vec::new(); GRID_COLUMNS],
+            points: Some(Vec::new()),
+            ..Swept::default()
+        };
+        Self { schedule, division, swept }
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        if chunk.latency.is_empty() {
+            return;
+        }
+        if self.swept.points.as_ref().is_some_and(|points| points.len() + chunk.latency.len() > self.division.points) {
+            self.swept.points = None;
+        }
+        let (column, cell) = (self.column(chunk.first_due), self.cell(chunk.first_due));
+        let ends_with = |last: Nanos| self.column(last) == column && self.cell(last) == cell;
+        // Most chunks of a long run lie within one stretch, and hold no new largest: a loop over the latencies is enough for them.
+        let largest = self.swept.records.last().map_or(i64::MIN, |record| record.2);
+        let (min, max) = chunk.latency.iter().fold((i64::MAX, i64::MIN), |(min, max), &value| (min.min(value), max.max(value)));
+        if max <= largest && self.swept.points.is_none() && last_due_at_most(chunk, &self.schedule).is_some_and(ends_with) {
+            self.note_extremes(column, min, max);
+            let counts = counts_of(&mut self.swept.grid, cell);
+            chunk.latency.iter().for_each(|&latency| counts[row_of(latency)] += 1);
+            self.swept.samples += chunk.latency.len() as u64;
+            return;
+        }
+        let schedule = self.schedule;
+        for (_, sample) in chunk.samples(&schedule) {
+            let latency = sample.latency.get();
+            self.swept.samples += 1;
+            let seconds = (sample.due.get().saturating_sub(self.division.start.get())) as f64 / 1e9;
+            if self.swept.records.last().is_none_or(|record| latency > record.2) {
+                self.swept.records.push((self.swept.samples, seconds, latency));
+            }
+            if let Some(points) = &mut self.swept.points {
+                points.push((seconds, latency));
+            }
+            let (column, cell) = (self.column(sample.due), self.cell(sample.due));
+            self.note_extremes(column, latency, latency);
+            counts_of(&mut self.swept.grid, cell)[row_of(latency)] += 1;
+        }
+    }
+
+    fn note_extremes(&mut self, column: usize, min: i64, max: i64) {
+        let extremes = &mut self.swept.columns.extremes[column];
+        *extremes = Some(extremes.map_or((min, max), |known| (known.0.min(min), known.1.max(max))));
+    }
+
+    fn place(&self, due: Nanos, of: usize) -> usize {
+        let since = i128::from(due.get()) - i128::from(self.division.start.get());
+        let place = since.max(0) * of as i128 / i128::from(self.division.length.get().max(1));
+        usize::try_from(place).unwrap_or(usize::MAX).min(of - 1)
+    }
+
+    fn column(&self, due: Nanos) -> usize {
+        self.place(due, self.swept.columns.extremes.len())
+    }
+
+    fn cell(&self, due: Nanos) -> usize {
+        self.place(due, GRID_COLUMNS)
+    }
+
+    /// Adds the part of the same series that follows.
+    fn merge(&mut self, next: Self) {
+        for (column, extremes) in next.swept.columns.extremes.into_iter().enumerate() {
+            if let Some((min, max)) = extremes {
+                self.note_extremes(column, min, max);
+            }
+        }
+        add_grid(&mut self.swept.grid, &next.swept.grid);
+        for (number, seconds, latency) in next.swept.records {
+            if self.swept.records.last().is_none_or(|record| latency > record.2) {
+                self.swept.records.push((self.swept.samples + number, seconds, latency));
+            }
+        }
+        self.swept.samples += next.swept.samples;
+        let points = self.swept.points.take().zip(next.swept.points).map(|(own, next)| [own, next].concat());
+        self.swept.points = points.filter(|points| points.len() <= self.division.points);
+    }
+}
+
+fn counts_of(grid: &mut [Vec<u32>], cell: usize) -> &mut [u32] {
+    let counts = &mut grid[cell];
+    if counts.is_empty() {
+        counts.resize(2 * ROWS_A_SIDE, 0);
+    }
+    counts
+}
+
+/// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
+fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
+    let Schedule::Grid { period, .. } = *schedule else { return None };
+    let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
+    let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.missed));
+    let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(missed).saturating_add(gaps)).ok()?;
+    let reach = period.get().checked_mul(steps)?;
+    let departs = chunk.due.iter().any(|&(departure, _)| departure != 0);
+    (!departs).then(|| chunk.first_due.saturating_add(Nanos(reach)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tardy_core::accounting::Counts;
+    use tardy_core::chunk::{CHUNK_HEAD_BYTES, ChunkEncoder};
+    use tardy_core::sample::{Record, Sample};
+    use tardy_core::series::{ClockKind, Descriptor};
+
+    const SCHEDULE: Schedule = Schedule::Grid { period: Nanos(1_000_000), start: Nanos(0), dither: Nanos(0) };
+
+    fn chunks(latencies: &[i64], length: usize) -> Vec<Chunk> {
+        let descriptor = Descriptor::latency("cyclic", None, ClockKind::Hardware, SCHEDULE);
+        let mut encoder = ChunkEncoder::new(&descriptor);
+        let samples = latencies.iter().enumerate().map(|(index, &latency)| Sample {
+            due: Nanos(index as i64 * 1_000_000),
+            latency: Nanos(latency),
+            missed: 0,
+        });
+        let samples: Vec<Sample> = samples.collect();
+        let chunk = |samples: &[Sample]| {
+            samples.iter().for_each(|&sample| encoder.push(Record::Sample(sample)));
+            let mut bytes = Vec::new();
+            encoder.finish(&Counts::default(), false, &mut bytes);
+            let mut chunk = Chunk::default();
+            chunk.decode(&bytes[CHUNK_HEAD_BYTES..]).unwrap();
+            chunk
+        };
+        samples.chunks(length).map(chunk).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_contains_its_latencies(latency in any::<i64>()) {
+            let (begin, end) = row_edges(row_of(latency));
+            prop_assert!(begin <= latency && (latency < end || end == i64::MAX), "{begin} {latency} {end}");
+        }
+
+        #[test]
+        fn rows_ascend(a in any::<i64>(), b in any::<i64>()) {
+            prop_assert!(a > b || row_of(a) <= row_of(b));
+        }
+
+        #[test]
+        fn parts_together_find_what_one_pass_finds(
+            latencies in proptest::collection::vec(-3_000_i64..400_000, 1..900), length in 1_usize..40, cut in 0_usize..30, columns in 1_usize..50,
+        ) {
+            let division = Division { start: Nanos(0), length: Nanos(latencies.len() as i64 * 1_000_000), columns, points: 500 };
+            let chunks = chunks(&latencies, length);
+            let sweep = |chunks: &[Chunk]| { let mut s = Sweeper::new(SCHEDULE, division); chunks.iter().for_each(|chunk| s.add(chunk)); s };
+            let mut whole = sweep(&chunks[..cut.min(chunks.len())]);
+            whole.merge(sweep(&chunks[cut.min(chunks.len())..]));
+            let swept = whole.swept;
+            // The oracle looks at every latency.
+            let mut extremes = vec![None; columns];
+            let (mut records, mut largest) = (Vec::new(), i64::MIN);
+            for (index, &latency) in latencies.iter().enumerate() {
+                let entry: &mut Option<(i64, i64)> = &mut extremes[index * columns / latencies.len()];
+                *entry = Some(entry.map_or((latency, latency), |(min, max)| (min.min(latency), max.max(latency))));
+                if latency > largest {
+                    largest = latency;
+                    records.push((index as u64 + 1, latency));
+                }
+            }
+            prop_assert_eq!(swept.columns.extremes, extremes);
+            prop_assert_eq!(swept.records.iter().map(|record| (record.0, record.2)).collect::<Vec<_>>(), records);
+            prop_assert_eq!(swept.grid.iter().flatten().map(|&count| u64::from(count)).sum::<u64>(), latencies.len() as u64);
+            let points = swept.points.map(|points| points.into_iter().map(|point| point.1).collect::<Vec<_>>());
+            prop_assert_eq!(points, (latencies.len() <= 500).then_some(latencies));
+        }
+    }
+}

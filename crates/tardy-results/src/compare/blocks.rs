@@ -1,0 +1,160 @@
+//! The samples of a run in stretches of time, each as counts by bucket, and all of them exactly in one histogram.
+//!
+//! Memory does not depend on the length of the run: there are at most about a thousand stretches of a few thousand buckets.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tardy_core::chunk::Chunk;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::log_buckets::{LogBuckets, Stretch};
+use tardy_core::series::{Descriptor, Schedule};
+use tardy_core::units::Nanos;
+use tardy_run::histogram_file;
+use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_run::record::RunRecord;
+
+/// Place of a phase in the run's list; the samples between phases have none.
+pub type PhaseIndex = Option<usize>;
+
+/// Where stretches begin and end.
+#[derive(Debug, Clone)]
+struct Cutting {
+    start: Nanos,
+    length: Nanos,
+    /// Begin and end of each phase.
+    phases: Vec<(Nanos, Nanos)>,
+}
+
+impl Cutting {
+    /// The stretch and the phase of a due time.
+    fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
+        let stretch = (due - self.start).get().div_euclid(self.length.get().max(1)).max(0) as u64;
+        (stretch, self.phases.iter().position(|&(begin, end)| begin <= due && due < end))
+    }
+}
+
+/// One series of a run.
+#[derive(Debug, Clone)]
+pub struct SeriesBlocks {
+    /// What it is.
+    pub descriptor: Descriptor,
+    /// Counts of each stretch in each phase, in order of time.
+    pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
+    /// All samples of each phase.
+    pub exact: BTreeMap<PhaseIndex, Histogram>,
+    /// All samples, where not every one is in the series; there are no stretches then.
+    pub stored: Option<Histogram>,
+}
+
+/// Reads all series of a run in stretches of `length`.
+///
+/// # Errors
+/// [`SeriesError`] where a series cannot be read.
+pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Result<Vec<SeriesBlocks>, SeriesError> {
+    let phases = record.phases.iter().map(|phase| (phase.begin_ns, phase.end_ns.unwrap_or(Nanos::MAX))).collect();
+    let cutting = Cutting { start: record.started.monotonic_ns, length, phases };
+    let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+    record.series.iter().map(|entry| read_series(samples.join(&entry.file), &cutting)).collect()
+}
+
+fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesError> {
+    let file = SeriesFile::open(&path)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let read_part = |part| -> Result<Reader, SeriesError> {
+        let mut reader = Reader::new(file.descriptor().schedule, cutting.clone());
+        file.read_part(part, |chunk| reader.add(chunk))?;
+        reader.close();
+        Ok(reader)
+    };
+    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
+    });
+    let mut whole =
+        SeriesBlocks { descriptor: file.descriptor().clone(), stretches: BTreeMap::new(), exact: BTreeMap::new(), stored: None };
+    for result in results {
+        let part = result?;
+        for (place, stretch) in part.stretches {
+            whole.stretches.entry(place).or_default().merge(stretch);
+        }
+        for (phase, histogram) in part.exact {
+            match whole.exact.get_mut(&phase) {
+                Some(known) => known.merge(&histogram),
+                None => drop(whole.exact.insert(phase, histogram)),
+            }
+        }
+    }
+    let read: u64 = whole.exact.values().map(Histogram::count).sum();
+    let stored = histogram_file::read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > read);
+    if let Some(stored) = stored {
+        whole.stored = Some(stored.histogram);
+        whole.stretches.clear();
+        whole.exact.clear();
+    }
+    Ok(whole)
+}
+
+/// One pass over a part of a series.
+struct Reader {
+    schedule: Schedule,
+    cutting: Cutting,
+    open: Option<(u64, PhaseIndex)>,
+    buckets: LogBuckets,
+    stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
+    exact: BTreeMap<PhaseIndex, Histogram>,
+}
+
+impl Reader {
+    fn new(schedule: Schedule, cutting: Cutting) -> Self {
+        Self { schedule, cutting, open: None, buckets: LogBuckets::default(), stretches: BTreeMap::new(), exact: BTreeMap::new() }
+    }
+
+    fn add(&mut self, chunk: &Chunk) {
+        if chunk.latency.is_empty() {
+            return;
+        }
+        let place = self.cutting.place(chunk.first_due);
+        // Nearly all chunks lie in one stretch: their due times need not be looked at.
+        if self.last_due_at_most(chunk).is_some_and(|last| self.cutting.place(last) == place) {
+            self.open(place);
+            let exact = self.exact.entry(place.1).or_insert_with(|| Histogram::new(Budget::ANALYSIS));
+            for &latency in &chunk.latency {
+                exact.record(latency);
+                self.buckets.record(latency);
+            }
+            return;
+        }
+        let schedule = self.schedule;
+        for (_, sample) in chunk.samples(&schedule) {
+            let place = self.cutting.place(sample.due);
+            self.open(place);
+            self.exact.entry(place.1).or_insert_with(|| Histogram::new(Budget::ANALYSIS)).record(sample.latency.get());
+            self.buckets.record(sample.latency.get());
+        }
+    }
+
+    /// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
+    fn last_due_at_most(&self, chunk: &Chunk) -> Option<Nanos> {
+        let Schedule::Grid { period, .. } = self.schedule else { return None };
+        let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
+        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.missed));
+        let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(missed).saturating_add(gaps)).ok()?;
+        let reach = period.get().checked_mul(steps)?;
+        chunk.due.is_empty().then(|| chunk.first_due.saturating_add(Nanos(reach)))
+    }
+
+    fn open(&mut self, place: (u64, PhaseIndex)) {
+        if self.open != Some(place) {
+            self.close();
+            self.open = Some(place);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(place) = self.open.take() {
+            self.stretches.entry(place).or_default().merge(self.buckets.take());
+        }
+    }
+}

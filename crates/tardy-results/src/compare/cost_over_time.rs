@@ -1,0 +1,152 @@
+//! Costs then and now: any number of runs in the order of time, and where a service's cost changed.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tardy_core::statistics::change_point::Search;
+use tardy_core::units::Nanos;
+use tardy_run::cost::Group;
+
+use super::cost::{CostCompareError, Side};
+use super::facts;
+use super::margin::Margin;
+use super::model::Outcome;
+use super::over_time::{Change, RUNS_MIN, Step, steps};
+use super::side::folders;
+use crate::cost::shown::Shown;
+
+/// Runs of costs in the order of time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostsOverTime {
+    /// What the latest change of any cost was.
+    pub verdict: Outcome,
+    /// The same in words.
+    pub reason: String,
+    /// Changes within it do not matter.
+    pub margin: Margin,
+    /// Unit of the costs: `ns`, or `instructions` of emulated machines.
+    pub unit: &'static str,
+    /// The runs, oldest first.
+    pub runs: Vec<CostRunFacts>,
+    /// One for each metric that all runs have.
+    pub tracks: Vec<CostTrack>,
+    /// Where any cost changed: the place of the first run after it, and what else changed there.
+    pub changes: Vec<Change>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostRunFacts {
+    /// Its folder.
+    pub folder: String,
+    /// Wall-clock time of the start, ns since 1970.
+    pub started_realtime_ns: Nanos,
+    /// The machine in one line.
+    pub machine: String,
+}
+
+/// The cost of one metric over all runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostTrack {
+    /// Which metric.
+    pub metric: String,
+    /// Bytes that one operation moves, for bandwidths.
+    pub bytes: Option<u64>,
+    /// Whether it is a program, whose average counts.
+    pub is_program: bool,
+    /// Its figure in each run, of one operation.
+    pub values: Vec<f64>,
+    /// Changes that matter; `_ns` stands for the unit of the runs.
+    pub steps: Vec<Step>,
+}
+
+/// Reads the runs at or below `paths` and looks for changes; the order is that of their starts.
+///
+/// # Errors
+/// [`CostCompareError`] where a run cannot be read, or the runs share nothing.
+pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, CostCompareError> {
+    let mut known = BTreeSet::new();
+    // A run that is named twice would look like a level that lasted.
+    let mut is_new = |folder: &PathBuf| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
+    let folders = paths.iter().flat_map(|path| folders(path)).filter(|folder| is_new(folder)).collect::<Vec<_>>();
+    let mut sides = folders.iter().map(|folder| Side::of_one(folder)).collect::<Result<Vec<_>, _>>()?;
+    sides.sort_by_key(|side| (side.record.started.realtime_ns, side.name.clone()));
+    let first = &sides[0];
+    if let Some(other) = sides.iter().find(|side| side.unit() != first.unit()) {
+        return Err(CostCompareError::Units {
+            base: first.name.clone(),
+            base_unit: first.unit(),
+            other: other.name.clone(),
+            other_unit: other.unit(),
+        });
+    }
+    let tracks = tracks(&sides, margin);
+    if tracks.is_empty() {
+        return Err(CostCompareError::NothingShared(first.name.clone(), "all others together".to_owned()));
+    }
+    let mut places: Vec<usize> = tracks.iter().flat_map(|track| track.steps.iter().map(|step| step.run)).collect();
+    places.sort_unstable();
+    places.dedup();
+    let change = |run: usize| Change { run, changed: facts::differences(&sides[run - 1].record, &sides[run].record) };
+    let (verdict, reason) = verdict(&tracks, sides.len(), first.unit());
+    Ok(CostsOverTime {
+        verdict,
+        reason,
+        margin,
+        unit: first.unit(),
+        changes: places.into_iter().map(change).collect(),
+        runs: sides
+            .iter()
+            .map(|side| CostRunFacts {
+                folder: side.name.clone(),
+                started_realtime_ns: side.record.started.realtime_ns,
+                machine: side.record.machine.one_line(),
+            })
+            .collect(),
+        tracks,
+    })
+}
+
+/// Of many metrics some change by chance: they share the probability that one track may have.
+fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
+    let mut tracks = Vec::new();
+    for metric in &sides[0].runs[0].metrics {
+        let is_program = metric.group == Group::Program;
+        let figures =
+            sides.iter().flat_map(|side| side.metrics(&metric.name)).map(|found| if is_program { found.mean } else { found.cost });
+        let values: Vec<f64> = figures.filter(|value| *value > 0.0).collect();
+        if values.len() == sides.len() {
+            tracks.push(CostTrack { metric: metric.name.clone(), bytes: metric.bytes, is_program, values, steps: Vec::new() });
+        }
+    }
+    let search = Search { probability_max: Search::default().probability_max / tracks.len().max(1) as f64, ..Search::default() };
+    for track in &mut tracks {
+        track.steps = steps(&track.values, margin, search);
+    }
+    tracks
+}
+
+impl CostTrack {
+    /// How its values are shown.
+    #[must_use]
+    pub fn shown(&self, unit: &str) -> Shown {
+        Shown::of(unit, self.bytes, self.is_program)
+    }
+}
+
+fn verdict(tracks: &[CostTrack], runs: usize, unit: &str) -> (Outcome, String) {
+    let mut latest: Vec<(&CostTrack, Step)> = tracks.iter().filter_map(|track| Some((track, *track.steps.last()?))).collect();
+    latest.sort_by(|a, b| (b.1.after_ns / b.1.before_ns).total_cmp(&(a.1.after_ns / a.1.before_ns)));
+    let words = |(track, step): &(&CostTrack, Step)| {
+        let shown = track.shown(unit);
+        let (before, after) = (shown.text(step.before_ns), shown.text(step.after_ns));
+        format!("{}: {before} {} -> {after} {} with run {}", track.metric, shown.unit, shown.unit, step.run + 1)
+    };
+    match latest.first() {
+        Some(worst) if worst.1.after_ns > worst.1.before_ns => (Outcome::Worse, words(worst)),
+        Some(best) => (Outcome::Better, latest.last().map_or_else(|| words(best), words)),
+        None if runs >= RUNS_MIN => (Outcome::Equivalent, format!("no change in {runs} runs")),
+        None => (Outcome::Inconclusive, format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed")),
+    }
+}

@@ -1,0 +1,176 @@
+//! The samples of a run that are compared as one: all processors of a probe, in the whole run or under one load.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::log_buckets::Stretch;
+use tardy_core::statistics::compare::block_length::block_length;
+use tardy_core::statistics::moments::Moments;
+use tardy_core::statistics::tally::Tally;
+use tardy_core::summary::numbers::Numbers;
+use tardy_core::units::Nanos;
+use tardy_run::read_series::SeriesError;
+use tardy_run::record::RunRecord;
+
+use super::blocks::{self, PhaseIndex, SeriesBlocks};
+use super::side::RunRead;
+
+/// Stretches of a long run; more would not make an interval better.
+const STRETCHES: i64 = 512;
+/// Periods in a stretch at least: a short run has fewer stretches.
+const PERIODS_MIN: i64 = 10;
+/// Shortest block: longer than a cycle of any built-in load. Of a short run, the share below instead.
+const BLOCK_MIN: Nanos = Nanos::from_secs(1);
+/// A short run still gets so many blocks, unless its samples depend on each other over longer times.
+const BLOCKS_OF_SHORT: i64 = 40;
+/// Blocks that resampling needs at least: where dependence asks for longer ones, they stay this many.
+const BLOCKS_MIN: usize = 20;
+
+/// What may be compared with each other: interval errors and latencies never are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// Name of the probe.
+    pub probe: String,
+    /// What a value is.
+    pub quantity: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Name of the phases; absent for the whole run.
+    pub load: Option<String>,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} {}", self.probe, self.quantity)?;
+        self.load.as_ref().map_or(Ok(()), |load| write!(formatter, " under {load}"))
+    }
+}
+
+/// One run's samples of one key.
+#[derive(Debug, Clone)]
+pub struct RunGroup {
+    /// All of them.
+    pub exact: Histogram,
+    /// The same in blocks of time; empty where only a histogram was kept.
+    pub blocks: Vec<Tally>,
+    /// Length of a block; absent without blocks.
+    pub block: Option<Nanos>,
+    /// Whether dependence reaches further than the blocks.
+    pub dependence_is_longer: bool,
+    /// Their numbers, with misses and clustering; absent where there is no sample.
+    pub numbers: Option<Numbers>,
+}
+
+/// All groups of a run; `stretch` where the user gave the length of blocks.
+///
+/// # Errors
+/// [`SeriesError`] where a series cannot be read.
+pub fn groups(run: &RunRead, stretch: Option<Nanos>) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
+    let length = stretch.unwrap_or_else(|| stretch_length(run));
+    let series = blocks::read(&run.folder, &run.record, length)?;
+    let mut groups = BTreeMap::new();
+    let mut kinds: Vec<(&str, &str, &str)> = series.iter().map(kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for (probe, quantity, unit) in kinds {
+        let of_kind: Vec<&SeriesBlocks> = series.iter().filter(|series| kind(series) == (probe, quantity, unit)).collect();
+        let key = |load: Option<&str>| Key {
+            probe: probe.to_owned(),
+            quantity: quantity.to_owned(),
+            unit: unit.to_owned(),
+            load: load.map(str::to_owned),
+        };
+        let numbers = run.summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.clone());
+        groups.insert(key(None), group(&of_kind, (&run.record, run.summary.measured_ns), length, stretch.is_some(), numbers, |_| true));
+        if run.summary.loads.len() < 2 {
+            continue;
+        }
+        for load in &run.summary.loads {
+            let stressed: Vec<&SeriesBlocks> =
+                of_kind.iter().copied().filter(|series| series.descriptor.cpu.is_none_or(|cpu| !load.not_stressed.contains(cpu))).collect();
+            let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.clone());
+            let is_of_load = |phase: PhaseIndex| phase.is_some_and(|phase| run.record.phases[phase].name == load.name);
+            groups.insert(
+                key(Some(&load.name)),
+                group(&stressed, (&run.record, run.summary.measured_ns), length, stretch.is_some(), numbers, is_of_load),
+            );
+        }
+    }
+    Ok(groups)
+}
+
+fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {
+    (&series.descriptor.probe, &series.descriptor.quantity, &series.descriptor.unit)
+}
+
+fn stretch_length(run: &RunRead) -> Nanos {
+    let period = run.summary.probes.iter().map(|probe| probe.period_ns.get()).max().unwrap_or(0);
+    Nanos((run.summary.measured_ns.get() / STRETCHES).max(period.saturating_mul(PERIODS_MIN)).max(1))
+}
+
+/// Stretches that make the shortest block.
+fn stretches_min(measured: Nanos, length: Nanos) -> usize {
+    let block = BLOCK_MIN.get().min(measured.get() / BLOCKS_OF_SHORT);
+    usize::try_from(block.unsigned_abs().div_ceil(length.get().unsigned_abs().max(1))).unwrap_or(1).max(1)
+}
+
+fn group(
+    series: &[&SeriesBlocks],
+    (record, measured): (&RunRecord, Nanos),
+    length: Nanos,
+    is_given: bool,
+    numbers: Option<Numbers>,
+    belongs: impl Fn(PhaseIndex) -> bool,
+) -> RunGroup {
+    let mut exact = Histogram::new(Budget::ANALYSIS);
+    // Several processors at the same time are one block: what disturbs one mostly disturbs the others.
+    let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
+    for series in series {
+        series.exact.iter().filter(|(phase, _)| belongs(**phase)).for_each(|(_, histogram)| exact.merge(histogram));
+        series.stored.iter().filter(|_| belongs(None)).for_each(|histogram| exact.merge(histogram));
+        for (place, stretch) in series.stretches.iter().filter(|(place, _)| belongs(place.1)) {
+            stretches.entry(*place).or_default().merge(stretch.clone());
+        }
+    }
+    let cells: Vec<(PhaseIndex, Stretch)> = stretches.into_iter().map(|((_, phase), stretch)| (phase, stretch)).collect();
+    let whole = cells.iter().map(|(_, stretch)| stretch.count()).sum::<u64>() == exact.count();
+    let shortest = if is_given { 1 } else { stretches_min(measured, length) };
+    let wanted = if is_given || !whole { 1 } else { cells_a_block(&cells, record) };
+    let together = wanted.max(shortest).min((cells.len() / BLOCKS_MIN).max(1));
+    let blocks = if whole { joined(cells, together) } else { Vec::new() };
+    RunGroup {
+        exact,
+        block: (!blocks.is_empty()).then(|| length * together as i64),
+        blocks,
+        dependence_is_longer: wanted > together,
+        numbers,
+    }
+}
+
+/// Joins neighbours of the same phase.
+fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
+    let mut blocks: Vec<(PhaseIndex, usize, Stretch)> = Vec::new();
+    for (phase, stretch) in cells {
+        match blocks.last_mut() {
+            Some((last, count, block)) if *last == phase && *count < together => {
+                *count += 1;
+                block.merge(stretch);
+            }
+            _ => blocks.push((phase, 1, stretch)),
+        }
+    }
+    blocks.into_iter().map(|(_, _, stretch)| stretch.tally()).collect()
+}
+
+/// How many stretches depend on each other, by their means: what phases differ by is no dependence.
+fn cells_a_block(cells: &[(PhaseIndex, Stretch)], record: &RunRecord) -> usize {
+    let name = |phase: &PhaseIndex| phase.map(|phase| record.phases[phase].name.as_str());
+    let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;
+    let mut levels: BTreeMap<Option<&str>, Moments> = BTreeMap::new();
+    for (phase, stretch) in cells {
+        levels.entry(name(phase)).or_default().push(mean(stretch));
+    }
+    let values: Vec<f64> = cells.iter().map(|(phase, stretch)| mean(stretch) - levels[&name(phase)].mean().unwrap_or_default()).collect();
+    block_length(&values).map_or(1, |length| length.circular.ceil().max(1.0) as usize)
+}

@@ -1,0 +1,253 @@
+//! What a comparison consists of; serialised as JSON, printed as text, Markdown and JUnit.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::series::ClockKind;
+use tardy_core::statistics::compare::equivalence::Equivalence;
+use tardy_core::statistics::confidence::{Confidence, Interval};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_run::record::RunKind;
+
+use super::facts::FactDifference;
+use super::group::Key;
+use super::margin::Margin;
+
+/// A baseline against one or more candidates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What all candidates together come to: the worst of their verdicts.
+    pub verdict: Outcome,
+    /// How it was made.
+    pub settings: Settings,
+    /// The baseline.
+    pub base: SideSummary,
+    /// The candidates, in the order of the command line.
+    pub candidates: Vec<CandidateComparison>,
+}
+
+/// How a comparison was made: the same settings and runs give the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Differences within it do not matter.
+    pub margin: Margin,
+    /// Of each interval, and one less the probability from which on a difference counts.
+    pub confidence: Confidence,
+    /// Draws of the bootstrap.
+    pub resamples: u32,
+    /// Of the random numbers.
+    pub seed: u64,
+    /// Which latencies are in time; absent where not asked.
+    pub window: Option<Window>,
+    /// Quantiles to compare.
+    pub quantiles: Vec<f64>,
+    /// Length of blocks; chosen from each run where absent.
+    #[serde(rename = "block_ns")]
+    pub block: Option<Nanos>,
+    /// Only phases of this name; all where absent.
+    pub phase: Option<String>,
+    /// Whether runs of different clocks may be compared.
+    pub is_across_clocks: bool,
+}
+
+/// One side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideSummary {
+    /// As on the command line.
+    pub name: String,
+    /// Its runs.
+    pub runs: Vec<RunFacts>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Its folder.
+    pub folder: String,
+    /// What was measured.
+    pub kind: RunKind,
+    /// Which clock.
+    pub clock: ClockKind,
+    /// Wall-clock time of the start, ns since 1970.
+    pub started_realtime_ns: Nanos,
+    /// From the first due time to the last wake-up.
+    pub measured_ns: Nanos,
+    /// The machine in one line.
+    pub machine: String,
+    /// What must be known before its numbers.
+    pub warnings: Vec<String>,
+}
+
+/// A candidate against the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidateComparison {
+    /// The candidate.
+    pub side: SideSummary,
+    /// What all its tables come to.
+    pub verdict: Outcome,
+    /// What decided, in words.
+    pub reason: String,
+    /// What must be known before the numbers.
+    pub warnings: Vec<String>,
+    /// What else is not the same: machine, kernel, plan.
+    pub changed: Vec<FactDifference>,
+    /// One for each probe and quantity that both have, and for each load.
+    pub tables: Vec<Table>,
+}
+
+/// What can come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Lower by more than the margin, and nowhere higher.
+    Better,
+    /// No further apart than the margin.
+    Equivalent,
+    /// The samples do not decide.
+    Inconclusive,
+    /// Higher by more than the margin.
+    Worse,
+}
+
+impl Outcome {
+    /// As in tables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Equivalent => "equivalent",
+            Self::Inconclusive => "inconclusive",
+            Self::Worse => "worse",
+        }
+    }
+
+    /// Of several: the worst; better where nothing is worse or open and something is better.
+    #[must_use]
+    pub fn of_all(outcomes: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let rank = |outcome: &Self| match outcome {
+            Self::Worse => 3,
+            Self::Inconclusive => 2,
+            Self::Better => 1,
+            Self::Equivalent => 0,
+        };
+        outcomes.into_iter().max_by_key(rank)
+    }
+}
+
+impl From<Equivalence> for Outcome {
+    fn from(equivalence: Equivalence) -> Self {
+        match equivalence {
+            Equivalence::Better => Self::Better,
+            Equivalence::Worse => Self::Worse,
+            Equivalence::Equivalent => Self::Equivalent,
+            Equivalence::Inconclusive { .. } => Self::Inconclusive,
+        }
+    }
+}
+
+/// Where the intervals come from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "kebab-case")]
+pub enum Method {
+    /// One number a run: what repeats is the run.
+    Runs,
+    /// Blocks of time drawn again: says nothing of how much runs differ among themselves.
+    Blocks {
+        /// Blocks of the baseline and of the candidate.
+        blocks: (usize, usize),
+        /// Their lengths.
+        length_ns: (Nanos, Nanos),
+    },
+    /// Only histograms are known: bounds of each side's quantile, put together.
+    OrderStatistics,
+}
+
+/// One probe's values of both sides, in the whole runs or under one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// What is compared.
+    pub key: Key,
+    /// What the rows come to.
+    pub verdict: Outcome,
+    /// Where the intervals come from.
+    pub method: Method,
+    /// The baseline's samples.
+    pub base: Body,
+    /// The candidate's samples.
+    pub candidate: Body,
+    /// The quantiles.
+    pub rows: Vec<Row>,
+    /// Largest values at equal length.
+    pub maxima: Option<Maxima>,
+    /// Deadline misses; absent where no deadline was asked for.
+    pub misses: Option<Misses>,
+}
+
+/// What one side has.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Body {
+    /// Runs.
+    pub runs: usize,
+    /// Samples of all runs.
+    pub samples: u64,
+    /// Due times skipped.
+    pub missed: u64,
+    /// The smallest value.
+    pub min_ns: i64,
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+    /// The largest value, which grows with the length of a run.
+    pub max_ns: i64,
+}
+
+/// One quantile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Which: 0.99 = the value that 99 % of the samples do not exceed.
+    pub quantile: f64,
+    /// The baseline's; with repeated runs the median of theirs.
+    pub base_ns: f64,
+    /// The candidate's.
+    pub candidate_ns: f64,
+    /// Candidate less baseline.
+    pub difference_ns: f64,
+    /// Of the difference; absent where a side has too few samples.
+    pub interval_ns: Option<Interval>,
+    /// Difference within which both count as the same.
+    pub margin_ns: f64,
+    /// Of such a difference by chance, adjusted for the number of rows by Holm; absent where the method gives none.
+    pub probability: Option<f64>,
+    /// What the interval says; absent without one.
+    pub verdict: Option<Outcome>,
+    /// About how many times the data would decide; absent where it is decided, or no amount would.
+    pub data_needed: Option<f64>,
+}
+
+/// Largest values of as many samples on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Maxima {
+    /// Samples that each run's value is the largest of.
+    pub samples: u64,
+    /// One for each run of the baseline; of a longer run the median over all ways to choose that many samples.
+    pub base_ns: Vec<f64>,
+    /// One for each run of the candidate.
+    pub candidate_ns: Vec<f64>,
+    /// Where all of one side lie above all of the other: how likely that is by chance; absent elsewhere.
+    pub all_above_by_chance: Option<f64>,
+}
+
+/// Deadline misses of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Misses {
+    /// Misses and due times of the baseline.
+    pub base: (u64, u64),
+    /// Misses and due times of the candidate.
+    pub candidate: (u64, u64),
+    /// How many times as often the candidate misses; absent where the baseline, or neither, did.
+    pub ratio: Option<f64>,
+    /// Of the ratio; an absent end says that there is none.
+    pub interval: (f64, Option<f64>),
+    /// Of a split at least as uneven by chance.
+    pub probability: f64,
+    /// What it says; absent where neither missed.
+    pub verdict: Option<Outcome>,
+}

@@ -1,0 +1,260 @@
+//! From folders to a [`Comparison`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use tardy_core::series::ClockKind;
+use tardy_core::warning::{Severity, Warning};
+use tardy_run::guest_start::GuestStart;
+
+use super::facts;
+use super::group::{Key, RunGroup, groups};
+use super::judge::{RUNS_MIN, settle, table};
+use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, Table};
+use super::side::{CompareError, RunRead, Side};
+
+/// The runs of a side by what can be compared of them.
+type Groups = BTreeMap<Key, Vec<RunGroup>>;
+
+/// Compares `candidates`, each a run or a folder of runs, with `base`.
+///
+/// # Errors
+/// [`CompareError`] where a run cannot be read, or cannot stand beside the others.
+pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Result<Comparison, CompareError> {
+    let base = Side::read(base, settings.window)?;
+    let sides = candidates.iter().map(|path| Side::read(path, settings.window)).collect::<Result<Vec<Side>, _>>()?;
+    if !settings.is_across_clocks {
+        one_clock(base.runs.iter().chain(sides.iter().flat_map(|side| &side.runs)))?;
+    }
+    let needs_blocks = base.runs.len() < RUNS_MIN || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
+    let base_groups = groups_of(&base, settings, needs_blocks)?;
+    let mut compared = Vec::new();
+    for side in sides {
+        compared.push(candidate(&base, &base_groups, &side, settings, needs_blocks)?);
+    }
+    Ok(Comparison {
+        verdict: Outcome::of_all(compared.iter().map(|candidate| candidate.verdict)).unwrap_or(Outcome::Inconclusive),
+        settings: settings.clone(),
+        base: summary(&base),
+        candidates: compared,
+    })
+}
+
+/// Refuses runs of different clocks.
+///
+/// # Errors
+/// [`CompareError::Clocks`].
+pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunRead>) -> Result<(), CompareError> {
+    let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
+    let mut first: Option<&RunRead> = None;
+    for run in runs {
+        let base = *first.get_or_insert(run);
+        if base.record.clock != run.record.clock {
+            return Err(CompareError::Clocks {
+                base: base.folder.clone(),
+                base_clock: word(base.record.clock),
+                other: run.folder.clone(),
+                other_clock: word(run.record.clock),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Groups, CompareError> {
+    let mut all = Groups::new();
+    for run in &side.runs {
+        for (key, mut group) in groups(run, settings.block)? {
+            if !needs_blocks {
+                group.blocks = Vec::new();
+            }
+            all.entry(key).or_default().push(group);
+        }
+    }
+    if let Some(phase) = &settings.phase {
+        let has: BTreeSet<String> = side.runs.iter().flat_map(|run| &run.record.phases).map(|phase| phase.name.clone()).collect();
+        if !has.contains(phase) {
+            let has = has.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(CompareError::NoPhase { side: side.name.clone(), phase: phase.clone(), has });
+        }
+        // A run of one phase has no group for it: its whole is that phase.
+        if has.len() > 1 {
+            all.retain(|key, _| key.load.as_ref() == Some(phase));
+        }
+    }
+    Ok(all)
+}
+
+fn candidate(
+    base: &Side,
+    base_groups: &Groups,
+    side: &Side,
+    settings: &Settings,
+    needs_blocks: bool,
+) -> Result<CandidateComparison, CompareError> {
+    let own = groups_of(side, settings, needs_blocks)?;
+    let mut tables: Vec<Table> = base_groups
+        .iter()
+        .filter_map(|(key, groups)| {
+            // A run of one phase stands beside the phase of that name of another run.
+            let found = own.get(key).or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))?;
+            table(key, groups, found, settings)
+        })
+        .collect();
+    if tables.is_empty() {
+        return Err(CompareError::NothingShared {
+            base: base.name.clone(),
+            base_has: names(base_groups),
+            other: side.name.clone(),
+            other_has: names(&own),
+        });
+    }
+    settle(&mut tables, settings);
+    // Whole runs first; loads in the order of their names.
+    tables.sort_by_key(|table| table.key.load.is_some());
+    let (verdict, reason) = verdict(base, side, &tables);
+    Ok(CandidateComparison {
+        warnings: warnings(base, side, base_groups, &own, &tables),
+        changed: facts::differences(&base.first().record, &side.first().record),
+        side: summary(side),
+        verdict,
+        reason,
+        tables,
+    })
+}
+
+fn of_kind<'a>(groups: &'a Groups, key: &Key) -> Option<&'a Vec<RunGroup>> {
+    groups
+        .iter()
+        .find(|(other, _)| (&other.probe, &other.quantity, &other.unit) == (&key.probe, &key.quantity, &key.unit))
+        .map(|found| found.1)
+}
+
+fn names(groups: &Groups) -> String {
+    let names: BTreeSet<String> = groups.keys().filter(|key| key.load.is_none()).map(Key::to_string).collect();
+    if names.is_empty() { "no sample".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") }
+}
+
+/// A load by itself can only make the whole worse: with fewer samples its tail is open nearly always.
+fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
+    let decides =
+        |table: &&Table| table.key.load.is_none() || table.verdict == Outcome::Worse || tables.iter().all(|table| table.key.load.is_some());
+    let seen = Outcome::of_all(tables.iter().filter(decides).map(|table| table.verdict)).unwrap_or(Outcome::Inconclusive);
+    let (from, to) = (shortcomings(base), shortcomings(side));
+    let is_short = !from.is_empty() || !to.is_empty();
+    match seen {
+        Outcome::Worse if from != to => {
+            (Outcome::Inconclusive, "worse as measured, but the set-ups fell short of what was planned in different ways".to_owned())
+        }
+        Outcome::Better | Outcome::Equivalent if is_short => {
+            (Outcome::Inconclusive, format!("{} as measured, but a degraded or incomplete run decides nothing in favour", seen.word()))
+        }
+        seen => (seen, reason(seen, tables)),
+    }
+}
+
+/// What takes from a side's runs, by kind.
+fn shortcomings(side: &Side) -> BTreeSet<String> {
+    let serious = |warning: &&Warning| matches!(warning.severity(), Severity::Incomplete | Severity::Degraded);
+    let warnings = side.runs.iter().flat_map(|run| &run.summary.warnings).filter(serious);
+    let kind = |warning: &Warning| serde_json::to_value(warning).ok().and_then(|value| Some(value.get("warning")?.as_str()?.to_owned()));
+    warnings.filter_map(kind).collect()
+}
+
+/// The row that says most for `outcome`, in words.
+fn reason(outcome: Outcome, tables: &[Table]) -> String {
+    let by_misses = tables.iter().find(|table| table.misses.is_some_and(|misses| misses.verdict == Some(outcome)));
+    if let Some((table, misses)) = by_misses.and_then(|table| Some((table, table.misses?))) {
+        let ((from, of), (to, in_all)) = (misses.base, misses.candidate);
+        return format!("{}: {to} of {in_all} due times missed the deadline, {from} of {of} in the baseline", table.key);
+    }
+    let rows = tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    let of_outcome = rows.filter(|(_, row)| row.verdict == Some(outcome));
+    let size = |row: &super::model::Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
+    let Some((table, row)) = of_outcome.max_by(|a, b| size(a.1).total_cmp(&size(b.1))) else {
+        return "no quantile is known well enough on both sides: measure longer".to_owned();
+    };
+    let quantile = format!("{} % quantile of {}", (row.quantile * 1e9).round() / 1e7, table.key);
+    let difference = format!("{:+.1} us", row.difference_ns / 1e3);
+    match outcome {
+        Outcome::Equivalent => "no quantile differs by more than the margin".to_owned(),
+        Outcome::Worse | Outcome::Better => format!("{quantile}: {difference}"),
+        Outcome::Inconclusive => {
+            let needed = row.data_needed.map_or_else(String::new, |factor| format!(", needs about {factor:.1} times the data"));
+            format!("{quantile}: {difference} may or may not pass the margin{needed}")
+        }
+    }
+}
+
+pub(super) fn summary(side: &Side) -> SideSummary {
+    let facts = |run: &RunRead| RunFacts {
+        folder: run.folder.display().to_string(),
+        kind: run.record.kind,
+        clock: run.record.clock,
+        started_realtime_ns: run.record.started.realtime_ns,
+        measured_ns: run.summary.measured_ns,
+        machine: run.record.machine.one_line(),
+        warnings: run.summary.warnings.iter().map(Warning::to_string).collect(),
+    };
+    SideSummary { name: side.name.clone(), runs: side.runs.iter().map(facts).collect() }
+}
+
+fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables: &[Table]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (which, runs) in [("base", &base.runs), ("new", &side.runs)] {
+        for run in runs {
+            for warning in run.summary.warnings.iter().filter(|warning| warning.severity() != Severity::Notice) {
+                warnings.push(format!("{which} ({}): {warning}", run.folder.display()));
+            }
+        }
+    }
+    let (from, to) = (base.first(), side.first());
+    if from.record.clock != to.record.clock {
+        warnings.push("one side is in virtual time, the other in real time: lengths of code paths against times of a machine".to_owned());
+    }
+    warnings.extend(different_starts(from, to));
+    let periods = |run: &RunRead| -> Vec<String> {
+        run.summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect()
+    };
+    if periods(from) != periods(to) {
+        warnings.push(format!("the schedules differ: {} against {}", periods(from).join(", "), periods(to).join(", ")));
+    }
+    let loads = |run: &RunRead| run.record.phases.iter().map(|phase| phase.name.clone()).collect::<BTreeSet<String>>();
+    if loads(from) != loads(to) {
+        let list = |run: &RunRead| loads(run).into_iter().collect::<Vec<_>>().join(", ");
+        warnings.push(format!("the phases differ ({} against {}): the whole runs are not alike; see --phase", list(from), list(to)));
+    }
+    for (side, missing) in [(&side.name, missing(base_groups, own)), (&base.name, missing(own, base_groups))] {
+        if !missing.is_empty() {
+            warnings.push(format!("not in {side}, and left out: {}", missing.join(", ")));
+        }
+    }
+    if base_groups.values().chain(own.values()).flatten().any(|group| group.dependence_is_longer) {
+        warnings
+            .push("samples depend on each other over longer times than the blocks are: intervals are too short; measure longer".to_owned());
+    }
+    if tables.iter().any(|table| matches!(table.method, Method::OrderStatistics)) {
+        warnings.push("only histograms are known: intervals are wide, and assume that samples do not cluster".to_owned());
+    }
+    if tables.iter().any(|table| matches!(table.method, Method::Blocks { .. })) {
+        warnings.push(format!("intervals say nothing of how much runs differ among themselves: {RUNS_MIN} runs a side would"));
+    }
+    warnings
+}
+
+/// Guests of the lab that differ in where they began: what they show differs as between two pads, whatever else is the same.
+fn different_starts(from: &RunRead, to: &RunRead) -> Option<String> {
+    // A record that cannot be read is none of a comparison's business: nothing in it is compared.
+    let (from, to) = (GuestStart::read(&from.folder)?, GuestStart::read(&to.folder)?);
+    let is_same_guest = from.kernel == to.kernel && from.command_line == to.command_line;
+    let words = match (&from.snapshot, &to.snapshot) {
+        (Some(one), Some(other)) if is_same_guest && one != other => "the guests began from different snapshots",
+        (Some(_), None) | (None, Some(_)) => "one side's guest began from a snapshot, the other's booted",
+        _ => return None,
+    };
+    Some(format!("{words}: a difference may come from that alone; run both with --snapshots, or both without"))
+}
+
+fn missing(groups: &Groups, other: &Groups) -> Vec<String> {
+    groups.keys().filter(|key| !other.contains_key(key)).map(Key::to_string).collect()
+}

@@ -1,0 +1,132 @@
+//! What one argument of `tardy compare` stands for: a run, or a folder of runs that repeat the same measurement.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::verdict::Window;
+use tardy_run::folder;
+use tardy_run::record::RunRecord;
+
+use crate::summary::model::Summary;
+use crate::summary::read::{SummaryError, summarize};
+
+/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/pad-000`.
+const DEPTH: usize = 2;
+
+/// One run of a side, read but for its samples.
+#[derive(Debug, Clone)]
+pub struct RunRead {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its summary, against the deadline asked for.
+    pub summary: Summary,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// As on the command line.
+    pub name: String,
+    /// At least one.
+    pub runs: Vec<RunRead>,
+}
+
+impl Side {
+    /// Reads the runs that `path` stands for, in the order of their names.
+    ///
+    /// # Errors
+    /// [`SummaryError`] where there is no run, or one that cannot be read.
+    pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
+        let mut runs = Vec::new();
+        for folder in folders(path) {
+            runs.push(RunRead::read(&folder, window)?);
+        }
+        Ok(Self { name: path.display().to_string(), runs })
+    }
+
+    /// The run whose machine and plan stand for the side.
+    #[must_use]
+    pub fn first(&self) -> &RunRead {
+        &self.runs[0]
+    }
+}
+
+impl RunRead {
+    /// Reads one run folder.
+    ///
+    /// # Errors
+    /// As [`Side::read`].
+    pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
+        let record = folder::open(folder)?;
+        let summary = summarize(folder, window, None)?;
+        Ok(Self { folder: folder.to_owned(), record, summary })
+    }
+}
+
+/// The run folders at or below `path`; `path` itself where there are none, so that opening it says what is wrong.
+#[must_use]
+pub fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    find(path, DEPTH, &mut found);
+    if found.is_empty() { vec![path.to_owned()] } else { found }
+}
+
+fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if path.join("run.json").exists() {
+        found.push(path.to_owned());
+    } else if depth > 0
+        && let Ok(entries) = std::fs::read_dir(path)
+    {
+        let mut children: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+        children.sort();
+        children.iter().for_each(|child| find(child, depth - 1, found));
+    }
+}
+
+/// Why two sides, or runs, cannot stand in one comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A run could not be read.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
+    /// A series could not be read.
+    #[error(transparent)]
+    Series(#[from] tardy_run::read_series::SeriesError),
+    /// The times are of different clocks.
+    #[error(
+        "{base} has {base_clock} time and {other} {other_clock} time: the one is the length of code paths in instructions, the other what a machine needs; give --across-clocks to compare them nevertheless"
+    )]
+    Clocks {
+        /// One run.
+        base: PathBuf,
+        /// Its clock, in words.
+        base_clock: &'static str,
+        /// The other run.
+        other: PathBuf,
+        /// Its clock, in words.
+        other_clock: &'static str,
+    },
+    /// No series of the one is of the same kind as one of the other.
+    #[error("{base} and {other} share no series: the one has {base_has}, the other {other_has}; compare runs of the same probe")]
+    NothingShared {
+        /// One side.
+        base: String,
+        /// What it has.
+        base_has: String,
+        /// The other side.
+        other: String,
+        /// What it has.
+        other_has: String,
+    },
+    /// There is no phase of that name in one of the sides.
+    #[error("{side} has no phase `{phase}`: it has {has}")]
+    NoPhase {
+        /// The side.
+        side: String,
+        /// What was asked for.
+        phase: String,
+        /// What there is.
+        has: String,
+    },
+}

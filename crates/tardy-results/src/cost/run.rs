@@ -1,0 +1,63 @@
+//! A run of kind `cost` as reports, pictures and exports take it.
+
+use std::path::Path;
+
+use tardy_run::folder;
+use tardy_run::record::{RunKind, RunRecord};
+
+use super::summary::{CostSummary, CostSummaryError, of_record};
+
+/// One run.
+#[derive(Debug)]
+pub struct CostRun {
+    /// As it is called: the folder's name.
+    pub name: String,
+    /// Its folder as it was given.
+    pub folder: String,
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its numbers.
+    pub summary: CostSummary,
+}
+
+impl CostRun {
+    /// Reads the run in `path`.
+    ///
+    /// # Errors
+    /// [`CostSummaryError`].
+    pub fn read(path: &Path) -> Result<Self, CostSummaryError> {
+        let record = folder::open(path)?;
+        let summary = of_record(path, record.clone())?;
+        let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
+        let folder = path.display().to_string();
+        Ok(Self { name: name.map_or_else(|| folder.clone(), |name| name.to_string_lossy().into_owned()), folder, record, summary })
+    }
+
+    /// The kernel in a word, for captions.
+    #[must_use]
+    pub fn kernel(&self) -> String {
+        self.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned())
+    }
+}
+
+/// Whether `path` is a run of that kind; what cannot be read is none.
+#[must_use]
+pub fn is_cost(path: &Path) -> bool {
+    folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)
+}
+
+/// Reads runs that stand in one picture: all of them of kind `cost`, and of one unit.
+///
+/// # Errors
+/// What keeps them apart, in words.
+pub fn read_alike<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Vec<CostRun>, String> {
+    let runs = paths.into_iter().map(CostRun::read).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    if let Some([one, other]) = runs.windows(2).find(|two| two[0].summary.how.unit != two[1].summary.how.unit) {
+        let (one_unit, other_unit) = (one.summary.how.unit, other.summary.how.unit);
+        return Err(format!(
+            "{} counts {one_unit} and {} {other_unit}: a time says nothing of a length of code; give runs of one clock",
+            one.folder, other.folder
+        ));
+    }
+    Ok(runs)
+}

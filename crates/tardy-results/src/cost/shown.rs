@@ -1,0 +1,87 @@
+//! How costs are written: in which unit, and with how many digits.
+
+use tardy_run::cost::Group;
+
+use super::summary::{CostSummary, MetricSummary};
+
+/// The unit that a metric's values are shown in, and the way to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shown {
+    /// `us`, `MB/s` (10^6 bytes a second), `s`, or `instructions`.
+    pub unit: &'static str,
+    bytes: u64,
+}
+
+impl Shown {
+    /// Of a metric in its run.
+    #[must_use]
+    pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
+        Self::of(summary.how.unit, metric.bytes, metric.group == Group::Program)
+    }
+
+    /// Of values in `unit` of the summary: `ns`, or `instructions`.
+    #[must_use]
+    pub fn of(unit: &str, bytes: Option<u64>, is_program: bool) -> Self {
+        let unit = match (unit, bytes) {
+            ("ns", Some(_)) => "MB/s",
+            ("ns", None) if is_program => "s",
+            ("ns", None) => "us",
+            _ => "instructions",
+        };
+        Self { unit, bytes: bytes.unwrap_or(0) }
+    }
+
+    /// `value` of the summary (ns, or instructions, of one operation) in the unit shown.
+    #[must_use]
+    pub fn value(&self, value: f64) -> f64 {
+        match self.unit {
+            "MB/s" => self.bytes as f64 * 1e3 / value,
+            "s" => value / 1e9,
+            "us" => value / 1e3,
+            _ => value,
+        }
+    }
+
+    /// The same as text.
+    #[must_use]
+    pub fn text(&self, value: f64) -> String {
+        match self.unit {
+            "s" => format!("{:.3}", self.value(value)),
+            "instructions" => format!("{value:.0}"),
+            _ => number(self.value(value)),
+        }
+    }
+}
+
+/// Three digits behind the point where the number is small, none where it is large.
+#[must_use]
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        below if below < 10.0 => format!("{value:.3}"),
+        below if below < 100.0 => format!("{value:.2}"),
+        below if below < 1000.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits_or_more() {
+        assert_eq!([0.0612, 12.345, 107.26, 3194.4].map(number), ["0.061", "12.35", "107.3", "3194"]);
+    }
+
+    #[test]
+    fn the_unit_is_that_of_what_was_measured() {
+        let text = |unit, bytes, is_program, value| {
+            let shown = Shown::of(unit, bytes, is_program);
+            format!("{} {}", shown.text(value), shown.unit)
+        };
+        assert_eq!(text("ns", None, false, 1234.0), "1.234 us");
+        assert_eq!(text("ns", Some(65536), false, 65536.0), "1000 MB/s");
+        assert_eq!(text("ns", None, true, 1.5e9), "1.500 s");
+        assert_eq!(text("instructions", Some(65536), false, 65536.4), "65536 instructions");
+    }
+}

@@ -1,0 +1,234 @@
+//! From a run folder of kind `cost` to numbers.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tardy_core::series::ClockKind;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, LeftOut, MetricRecord, Waiting};
+use tardy_run::folder::{self, FolderError};
+use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_run::record::{RunRecord, State};
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+pub enum CostSummaryError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// One of its series.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+    /// It holds something else.
+    #[error("{0} is not a run of kind cost: give a folder that `tardy cost` made")]
+    OtherKind(String),
+}
+
+/// What a run of kind `cost` says.
+#[derive(Debug, Clone, Serialize)]
+pub struct CostSummary {
+    /// The folder, as given.
+    pub run: String,
+    /// How far it came.
+    pub state: State,
+    /// Whose time its clock counts.
+    pub clock: ClockKind,
+    /// Wall-clock time of the start, ns since 1970.
+    pub started_realtime_ns: Nanos,
+    /// What must be known before the numbers.
+    pub warnings: Vec<Warning>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// The machine in two lines.
+    pub machine: [String; 2],
+    /// How it was measured, without the metrics.
+    #[serde(flatten)]
+    pub how: How,
+    /// The metrics, in the order of tables.
+    pub metrics: Vec<MetricSummary>,
+    /// Those that were not measured, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// How costs were measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct How {
+    /// What was measured.
+    pub set: CostSet,
+    /// The command, for sets of one.
+    pub command: Vec<String>,
+    /// `ns`, or `instructions` in an emulated machine whose clock counts them.
+    pub unit: &'static str,
+    /// Processor that everything was bound to.
+    pub cpu: Option<tardy_core::cpu::CpuId>,
+    /// How often each metric was prepared and measured anew.
+    pub rounds: u32,
+    /// Trials of each metric in a round.
+    pub trials: u32,
+    /// Length of a trial.
+    pub trial_length_ns: Nanos,
+    /// Cost of one read of the clock, taken off each trial.
+    pub clock_read_ns: Nanos,
+}
+
+/// What one operation of a metric costs, in the run's unit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricSummary {
+    /// Its name.
+    pub name: String,
+    /// Where it stands in tables.
+    pub group: Group,
+    /// What one operation is.
+    pub operation: String,
+    /// In which state operations found caches.
+    pub state: CacheState,
+    /// The program of LMbench that measures the same.
+    pub lmbench: Option<String>,
+    /// Bytes that one operation moves, for bandwidths.
+    pub bytes: Option<u64>,
+    /// Operations of one trial.
+    pub operations: u64,
+    /// The figure: the least of the rounds' medians.
+    pub cost: f64,
+    /// Least trial.
+    pub min: f64,
+    /// Median of all trials.
+    pub median: f64,
+    /// Average of all trials.
+    pub mean: f64,
+    /// Largest trial.
+    pub max: f64,
+    /// Population standard deviation of all trials.
+    pub standard_deviation: f64,
+    /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where instructions are counted.
+    pub megabytes_per_second: Option<f64>,
+    /// The share of the trials' time in which the processor was idle: that part of the figure is no instructions; absent where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
+    /// Each trial, in the order in which they were made.
+    pub values: Vec<f64>,
+}
+
+/// Reads the folder.
+///
+/// # Errors
+/// [`CostSummaryError`].
+pub fn summarize(path: &Path) -> Result<CostSummary, CostSummaryError> {
+    of_record(path, folder::open(path)?)
+}
+
+/// As [`summarize`], with a record that was read already.
+///
+/// # Errors
+/// [`CostSummaryError`].
+pub fn of_record(path: &Path, record: RunRecord) -> Result<CostSummary, CostSummaryError> {
+    let Some(cost) = record.cost.clone() else {
+        return Err(CostSummaryError::OtherKind(path.display().to_string()));
+    };
+    let mut metrics = Vec::new();
+    let mut warnings = record.warnings.clone();
+    for metric in &cost.metrics {
+        let (trials, damaged) = read_trials(&path.join("samples").join(&metric.file))?;
+        if damaged > 0 {
+            warnings.push(Warning::DamagedFile { file: metric.file.clone(), bytes: damaged });
+        }
+        metrics.extend(metric_summary(metric, &trials, &record, cost.unit));
+    }
+    Ok(CostSummary {
+        run: path.display().to_string(),
+        state: record.state,
+        clock: record.clock,
+        started_realtime_ns: record.started.realtime_ns,
+        warnings,
+        kernel: record.machine.kernel.release.clone(),
+        machine: record.machine.two_lines(),
+        how: how(&cost),
+        metrics,
+        left_out: cost.left_out,
+    })
+}
+
+fn how(cost: &CostRecord) -> How {
+    How {
+        set: cost.set,
+        command: cost.command.clone(),
+        unit: match cost.unit {
+            CostUnit::Time => "ns",
+            CostUnit::Instructions { .. } => "instructions",
+        },
+        cpu: cost.cpu,
+        rounds: cost.rounds,
+        trials: cost.trials,
+        trial_length_ns: cost.trial_length_ns,
+        clock_read_ns: cost.clock_read_ns,
+    }
+}
+
+/// When each trial began, and its value; and how many bytes could not be read.
+fn read_trials(path: &Path) -> Result<(Vec<(Nanos, i64)>, u64), SeriesError> {
+    let file = SeriesFile::open(path)?;
+    let schedule = file.descriptor().schedule;
+    let mut trials = Vec::new();
+    let end = file.read(|chunk| trials.extend(chunk.samples(&schedule).map(|(_, sample)| (sample.due, sample.latency.get()))))?;
+    Ok((trials, end.damaged_bytes))
+}
+
+fn metric_summary(metric: &MetricRecord, trials: &[(Nanos, i64)], record: &RunRecord, unit: CostUnit) -> Option<MetricSummary> {
+    // Values are thousandths of the unit: ps of ns, 1/1000 of instructions.
+    let values: Vec<f64> = trials.iter().map(|(_, value)| *value as f64 / 1000.0).collect();
+    let median_all = median(&values)?;
+    let of_round = |begin: Nanos, end: Option<Nanos>| -> Vec<f64> {
+        let within = |due: Nanos| due >= begin && end.is_none_or(|end| due < end);
+        trials.iter().filter(|(due, _)| within(*due)).map(|(_, value)| *value as f64 / 1000.0).collect()
+    };
+    let rounds = record.phases.iter().filter_map(|phase| median(&of_round(phase.begin_ns, phase.end_ns)));
+    let cost = rounds.fold(f64::INFINITY, f64::min);
+    let cost = if cost.is_finite() { cost } else { median_all };
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    let bytes_a_second = |bytes: u64| bytes as f64 * 1e3 / cost;
+    Some(MetricSummary {
+        name: metric.name.clone(),
+        group: metric.group,
+        operation: metric.operation.clone(),
+        state: metric.state,
+        lmbench: metric.lmbench.clone(),
+        bytes: metric.bytes,
+        operations: metric.operations,
+        cost,
+        min: values.iter().copied().fold(f64::INFINITY, f64::min),
+        median: median_all,
+        mean,
+        max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        standard_deviation: variance.sqrt(),
+        megabytes_per_second: metric.bytes.filter(|_| unit == CostUnit::Time && cost > 0.0).map(bytes_a_second),
+        idle_share: metric.waiting.map(Waiting::share),
+        values,
+    })
+}
+
+/// The middle value, or the mean of the two in the middle; `None` of none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}

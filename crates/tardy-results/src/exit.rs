@@ -1,0 +1,48 @@
+//! Exit codes, which are a contract: scripts and continuous integration decide by them.
+
+use std::process::ExitCode;
+
+use tardy_core::verdict::Outcome;
+use tardy_run::record::State;
+
+use crate::summary::model::Summary;
+
+/// What the tool ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, and any verdict passed.
+    Done = 0,
+    /// A verdict failed: a deadline missed, a latency above the limit.
+    Failed = 1,
+    /// Wrong use or bad input.
+    Usage = 2,
+    /// This machine cannot do what was asked.
+    Machine = 3,
+    /// Too few samples, a degraded set-up, samples lost or not stored.
+    Inconclusive = 4,
+    /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
+    Skip = 125,
+    /// Ended by a signal, with what was measured kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// What a run ends with: a failed verdict before an inconclusive one, and that before an interruption.
+    #[must_use]
+    pub fn of_run(summary: &Summary) -> Self {
+        let incomplete = summary.warnings.iter().any(|warning| warning.severity() == tardy_core::warning::Severity::Incomplete);
+        match (summary.state, summary.verdict.as_ref().map(|verdict| verdict.outcome)) {
+            (State::Stopped, _) | (_, Some(Outcome::Failed)) => Self::Failed,
+            (State::EndedByWatchdog, _) | (_, Some(Outcome::Inconclusive)) => Self::Inconclusive,
+            _ if incomplete => Self::Inconclusive,
+            (State::Interrupted, _) => Self::Interrupted,
+            _ => Self::Done,
+        }
+    }
+}

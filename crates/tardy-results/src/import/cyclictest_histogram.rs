@@ -1,0 +1,138 @@
+//! cyclictest -h and -H: a row a bucket, a column a thread, with -H one more for their sum; summaries as comments below.
+//!
+//! Two layouts are about: up to 2.6 every bucket has a row, later empty ones and `# Total:` are left out. The unit is not in the file.
+
+use std::collections::BTreeMap;
+
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::cyclictest_summary::{SummaryLine, THREAD_NOTE, UNIT_NOTE};
+use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::text::{head_lines, lines};
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const FORMAT: Format = Format {
+    name: "cyclictest-histogram",
+    about: "histogram of cyclictest -h or -H, both layouts, also of OSADL",
+    detect: |head| head_lines(head).iter().any(|line| line.trim_end() == "# Histogram"),
+    read,
+};
+
+/// More columns than any machine has processors: a file of something else.
+const COLUMNS_MAX: usize = 65_536;
+
+#[derive(Default)]
+struct Table {
+    rows: Vec<(i64, Vec<u64>)>,
+    columns: usize,
+    /// Values of the comments, by their names; line of each.
+    footers: BTreeMap<String, (u64, Vec<i64>)>,
+    /// Period of each thread, where summary lines are among the output.
+    intervals: BTreeMap<u32, Nanos>,
+    last_line: u64,
+}
+
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let text = source.text()?;
+    let unit = settings.unit.unwrap_or(Unit::Us);
+    let table = table(source, &text, unit)?;
+    let footer = |name: &str| {
+        table.footers.get(name).ok_or_else(|| source.expected(table.last_line, format!("a line `# {name}: ...`"), "the end of the file"))
+    };
+    let (minima_line, minima) = footer("Min Latencies")?;
+    let (maxima_line, maxima) = footer("Max Latencies")?;
+    let threads = minima.len();
+    // With -H the last column, and the last of the maxima and overflows, are of all threads together.
+    if table.columns != threads && table.columns != threads + 1 && table.columns != 0 {
+        let expected = format!("a minimum for each of the {} columns (or all but the last, of -H)", table.columns);
+        return Err(source.expected(*minima_line, expected, &format!("{threads}")));
+    }
+    if maxima.len() < threads {
+        return Err(source.expected(*maxima_line, format!("{threads} maxima"), &format!("{}", maxima.len())));
+    }
+    let mut imported = Imported { tool: "cyclictest".into(), notes: vec![THREAD_NOTE.into()], ..Imported::default() };
+    imported.notes.extend(settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+    imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
+    let value = |name: &str, thread: usize| table.footers.get(name).and_then(|(_, values)| values.get(thread)).copied();
+    let mut series = Vec::new();
+    for thread in 0..threads {
+        let id = u32::try_from(thread).unwrap_or(u32::MAX);
+        let mut counted = Counted::new("cyclictest", LATENCY, Some(id));
+        counted.period = settings.period.or_else(|| table.intervals.get(&id).copied());
+        let in_unit = |value: i64| value.saturating_mul(unit.nanos());
+        counted.buckets =
+            table.rows.iter().filter(|(_, counts)| counts[thread] > 0).map(|(at, counts)| (in_unit(*at), counts[thread])).collect();
+        let counted_in_buckets = counted.in_buckets();
+        if let Some(total) = value("Total", thread).filter(|&total| total as u64 != counted_in_buckets) {
+            imported
+                .notes
+                .push(format!("cpu {thread}: the file states {total} samples in its buckets, and they hold {counted_in_buckets}"));
+        }
+        let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
+        let samples = counted_in_buckets.saturating_add(overflows);
+        counted.stated = Stated {
+            samples: Some(samples),
+            min_ns: Some(Nanos(in_unit(minima[thread]))).filter(|_| samples > 0),
+            max_ns: Some(Nanos(in_unit(maxima[thread]))).filter(|_| samples > 0),
+            mean_ns: value("Avg Latencies", thread).filter(|_| samples > 0).map(|average| in_unit(average) as f64),
+            resolution_ns: Nanos(unit.nanos()),
+            ..Stated::default()
+        };
+        let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
+        counted.overflow(overflows, in_unit(end));
+        series.push(counted);
+    }
+    hand_over_all(&mut series, &mut imported, source, sink)?;
+    Ok(imported)
+}
+
+fn table(source: &Source, text: &str, unit: Unit) -> Result<Table, ImportError> {
+    let mut table = Table::default();
+    let mut has_begun = false;
+    for (line, text) in lines(text) {
+        table.last_line = line;
+        if let Some(comment) = text.strip_prefix('#') {
+            let comment = comment.trim();
+            has_begun |= comment == "Histogram";
+            if let Some((name, values)) = comment.split_once(':')
+                && FOOTERS.contains(&name)
+            {
+                let values: Option<Vec<i64>> = values.split_whitespace().map(|value| value.parse().ok()).collect();
+                let values = values.ok_or_else(|| source.expected(line, format!("numbers after `# {name}:`"), &text))?;
+                table.footers.insert(name.to_owned(), (line, values));
+            }
+        } else if let Some(summary) = SummaryLine::parse(&text, unit) {
+            if summary.interval.get() > 0 {
+                table.intervals.insert(summary.thread, summary.interval);
+            }
+        } else if has_begun && !text.trim().is_empty() {
+            row(source, &mut table, line, &text)?;
+        }
+    }
+    if !has_begun {
+        return Err(source.expected(table.last_line, "a line `# Histogram`", "none in the whole file"));
+    }
+    Ok(table)
+}
+
+const FOOTERS: [&str; 5] = ["Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows"];
+
+fn row(source: &Source, table: &mut Table, line: u64, text: &str) -> Result<(), ImportError> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    let expected = || source.expected(line, "a bucket and its count for each thread, as in `000021 000070\t000067`", text);
+    let Some(Ok(bucket)) = numbers.next() else { return Err(expected()) };
+    let counts: Vec<u64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;
+    if table.rows.is_empty() && (1..=COLUMNS_MAX).contains(&counts.len()) {
+        table.columns = counts.len();
+    }
+    if counts.len() != table.columns {
+        return Err(source.expected(line, format!("{} counts, as in the lines before", table.columns), text));
+    }
+    let bucket = i64::try_from(bucket).map_err(|_| expected())?;
+    if table.rows.last().is_some_and(|(before, _)| bucket <= *before) {
+        return Err(source.expected(line, "a bucket above the one before", text));
+    }
+    table.rows.push((bucket, counts));
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! cyclictest's summary lines, as it prints them with -q, or over and over without: `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg:
+//! 23 Max: 44`. Only extremes and the mean are known; of lines that come again the last one counts.
+
+use std::collections::BTreeMap;
+
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::text::{head_lines, lines, nanos};
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const FORMAT: Format = Format {
+    name: "cyclictest-summary",
+    about: "summary lines of cyclictest -q: extremes and mean of each thread",
+    detect: |head| head_lines(head).iter().any(|line| SummaryLine::parse(line, Unit::Us).is_some()),
+    read,
+};
+
+/// What is said where a file of cyclictest does not name its unit.
+pub(super) const UNIT_NOTE: &str = "the unit is not stated: taken as us; give --unit ns for an output of cyclictest -N";
+/// cyclictest numbers its threads, not the processors that they ran on.
+pub(super) const THREAD_NOTE: &str = "cpu numbers are those of the tool's threads, which may have run elsewhere";
+
+/// One summary line.
+pub(super) struct SummaryLine {
+    pub(super) thread: u32,
+    /// Of `I:`, in us whatever the unit of the others.
+    pub(super) interval: Nanos,
+    pub(super) cycles: u64,
+    min: i64,
+    avg: i64,
+    max: i64,
+}
+
+impl SummaryLine {
+    /// `None` where the line is none.
+    pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
+        let rest = line.trim_start().strip_prefix("T:")?;
+        let (thread, rest) = rest.split_once('(')?;
+        let rest = rest.split_once(')')?.1.replace(':', " ");
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let value = |key: &str| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1)).copied();
+        Some(Self {
+            thread: thread.trim().parse().ok()?,
+            interval: Nanos(nanos(value("I")?, Unit::Us)?),
+            cycles: value("C")?.parse().ok()?,
+            min: nanos(value("Min")?, unit)?,
+            avg: nanos(value("Avg")?, unit)?,
+            max: nanos(value("Max")?, unit)?,
+        })
+    }
+}
+
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let text = source.text()?;
+    let unit = settings.unit.unwrap_or(Unit::Us);
+    let mut threads = BTreeMap::new();
+    let mut last = 0;
+    for (line, text) in lines(&text) {
+        last = line;
+        if let Some(found) = SummaryLine::parse(&text, unit) {
+            threads.insert(found.thread, found);
+        }
+    }
+    if threads.is_empty() {
+        let expected = "a line such as `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`";
+        return Err(source.expected(last, expected, "none in the whole file"));
+    }
+    let mut imported = Imported { tool: "cyclictest".into(), ..Imported::default() };
+    imported.notes.push("only extremes and mean are known: there are no percentiles".into());
+    imported.notes.push(THREAD_NOTE.into());
+    imported.notes.extend(settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+    let mut series: Vec<Counted> = threads
+        .values()
+        .map(|line| {
+            let mut counted = Counted::new("cyclictest", LATENCY, Some(line.thread));
+            counted.period = settings.period.or(Some(line.interval).filter(|interval| interval.get() > 0));
+            counted.stated = Stated { samples: Some(line.cycles), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
+            if line.cycles > 0 {
+                counted.stated.min_ns = Some(Nanos(line.min));
+                counted.stated.max_ns = Some(Nanos(line.max));
+                counted.stated.mean_ns = Some(line.avg as f64);
+            }
+            counted
+        })
+        .collect();
+    hand_over_all(&mut series, &mut imported, source, sink)?;
+    Ok(imported)
+}

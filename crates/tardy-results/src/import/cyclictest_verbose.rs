@@ -1,0 +1,333 @@
+//! cyclictest -v: a line a sample, `thread: cycle: value`, as fast as it can be read.
+//!
+//! Due times are not in it. They follow from the interval and from what cyclictest does after a late wake-up: it skips the due times that
+//! have passed, without counting them. So a sample that is late by k intervals stands for k missed due times. Source: rt-tests,
+//! src/cyclictest/cyclictest.c, `timerthread`.
+//!
+//! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice when it laps the reader. Then old cycle
+//! numbers carry newer values, and each value comes again 16,384 cycles later. That is looked for.
+
+use std::io::Read;
+
+use tardy_core::cpu::CPU_MAX;
+use tardy_core::sample::{Gap, Record, Sample};
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::cyclictest_summary::{THREAD_NOTE, UNIT_NOTE};
+use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const FORMAT: Format =
+    Format { name: "cyclictest-verbose", about: "samples of cyclictest -v", detect: |head| detect(head).is_some(), read };
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// A line longer than this is none of cyclictest's.
+const LINE_BYTES_MAX: usize = 4096;
+/// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
+const RING: usize = 16_384;
+/// So many equal pairs in a row, of which at least an eighth differ from the one before, do not come by chance.
+const ALIASED_MIN: u32 = 512;
+/// More threads than this are no cyclictest.
+const THREADS_MAX: u32 = CPU_MAX + 1;
+
+struct Thread {
+    id: u32,
+    series: usize,
+    period: i64,
+    /// Due time of the next cycle.
+    due: i64,
+    cycle: u64,
+    samples: u64,
+    min: i64,
+    max: i64,
+    ring: Vec<i64>,
+    equal: u32,
+    changing: u32,
+    aliased: bool,
+}
+
+struct Reader<'a> {
+    unit: Unit,
+    settings: &'a Settings,
+    sink: &'a mut dyn Sink,
+    /// Interval of each thread as the preamble has it.
+    intervals: Vec<(u32, i64)>,
+    threads: Vec<Thread>,
+    /// Place of each thread in `threads`.
+    places: Vec<Option<usize>>,
+}
+
+/// What a line may be.
+enum Line {
+    Sample { thread: u32, cycle: u64, value: i64 },
+    Interval { thread: u32, interval: Nanos },
+    Other,
+}
+
+fn detect(head: &[u8]) -> Option<()> {
+    let mut lines = head.split(|&byte| byte == b'\n');
+    lines.find_map(|line| matches!(parse(line)?, Line::Sample { .. }).then_some(()))
+}
+
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let unit = settings.unit.unwrap_or(Unit::Us);
+    let mut reader = Reader { unit, settings, sink, intervals: Vec::new(), threads: Vec::new(), places: Vec::new() };
+    let mut buffer = vec![0_u8; BUFFER_BYTES];
+    let (mut kept, mut line) = (0, 0_u64);
+    loop {
+        let read = source.input.read(&mut buffer[kept..]).map_err(|error| source.unreadable(error))?;
+        let end = kept + read;
+        let mut begin = 0;
+        while let Some(length) = memchr::memchr(b'\n', &buffer[begin..end]) {
+            line += 1;
+            reader.line(source, line, &buffer[begin..begin + length])?;
+            begin += length + 1;
+        }
+        if read == 0 {
+            // A last line without its end was cut off; it may be read wrongly, and is left out.
+            break;
+        }
+        buffer.copy_within(begin..end, 0);
+        kept = end - begin;
+        if kept > LINE_BYTES_MAX {
+            return Err(source.expected(line + 1, "a line of cyclictest -v", &String::from_utf8_lossy(&buffer[..60])));
+        }
+    }
+    reader.finish(source, line)
+}
+
+impl Reader<'_> {
+    fn line(&mut self, source: &Source, line: u64, text: &[u8]) -> Result<(), ImportError> {
+        match parse(text) {
+            Some(Line::Sample { thread, cycle, value }) => self.sample(source, line, thread, cycle, value),
+            Some(Line::Interval { thread, interval }) => {
+                self.intervals.push((thread, interval.get()));
+                Ok(())
+            }
+            Some(Line::Other) => Ok(()),
+            None => Err(source.expected(line, "`thread: cycle: value`, as in `0: 17: 26`", &String::from_utf8_lossy(text))),
+        }
+    }
+
+    fn sample(&mut self, source: &Source, line: u64, thread: u32, cycle: u64, value: i64) -> Result<(), ImportError> {
+        let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
+        let latency = value.checked_mul(self.unit.nanos()).filter(|latency| latency.abs() < i64::MAX / 4);
+        let latency = latency.ok_or_else(|| source.expected(line, "a time that a clock can show", &value.to_string()))?;
+        let place = match self.places.get(thread as usize) {
+            Some(&Some(place)) => place,
+            _ => self.open(source, line, thread, cycle)?,
+        };
+        let state = &mut self.threads[place];
+        if cycle != state.cycle {
+            let jump = cycle.checked_sub(state.cycle).filter(|&jump| jump < 1 << 40);
+            let jump = jump.ok_or_else(|| {
+                source.expected(
+                    line,
+                    format!("cycle {} of thread {thread} or a later one (is this one file of one run?)", state.cycle),
+                    &cycle.to_string(),
+                )
+            })?;
+            let length = i64::try_from(jump).ok().and_then(|jump| state.period.checked_mul(jump));
+            state.due = length.and_then(|length| state.due.checked_add(length)).unwrap_or(i64::MAX / 2);
+            state.cycle = cycle;
+            self.sink.push(state.series, Record::Gap(Gap { lost: jump, missed: 0 })).map_err(unwritable)?;
+        }
+        let missed = u32::try_from(latency.max(0) / state.period).unwrap_or(u32::MAX);
+        self.sink
+            .push(state.series, Record::Sample(Sample { due: Nanos(state.due), latency: Nanos(latency), missed }))
+            .map_err(unwritable)?;
+        state.note(latency);
+        let step = state.period.checked_mul(i64::from(missed) + 1).and_then(|step| state.due.checked_add(step));
+        state.due = step
+            .filter(|&due| due < i64::MAX / 2)
+            .ok_or_else(|| source.expected(line, "a run of less than 100 years", &value.to_string()))?;
+        state.cycle += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn open(&mut self, source: &Source, line: u64, thread: u32, cycle: u64) -> Result<usize, ImportError> {
+        if thread >= THREADS_MAX {
+            return Err(source.expected(line, "the number of a thread", &thread.to_string()));
+        }
+        let stated = self.intervals.iter().find(|&&(id, _)| id == thread).map(|&(_, interval)| interval);
+        let period = self.settings.period.map(Nanos::get).or(stated).filter(|&period| period > 0);
+        let period = period.ok_or_else(|| source.ask("this output", "the interval of its threads", "--period, as in --period 1ms"))?;
+        let schedule = Schedule::Grid { period: Nanos(period), start: Nanos::ZERO, dither: Nanos::ZERO };
+        let opened = self.sink.open(descriptor("cyclictest", LATENCY, Some(thread), schedule));
+        let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+        let place = self.threads.len();
+        // The first cycle that is in the file is the first due time: what came before it was not recorded.
+        self.threads.push(Thread {
+            id: thread,
+            series,
+            period,
+            due: 0,
+            cycle,
+            samples: 0,
+            min: i64::MAX,
+            max: i64::MIN,
+            ring: Vec::with_capacity(RING),
+            equal: 0,
+            changing: 0,
+            aliased: false,
+        });
+        if self.places.len() <= thread as usize {
+            self.places.resize(thread as usize + 1, None);
+        }
+        self.places[thread as usize] = Some(place);
+        Ok(place)
+    }
+
+    fn finish(self, source: &Source, line: u64) -> Result<Imported, ImportError> {
+        if self.threads.is_empty() {
+            return Err(source.expected(line.max(1), "samples, as in `0: 17: 26`", "none in the whole file"));
+        }
+        let mut notes = vec![
+            THREAD_NOTE.to_owned(),
+            "missed due times follow from latencies longer than the interval: cyclictest skips them without counting".to_owned(),
+            format!("values are whole {}, rounded down", self.unit.word()),
+        ];
+        notes.extend(self.settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+        for thread in &self.threads {
+            self.sink.state(thread.series, Stated { resolution_ns: Nanos(self.unit.nanos()), ..Stated::default() });
+            if thread.aliased {
+                notes.push(format!(
+                    "cpu {}: values come again {RING} cycles later: cyclictest's buffer was overrun, and old cycles carry newer values",
+                    thread.id
+                ));
+            }
+        }
+        Ok(Imported { tool: "cyclictest".into(), notes, ..Imported::default() })
+    }
+}
+
+impl Thread {
+    #[inline]
+    fn note(&mut self, latency: i64) {
+        let place = (self.samples % RING as u64) as usize;
+        self.samples += 1;
+        self.min = self.min.min(latency);
+        self.max = self.max.max(latency);
+        let Some(before) = self.ring.get(place).copied() else {
+            self.ring.push(latency);
+            return;
+        };
+        self.ring[place] = latency;
+        if before == latency {
+            let previous = self.ring[(place + RING - 1) % RING];
+            self.equal += 1;
+            self.changing += u32::from(previous != latency);
+            self.aliased |= self.equal >= ALIASED_MIN && self.changing >= ALIASED_MIN / 8;
+        } else {
+            (self.equal, self.changing) = (0, 0);
+        }
+    }
+}
+
+/// `None` for a line that cyclictest does not print.
+#[inline]
+fn parse(line: &[u8]) -> Option<Line> {
+    let mut cursor = Cursor { bytes: line };
+    if let Some((thread, cycle, value)) = cursor.sample() {
+        return Some(Line::Sample { thread: u32::try_from(thread).ok()?, cycle, value });
+    }
+    other(line)
+}
+
+#[cold]
+fn other(line: &[u8]) -> Option<Line> {
+    let text = std::str::from_utf8(line).ok()?.trim_end();
+    let interval = || {
+        let (thread, interval) = text.strip_prefix("Thread ")?.split_once(" Interval:")?;
+        let micros: i64 = interval.trim().parse().ok()?;
+        Some(Line::Interval { thread: thread.parse().ok()?, interval: Nanos(micros.checked_mul(1000)?) })
+    };
+    if let Some(line) = interval() {
+        return Some(line);
+    }
+    let known = ["#", "Max CPUs", "Online CPUs", "policy:", "T:", "WARN", "INFO", "Thread ", "cyclictest"];
+    (text.is_empty() || known.iter().any(|start| text.trim_start().starts_with(start))).then_some(Line::Other)
+}
+
+/// Numbers between colons and blanks.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl Cursor<'_> {
+    #[inline]
+    fn sample(&mut self) -> Option<(u64, u64, i64)> {
+        let thread = self.number()?;
+        self.colon()?;
+        let cycle = self.number()?;
+        self.colon()?;
+        self.blanks();
+        let is_negative = self.bytes.first() == Some(&b'-');
+        if is_negative {
+            self.bytes = &self.bytes[1..];
+        }
+        let value = i64::try_from(self.number()?).ok()?;
+        while let [b' ' | b'\r', rest @ ..] = self.bytes {
+            self.bytes = rest;
+        }
+        self.bytes.is_empty().then_some((thread, cycle, if is_negative { -value } else { value }))
+    }
+
+    #[inline]
+    fn blanks(&mut self) {
+        while let [b' ', rest @ ..] = self.bytes {
+            self.bytes = rest;
+        }
+    }
+
+    #[inline]
+    fn number(&mut self) -> Option<u64> {
+        self.blanks();
+        let mut value = 0_u64;
+        let mut digits = 0;
+        while let [digit @ b'0'..=b'9', rest @ ..] = self.bytes {
+            // Nineteen digits cannot overflow.
+            if digits == 19 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit - b'0');
+            digits += 1;
+            self.bytes = rest;
+        }
+        (digits > 0).then_some(value)
+    }
+
+    #[inline]
+    fn colon(&mut self) -> Option<()> {
+        let [b':', rest @ ..] = self.bytes else { return None };
+        self.bytes = rest;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(line: &str) -> Option<(u32, u64, i64)> {
+        match parse(line.as_bytes())? {
+            Line::Sample { thread, cycle, value } => Some((thread, cycle, value)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn samples_are_told_from_all_else() {
+        assert_eq!(sample("       0:       2:      26"), Some((0, 2, 26)));
+        assert_eq!(sample("11:123456789:-3\r"), Some((11, 123_456_789, -3)));
+        for wrong in ["", "0:1", "0:1:", "0:1:2:3", "a:1:2", "0:1:2x", "0:99999999999999999999:1", "-1:2:3"] {
+            assert_eq!(sample(wrong), None, "{wrong}");
+        }
+        assert!(matches!(parse(b"Thread 1 Interval: 1500"), Some(Line::Interval { thread: 1, interval: Nanos(1_500_000) })));
+        assert!(matches!(parse(b"# /dev/cpu_dma_latency set to 0us"), Some(Line::Other)));
+        assert!(parse(b"hello").is_none());
+    }
+}

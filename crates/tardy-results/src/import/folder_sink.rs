@@ -1,0 +1,234 @@
+//! The run folder that an import becomes.
+//!
+//! It is made beside its place under another name, and renamed when all of it is there: an input that turns out unreadable leaves nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::ChunkEncoder;
+use tardy_core::cpu::CpuList;
+use tardy_core::histogram::Histogram;
+use tardy_core::sample::{Record, Sample};
+use tardy_core::series::{ClockKind, Descriptor};
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_run::folder::{FolderError, RunFolder};
+use tardy_run::histogram_file;
+use tardy_run::imported::{ImportRecord, Stated};
+use tardy_run::plan::Plan;
+use tardy_run::record::{FORMAT, RunKind, RunRecord, SeriesRecord, Started, State, Tool};
+use tardy_run::series_writer::SeriesWriter;
+
+use super::sink::{Imported, Sink};
+use super::{Format, ImportError, Settings, Source};
+
+/// Many samples a chunk: nobody waits for them, and fewer chunks are smaller and faster to read.
+const SAMPLES_A_CHUNK: u64 = 4096;
+
+/// What an import came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Name of the format.
+    pub format: &'static str,
+    /// Series.
+    pub series: usize,
+    /// Samples in all of them.
+    pub samples: u64,
+    /// What must be known before the numbers.
+    pub notes: Vec<String>,
+}
+
+/// Reads `path` as `format`, or as what it looks like, and makes the run `out`.
+///
+/// # Errors
+/// [`ImportError`]; nothing is left of `out` then.
+pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings, out: &Path) -> Result<Made, ImportError> {
+    if fs::symlink_metadata(out).is_ok() {
+        return Err(FolderError::Exists(out.to_owned()).into());
+    }
+    let mut source = Source::open(path)?;
+    let format = match format {
+        Some(format) => format,
+        None => source.detect()?,
+    };
+    let mut name = out.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = out.with_file_name(name);
+    let made = make(&mut source, format, settings, &part, out);
+    if made.is_err() {
+        let _ = fs::remove_dir_all(&part);
+    }
+    made
+}
+
+fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<Made, ImportError> {
+    let mut sink = FolderSink { folder: RunFolder::create(part)?, series: Vec::new() };
+    let imported = (format.read)(source, settings, &mut sink)?;
+    let unwritable = |error| ImportError::Unwritable { path: out.to_owned(), error };
+    let modified = fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
+    let made = sink.close(format, source, imported, modified).map_err(unwritable)?;
+    fs::rename(part, out).map_err(unwritable)?;
+    Ok(Made { folder: out.to_owned(), ..made })
+}
+
+struct FolderSink {
+    folder: RunFolder,
+    series: Vec<Open>,
+}
+
+struct Open {
+    descriptor: Descriptor,
+    writer: SeriesWriter,
+    encoder: ChunkEncoder,
+    bytes: Vec<u8>,
+    counts: Counts,
+    /// The last sample: up to where the grid has come.
+    last: Option<Sample>,
+    stated: Stated,
+}
+
+impl Open {
+    fn write(&mut self, is_last: bool) -> io::Result<()> {
+        if let Some(last) = self.last {
+            let passed = self.descriptor.schedule.expected_at(last.due);
+            self.counts.expected = passed.map_or(self.counts.recorded, |passed| passed + u64::from(last.missed));
+        }
+        self.bytes.clear();
+        self.encoder.finish(&self.counts, is_last, &mut self.bytes);
+        self.writer.append(&self.bytes)
+    }
+}
+
+impl FolderSink {
+    fn create(&mut self, descriptor: Descriptor) -> io::Result<usize> {
+        let writer = SeriesWriter::create(&self.folder.samples().join(descriptor.file_name()), &descriptor)?;
+        let encoder = ChunkEncoder::new(&descriptor);
+        self.series.push(Open {
+            descriptor,
+            writer,
+            encoder,
+            bytes: Vec::new(),
+            counts: Counts::default(),
+            last: None,
+            stated: Stated::default(),
+        });
+        Ok(self.series.len() - 1)
+    }
+
+    fn close(
+        mut self,
+        format: &'static Format,
+        source: &Source,
+        imported: Imported,
+        modified: Option<std::time::SystemTime>,
+    ) -> io::Result<Made> {
+        for series in &mut self.series {
+            series.write(true)?;
+            series.writer.sync()?;
+        }
+        let samples = self.series.iter().map(|series| series.counts.recorded).sum();
+        let made = Made { folder: PathBuf::new(), format: format.name, series: self.series.len(), samples, notes: imported.notes.clone() };
+        let record = self.record(format, source, imported, modified);
+        self.folder.finish(&record).map_err(io::Error::other)?;
+        Ok(made)
+    }
+
+    fn record(&self, format: &'static Format, source: &Source, imported: Imported, modified: Option<std::time::SystemTime>) -> RunRecord {
+        let mut notes = imported.notes;
+        let since_1970 = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let written = since_1970.and_then(|time| i64::try_from(time.as_nanos()).ok()).map(Nanos);
+        if imported.started.is_none() {
+            notes.push("the start of the run is not stated: taken from when the file was written".to_owned());
+        }
+        let first_due = self.series.iter().filter_map(|series| match series.descriptor.schedule {
+            tardy_core::series::Schedule::Grid { start, .. } => Some(start),
+            tardy_core::series::Schedule::Event { .. } => None,
+        });
+        let start = first_due.min().unwrap_or_default();
+        let measured_cpus: CpuList = self.series.iter().filter_map(|series| series.descriptor.cpu).collect();
+        let warnings = notes.into_iter().map(|text| Warning::Note { text }).collect();
+        let entry = |series: &Open| SeriesRecord {
+            file: series.descriptor.file_name(),
+            probe: series.descriptor.probe.clone(),
+            cpu: series.descriptor.cpu,
+            counts: Some(series.counts),
+            observed_ns: None,
+            failure: None,
+        };
+        RunRecord {
+            format: FORMAT,
+            kind: RunKind::Imported,
+            tool: Tool { name: imported.tool.clone(), version: env!("CARGO_PKG_VERSION").into(), process: 0 },
+            state: State::Finished,
+            clock: ClockKind::Hardware,
+            started: Started { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start },
+            ended_ns: imported.length.map(|length| start.saturating_add(length)),
+            warnings,
+            // What another tool planned is not known.
+            plan: Plan::without_probes("imported", &measured_cpus, &CpuList::default()),
+            cost: None,
+            imported: Some(ImportRecord {
+                format: format.name.to_owned(),
+                file: source.path.display().to_string(),
+                command_line: imported.command_line,
+                series: self.series.iter().map(|series| series.stated).collect(),
+            }),
+            measured_cpus,
+            phases: Vec::new(),
+            load_work: Vec::new(),
+            samples_folder: None,
+            series: self.series.iter().map(entry).collect(),
+            interference: None,
+            overhead: None,
+            machine: imported.machine,
+        }
+    }
+}
+
+impl Sink for FolderSink {
+    fn open(&mut self, descriptor: Descriptor) -> io::Result<usize> {
+        self.create(descriptor)
+    }
+
+    #[inline]
+    fn push(&mut self, series: usize, record: Record) -> io::Result<()> {
+        let Some(open) = self.series.get_mut(series) else { return Ok(()) };
+        match record {
+            Record::Sample(sample) => {
+                open.counts.recorded += 1;
+                open.counts.missed += u64::from(sample.missed);
+                open.last = Some(sample);
+            }
+            Record::Gap(gap) => {
+                open.counts.lost += gap.lost;
+                open.counts.missed += gap.missed;
+            }
+        }
+        open.encoder.push(record);
+        if open.encoder.samples() >= SAMPLES_A_CHUNK { open.write(false) } else { Ok(()) }
+    }
+
+    fn state(&mut self, series: usize, stated: Stated) {
+        if let Some(open) = self.series.get_mut(series) {
+            open.stated = stated;
+        }
+    }
+
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: Stated) -> io::Result<()> {
+        let samples = stated.samples.unwrap_or(0).saturating_sub(stated.lost).max(histogram.count());
+        let path = self.folder.samples().join(descriptor.file_name()).with_extension("histogram");
+        let series = self.create(descriptor)?;
+        if histogram.count() > 0 {
+            fs::write(path, histogram_file::encode(histogram))?;
+        }
+        let open = &mut self.series[series];
+        open.stated = stated;
+        let expected = samples.saturating_add(stated.lost);
+        open.counts = Counts { expected, recorded: samples, missed: 0, lost: stated.lost, unstored: samples };
+        Ok(())
+    }
+}

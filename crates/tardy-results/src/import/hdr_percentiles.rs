@@ -1,0 +1,76 @@
+//! HdrHistogram's percentile listing (.hgrm): value, share at or below it, samples at or below it, 1/(1-share).
+//!
+//! What lies between two lines counts at the later one, so that no percentile looks better than it was. The unit is not in the file.
+
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::text::{head_lines, lines, nanos};
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const FORMAT: Format = Format {
+    name: "hgrm",
+    about: "percentiles of HdrHistogram (.hgrm); needs --unit",
+    detect: |head| head_lines(head).iter().any(|line| is_head(line)),
+    read,
+};
+
+fn is_head(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.starts_with(&["Value", "Percentile", "TotalCount"])
+}
+
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let text = source.text()?;
+    let unit = settings.unit.ok_or_else(|| source.ask("a .hgrm file", "the unit of its values", "--unit us (or ns, ms, s)"))?;
+    let mut counted = Counted::new("hgrm", LATENCY, None);
+    counted.period = settings.period;
+    counted.stated.resolution_ns = Nanos(1);
+    let (mut has_begun, mut seen, mut last_line) = (false, 0_u64, 0);
+    for (line, text) in lines(&text) {
+        last_line = line;
+        if is_head(&text) {
+            has_begun = true;
+        } else if let Some(footer) = text.strip_prefix("#[") {
+            footer_value(&mut counted.stated, footer, unit);
+        } else if has_begun && !text.trim().is_empty() && !text.starts_with('#') {
+            let (value, total) =
+                row(&text, unit).ok_or_else(|| source.expected(line, "value, percentile and count, as in `21.5 0.5 1200 2.00`", &text))?;
+            if total < seen || counted.buckets.last().is_some_and(|&(before, _)| value < before) {
+                return Err(source.expected(line, "values and counts that do not fall", &text));
+            }
+            counted.buckets.push((value, total - seen));
+            seen = total;
+        }
+    }
+    if !has_begun || seen == 0 {
+        return Err(source.expected(last_line, "a head `Value Percentile TotalCount` and percentiles below it", "none"));
+    }
+    counted.stated.samples = Some(seen);
+    counted.stated.min_ns = None;
+    let mut imported = Imported { tool: "HdrHistogram".into(), ..Imported::default() };
+    imported.notes.push("of values between two listed percentiles only the upper one is known: they count as that".into());
+    hand_over_all(&mut [counted], &mut imported, source, sink)?;
+    Ok(imported)
+}
+
+fn row(text: &str, unit: Unit) -> Option<(i64, u64)> {
+    let mut words = text.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+    let value = nanos(words.next()?, unit)?;
+    words.next()?.parse::<f64>().ok()?;
+    Some((value, words.next()?.parse().ok()?))
+}
+
+/// `Mean    =       25.123, StdDeviation   =        5.123]`.
+fn footer_value(stated: &mut Stated, footer: &str, unit: Unit) {
+    for part in footer.trim_end_matches(']').split(',') {
+        let Some((name, value)) = part.split_once('=') else { continue };
+        let value = value.trim();
+        match name.trim() {
+            "Mean" => stated.mean_ns = value.parse::<f64>().ok().map(|mean| mean * unit.nanos() as f64).filter(|mean| mean.is_finite()),
+            "Max" => stated.max_ns = nanos(value, unit).map(Nanos),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! jitterdebugger's samples: raw records of 28 bytes (thread u32, seconds i64, nanoseconds i64, value u64, little-endian), or `cpu;s.ns;value`.
+//!
+//! A sample carries the time at which it woke up; less its value that is when it was due, to the resolution. jitterdebugger does not skip due
+//! times, so that they form a grid with a sample for each. The values' unit is not in the file: with the wrong one due times would not lie on
+//! a grid, and that tells it.
+
+use std::io::{BufRead, BufReader, Read};
+
+use tardy_core::cpu::CPU_MAX;
+use tardy_core::sample::{Gap, Record, Sample};
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::cyclictest_summary::THREAD_NOTE;
+use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::text::head_lines;
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const RAW: Format =
+    Format { name: "jitterdebugger-raw", about: "samples.raw of jitterdebugger", detect: detect_raw, read: read_raw };
+
+pub(super) const CSV: Format = Format {
+    name: "jitterdebugger-csv",
+    about: "samples of jitterdebugger as cpu;seconds;value",
+    detect: |head| head_lines(head).first().is_some_and(|line| parse(line).is_some()),
+    read: read_csv,
+};
+
+const RECORD_BYTES: usize = 28;
+/// Samples of a thread from which the unit and the period are told.
+const LEARNT_FROM: usize = 1_000;
+/// How many times more regular the due times by one unit have to be than by the other.
+const CLEARLY: i64 = 4;
+const THREADS_MAX: u32 = CPU_MAX + 1;
+
+/// One record: thread, time of the wake-up in ns, value in the file's unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    thread: u32,
+    wake: i64,
+    value: i64,
+}
+
+impl Row {
+    fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let [t0, t1, t2, t3, rest @ ..] = bytes;
+        let words = rest.as_chunks::<8>().0;
+        let (seconds, nanos, value) = (i64::from_le_bytes(words[0]), i64::from_le_bytes(words[1]), u64::from_le_bytes(words[2]));
+        Self::new(u32::from_le_bytes([*t0, *t1, *t2, *t3]), seconds, nanos, i64::try_from(value).ok()?)
+    }
+
+    fn new(thread: u32, seconds: i64, nanos: i64, value: i64) -> Option<Self> {
+        // A monotonic clock starts at boot: a century is more than any has run.
+        let is_plausible = thread < THREADS_MAX
+            && (0..4_000_000_000).contains(&seconds)
+            && (0..1_000_000_000).contains(&nanos)
+            && (0..1 << 50).contains(&value);
+        is_plausible.then(|| Self { thread, wake: seconds * 1_000_000_000 + nanos, value })
+    }
+
+    /// When it was due, by a unit of its value; `None` where that is no time of a clock.
+    fn due(&self, unit: i64) -> Option<i64> {
+        let latency = self.value.checked_mul(unit).filter(|&latency| latency < 1 << 61)?;
+        Some(self.wake - latency)
+    }
+}
+
+fn detect_raw(head: &[u8]) -> bool {
+    let (records, _) = head.as_chunks::<RECORD_BYTES>();
+    !records.is_empty() && records.iter().take(64).all(|record| Row::decode(record).is_some_and(|row| row.wake > 0))
+}
+
+fn parse(line: &str) -> Option<Row> {
+    let [thread, time, value] = line.trim_end().split(';').collect::<Vec<_>>()[..] else { return None };
+    let (seconds, nanos) = time.split_once('.')?;
+    if nanos.len() != 9 {
+        return None;
+    }
+    Row::new(thread.parse().ok()?, seconds.parse().ok()?, nanos.parse().ok()?, value.parse().ok()?)
+}
+
+fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let mut threads = Threads::new(settings, sink);
+    let mut buffer = vec![0_u8; RECORD_BYTES << 14];
+    let (mut kept, mut place) = (0, 0_u64);
+    loop {
+        let read = source.input.read(&mut buffer[kept..]).map_err(|error| source.unreadable(error))?;
+        let (records, rest) = buffer[..kept + read].as_chunks::<RECORD_BYTES>();
+        for record in records {
+            let expected = "a record of 28 bytes: thread, seconds, nanoseconds, value";
+            let row = Row::decode(record).ok_or_else(|| source.expected_at(place, expected, "numbers that no clock shows"))?;
+            threads.add(source, Place::Byte(place), row)?;
+            place += RECORD_BYTES as u64;
+        }
+        let (begin, length) = (records.len() * RECORD_BYTES, rest.len());
+        if read == 0 {
+            let torn =
+                (length > 0).then(|| format!("the last record is cut off after {length} of {RECORD_BYTES} bytes: the tool was killed"));
+            return threads.finish(source, Place::Byte(place), torn);
+        }
+        buffer.copy_within(begin..begin + length, 0);
+        kept = length;
+    }
+}
+
+fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    const LINE_BYTES_MAX: u64 = 4096;
+    let mut threads = Threads::new(settings, sink);
+    let (mut text, mut line) = (Vec::new(), 0_u64);
+    let path = source.path.clone();
+    let mut input = BufReader::with_capacity(1 << 20, &mut source.input);
+    let named = Source::of_bytes(Vec::new()).named(path);
+    loop {
+        text.clear();
+        let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(|error| named.unreadable(error))?;
+        if read == 0 {
+            return threads.finish(&named, Place::Line(line.max(1)), None);
+        }
+        line += 1;
+        let words = String::from_utf8_lossy(&text);
+        if words.trim().is_empty() {
+            continue;
+        }
+        let row =
+            parse(&words).ok_or_else(|| named.expected(line, "`cpu;seconds.nanoseconds;value`, as in `0;987.637200385;20`", &words))?;
+        threads.add(&named, Place::Line(line), row)?;
+    }
+}
+
+impl Source {
+    /// The same under another name, for messages.
+    fn named(self, path: std::path::PathBuf) -> Self {
+        Self { path, ..self }
+    }
+}
+
+/// Where a row stands.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Line(u64),
+    Byte(u64),
+}
+
+impl Place {
+    fn expected(self, source: &Source, expected: impl Into<String>, found: &str) -> ImportError {
+        match self {
+            Self::Line(line) => source.expected(line, expected, found),
+            Self::Byte(byte) => source.expected_at(byte, expected, found),
+        }
+    }
+}
+
+/// What is known of a thread: first its first rows, then its series.
+enum Thread {
+    Learning(Vec<(Place, Row)>),
+    Known { series: usize, start: i64, period: i64, next: i64 },
+}
+
+struct Threads<'a> {
+    settings: &'a Settings,
+    sink: &'a mut dyn Sink,
+    threads: std::collections::BTreeMap<u32, Thread>,
+    unit: Option<i64>,
+}
+
+impl<'a> Threads<'a> {
+    fn new(settings: &'a Settings, sink: &'a mut dyn Sink) -> Self {
+        Self { settings, sink, threads: std::collections::BTreeMap::new(), unit: settings.unit.map(Unit::nanos) }
+    }
+
+    fn add(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
+        match self.threads.entry(row.thread).or_insert_with(|| Thread::Learning(Vec::new())) {
+            Thread::Learning(rows) => {
+                rows.push((place, row));
+                if rows.len() >= LEARNT_FROM {
+                    self.learn(source, row.thread)?;
+                }
+                Ok(())
+            }
+            Thread::Known { .. } => self.push(source, place, row),
+        }
+    }
+
+    /// Unit and period from the first rows, which then go to the series.
+    fn learn(&mut self, source: &Source, thread: u32) -> Result<(), ImportError> {
+        let Some(Thread::Learning(placed)) =
+            self.threads.get_mut(&thread).map(|known| std::mem::replace(known, Thread::Learning(Vec::new())))
+        else {
+            return Ok(());
+        };
+        let rows: Vec<Row> = placed.iter().map(|&(_, row)| row).collect();
+        let unit = match self.unit {
+            Some(unit) => unit,
+            None => {
+                let ask = || source.ask("this file", "the unit of its values, and too few samples show it", "--unit us or --unit ns");
+                *self.unit.insert(unit(&rows).ok_or_else(ask)?)
+            }
+        };
+        let (period, _) = grid(&rows, unit).unwrap_or_default();
+        let period = self.settings.period.map_or(period, Nanos::get);
+        if period <= 0 {
+            return Err(source.ask(
+                "this file",
+                "the interval of its threads, and too few samples show it",
+                "--period, as in --period 1ms",
+            ));
+        }
+        let first = rows.first().and_then(|row| row.due(unit)).unwrap_or_default();
+        // A due time is known to the resolution only: the grid begins a little earlier, and due times depart from it by up to twice that.
+        let start = first - unit;
+        let schedule = Schedule::Grid { period: Nanos(period), start: Nanos(start), dither: Nanos(2 * unit) };
+        let opened = self.sink.open(descriptor("jitterdebugger", LATENCY, Some(thread), schedule));
+        let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+        self.threads.insert(thread, Thread::Known { series, start, period, next: 0 });
+        placed.into_iter().try_for_each(|(place, row)| self.push(source, place, row))
+    }
+
+    fn push(&mut self, source: &Source, place: Place, row: Row) -> Result<(), ImportError> {
+        let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
+        let unit = self.unit.unwrap_or(1_000);
+        let Some(Thread::Known { series, start, period, next }) = self.threads.get_mut(&row.thread) else { return Ok(()) };
+        let due = row
+            .due(unit)
+            .ok_or_else(|| place.expected(source, "a latency that a clock can show: is the unit right?", &row.value.to_string()))?;
+        let index = (due - *start).div_euclid(*period);
+        if index < *next {
+            let expected = format!("a due time of thread {} after the one before, every {}", row.thread, Nanos(*period).exact());
+            return Err(place.expected(source, expected + " (give the right --period or --unit)", &Nanos(due).to_string()));
+        }
+        if index > *next {
+            let lost = (index - *next) as u64;
+            self.sink.push(*series, Record::Gap(Gap { lost, missed: 0 })).map_err(unwritable)?;
+        }
+        *next = index.saturating_add(1);
+        let sample = Sample { due: Nanos(due), latency: Nanos(row.value * unit), missed: 0 };
+        self.sink.push(*series, Record::Sample(sample)).map_err(unwritable)
+    }
+
+    fn finish(mut self, source: &Source, place: Place, torn: Option<String>) -> Result<Imported, ImportError> {
+        let learning: Vec<u32> =
+            self.threads.iter().filter(|(_, thread)| matches!(thread, Thread::Learning(_))).map(|(&thread, _)| thread).collect();
+        for thread in learning {
+            self.learn(source, thread)?;
+        }
+        if self.threads.is_empty() {
+            return Err(place.expected(source, "samples", "none in the whole file"));
+        }
+        let unit = self.unit.unwrap_or(1_000);
+        for thread in self.threads.values() {
+            if let Thread::Known { series, .. } = thread {
+                self.sink.state(*series, Stated { resolution_ns: Nanos(unit), ..Stated::default() });
+            }
+        }
+        let mut notes = vec![THREAD_NOTE.to_owned(), format!("values are multiples of {}, rounded down", Nanos(unit).exact())];
+        notes.push("jitterdebugger does not skip due times: a stall is a descending burst of samples".to_owned());
+        if self.settings.unit.is_none() {
+            notes.push(format!("the unit is not stated: {} makes due times regular", Nanos(unit).exact()));
+        }
+        notes.extend(torn);
+        Ok(Imported { tool: "jitterdebugger".into(), notes, ..Imported::default() })
+    }
+}
+
+/// The median distance of due times, and the median departure from it, both in ns; `None` for fewer than three rows.
+fn grid(rows: &[Row], unit: i64) -> Option<(i64, i64)> {
+    let dues: Vec<i64> = rows.iter().filter_map(|row| row.due(unit)).collect();
+    let mut distances: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let middle = distances.len() / 2;
+    if distances.len() < 2 || dues.len() < rows.len() {
+        return None;
+    }
+    distances.sort_unstable();
+    let median = distances[middle];
+    // Intervals are given in us.
+    let period = median.saturating_add(500).div_euclid(1_000) * 1_000;
+    let mut departures: Vec<i64> = distances.iter().map(|distance| (distance - median).abs()).collect();
+    departures.sort_unstable();
+    Some((period, departures[middle]))
+}
+
+/// ns or us, whichever makes due times clearly more regular.
+fn unit(rows: &[Row]) -> Option<i64> {
+    let (_, by_micros) = grid(rows, 1_000)?;
+    let (_, by_nanos) = grid(rows, 1)?;
+    // Rounding to whole us alone moves a due time by up to one.
+    if by_micros < 1_500 && by_nanos > by_micros.saturating_mul(CLEARLY) / 2 {
+        return Some(1_000);
+    }
+    (by_nanos.saturating_mul(CLEARLY) < by_micros).then_some(1)
+}

@@ -1,0 +1,114 @@
+//! rteval's summary.xml: what its cyclictest or timerlat measured, a series a core.
+//!
+//! Two traps: rteval gives the highest bucket that is not empty as the maximum, so that what lay beyond is in no number but the count of
+//! samples; and of timerlat it puts interrupt, thread and user latencies into one distribution.
+
+use roxmltree::{Document, Node, ParsingOptions};
+use tardy_core::units::Nanos;
+use tardy_machine::facts::{Compiled, KernelFacts, MachineFacts, Preemption};
+use tardy_run::imported::Stated;
+
+use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::{Format, ImportError, Settings, Source, Unit};
+
+pub(super) const FORMAT: Format =
+    Format { name: "rteval", about: "summary.xml of rteval", detect: |head| String::from_utf8_lossy(head).contains("<rteval"), read };
+
+/// More elements than a summary of thousands of cores has.
+const NODES_MAX: u32 = 50_000_000;
+
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let text = source.text()?;
+    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(&text, options)
+        .map_err(|error| source.expected(u64::from(error.pos().row), format!("XML ({error})"), ""))?;
+    let root = document.root_element();
+    let line = |node: Node<'_, '_>| u64::from(document.text_pos_at(node.range().start).row);
+    let measurements = root.children().find(|node| node.has_tag_name("Measurements"));
+    let measurements = measurements.ok_or_else(|| source.expected(line(root), "an element `Measurements`", root.tag_name().name()))?;
+    let mut imported = head(root);
+    let mut series = Vec::new();
+    for measured in measurements.children().filter(Node::is_element) {
+        let probe = match measured.tag_name().name() {
+            "cyclictest" => "cyclictest",
+            "timerlat" => "timerlat",
+            _ => continue,
+        };
+        if probe == "timerlat" {
+            imported.notes.push("rteval puts timerlat's interrupt, thread and user latencies into one distribution".into());
+        }
+        imported.command_line = measured.attribute("command_line").map(str::to_owned).or(imported.command_line);
+        let cores: Vec<Node<'_, '_>> = measured.children().filter(|node| node.has_tag_name("core")).collect();
+        let whole = measured.children().filter(|node| node.has_tag_name("system"));
+        // The system's numbers are those of all cores together.
+        for node in if cores.is_empty() { whole.collect() } else { cores } {
+            let cpu = node.attribute("id").and_then(|id| id.parse().ok());
+            let counted = counted(probe, cpu, settings, node);
+            series
+                .push(counted.ok_or_else(|| source.expected(line(node), "statistics and a histogram of numbers", node.tag_name().name()))?);
+        }
+    }
+    if series.is_empty() {
+        return Err(source.expected(line(measurements), "measurements of cyclictest or timerlat", "none"));
+    }
+    imported.notes.push("values are whole us, rounded down; the maximum is the highest bucket that is not empty".into());
+    hand_over_all(&mut series, &mut imported, source, sink)?;
+    Ok(imported)
+}
+
+fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Node<'_, '_>) -> Option<Counted> {
+    let statistics = node.children().find(|node| node.has_tag_name("statistics"))?;
+    let stated = |name: &str| statistics.children().find(|node| node.has_tag_name(name)).and_then(|node| node.text()).map(str::trim);
+    let unit = settings.unit.unwrap_or(Unit::Us).nanos();
+    let mut counted = Counted::new(probe, LATENCY, cpu);
+    counted.period = settings.period;
+    if let Some(histogram) = node.children().find(|node| node.has_tag_name("histogram")) {
+        for bucket in histogram.children().filter(|node| node.has_tag_name("bucket")) {
+            let at: i64 = bucket.attribute("index")?.parse().ok()?;
+            counted.buckets.push((at.checked_mul(unit)?, bucket.attribute("value")?.parse().ok()?));
+        }
+        counted.buckets.sort_unstable();
+    }
+    let samples: Option<u64> = stated("samples").and_then(|text| text.parse().ok());
+    let time = |name: &str| stated(name).and_then(|text| text.parse::<f64>().ok()).map(|value| value * unit as f64);
+    let samples = samples.unwrap_or(counted.in_buckets());
+    counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), ..Stated::default() };
+    if samples > 0 {
+        counted.stated.min_ns = time("minimum").map(|value| Nanos(value as i64));
+        counted.stated.max_ns = time("maximum").map(|value| Nanos(value as i64));
+        counted.stated.mean_ns = time("mean");
+    }
+    // The maximum stated is that of the buckets: how large these samples were is not known.
+    if !counted.buckets.is_empty() {
+        counted.stated.lost = samples.saturating_sub(counted.in_buckets());
+    }
+    Some(counted)
+}
+
+fn head(root: Node<'_, '_>) -> Imported {
+    let find = |name: &str| root.descendants().find(|node| node.has_tag_name(name));
+    let text = |name: &str| find(name).and_then(|node| node.text()).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let is_real_time = find("kernel").and_then(|node| node.attribute("is_RT")) == Some("1");
+    let clocksource = root.descendants().find(|node| node.has_tag_name("source") && node.attribute("current") == Some("1"));
+    let kernel = KernelFacts {
+        release: text("kernel"),
+        architecture: text("arch"),
+        clocksource: clocksource.and_then(|node| node.text()).map(str::to_owned),
+        preemption: is_real_time.then(|| Preemption { compiled: Compiled::RealTime, ..Preemption::default() }),
+        ..KernelFacts::default()
+    };
+    let seconds = |name: &str| find(name).and_then(|node| node.text()).and_then(|text| text.trim().parse::<f64>().ok());
+    let moment = |name: &str| seconds(name).filter(|seconds| (0.0..4e9).contains(seconds)).map(|seconds| Nanos((seconds * 1e9) as i64));
+    let (start, stop) = (moment("runloop_start"), moment("runloop_stop"));
+    let loads: Vec<&str> =
+        root.descendants().filter(|node| node.has_tag_name("command_line")).filter_map(|node| node.attribute("name")).collect();
+    let notes = if loads.is_empty() { Vec::new() } else { vec![format!("loads that rteval ran: {}", loads.join(", "))] };
+    Imported {
+        tool: format!("rteval {}", root.attribute("version").unwrap_or_default()).trim().to_owned(),
+        command_line: None,
+        started: start,
+        length: start.zip(stop).map(|(start, stop)| stop - start).filter(|length| length.get() > 0),
+        machine: MachineFacts { host_name: text("node"), distribution: text("baseos"), kernel, ..MachineFacts::default() },
+        notes,
+    }
+}

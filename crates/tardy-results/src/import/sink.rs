@@ -1,0 +1,194 @@
+//! What readers hand over, and to whom.
+
+use std::io;
+
+use tardy_core::cpu::{CPU_MAX, CpuId};
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::sample::Record;
+use tardy_core::series::{ClockKind, Descriptor, Meaning, Schedule};
+use tardy_core::units::Nanos;
+use tardy_machine::facts::MachineFacts;
+use tardy_run::imported::{Overflow, Stated};
+
+use super::{ImportError, Source};
+
+/// More samples than this no tool has taken; sums of such counts stay whole numbers, also as floating point.
+const SAMPLES_MAX: u64 = 1 << 53;
+
+/// Who takes what was read.
+pub trait Sink {
+    /// Opens a series of samples; the number names it from then on.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn open(&mut self, descriptor: Descriptor) -> io::Result<usize>;
+
+    /// Adds a record to a series.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
+
+    /// Notes what the other tool states of a series of samples.
+    fn state(&mut self, series: usize, stated: Stated);
+
+    /// Adds a series of which only a histogram is known, or nothing but what is stated.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: Stated) -> io::Result<()>;
+}
+
+/// What a file says beside its series.
+#[derive(Debug, Clone, Default)]
+pub struct Imported {
+    /// Name of the tool that wrote it, and its version where it says that.
+    pub tool: String,
+    /// Its command line.
+    pub command_line: Option<String>,
+    /// When it started, ns since 1970.
+    pub started: Option<Nanos>,
+    /// How long it measured.
+    pub length: Option<Nanos>,
+    /// The machine, as far as it says.
+    pub machine: MachineFacts,
+    /// What must be known before the numbers.
+    pub notes: Vec<String>,
+}
+
+/// A series that a tool counted by buckets.
+#[derive(Debug, Clone)]
+pub struct Counted {
+    /// Name of the probe.
+    pub probe: &'static str,
+    /// What a value is.
+    pub quantity: &'static str,
+    /// Number of the processor, or of the thread where that is all there is.
+    pub cpu: Option<u32>,
+    /// Time between two due times; absent where it is not known.
+    pub period: Option<Nanos>,
+    /// Value of each bucket in ns, and its count.
+    pub buckets: Vec<(i64, u64)>,
+    /// What the tool states.
+    pub stated: Stated,
+}
+
+impl Counted {
+    /// A series without buckets yet.
+    #[must_use]
+    pub fn new(probe: &'static str, quantity: &'static str, cpu: Option<u32>) -> Self {
+        Self { probe, quantity, cpu, period: None, buckets: Vec::new(), stated: Stated::default() }
+    }
+
+    /// How many samples the buckets hold.
+    #[must_use]
+    pub fn in_buckets(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
+    }
+
+    /// Notes samples beyond the buckets; they are counted at the maximum, so that no percentile looks better than it was.
+    pub fn overflow(&mut self, samples: u64, from_ns: i64) {
+        if samples > 0 {
+            let from_ns = Nanos(from_ns).min(self.stated.max_ns.unwrap_or(Nanos::MAX));
+            self.stated.overflow = Some(Overflow { samples, from_ns });
+        }
+    }
+
+    /// Hands it over.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        self.buckets.iter().for_each(|&(value, count)| histogram.record_many(value, count));
+        if let Some(overflow) = self.stated.overflow {
+            let at = self.stated.max_ns.unwrap_or(overflow.from_ns);
+            histogram.record_many(at.get(), overflow.samples);
+        }
+        let period = self.period.unwrap_or_default();
+        let schedule = match period.get() {
+            1.. => Schedule::Grid { period, start: Nanos::ZERO, dither: Nanos::ZERO },
+            _ => Schedule::Event { request: Nanos::ZERO },
+        };
+        sink.whole(descriptor(self.probe, self.quantity, self.cpu, schedule), &histogram, self.stated)
+    }
+
+    /// The note about its overflow, if it has one; with the probe's name where there are several.
+    #[must_use]
+    pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
+        let overflow = self.stated.overflow?;
+        let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} cpu {cpu}", if is_probe_named { "," } else { " of" }));
+        let max = self.stated.max_ns.unwrap_or(overflow.from_ns);
+        Some(format!(
+            "{} samples{probe}{cpu} have no bucket in the file: they lie between {} and {max}, and count as {max}",
+            overflow.samples, overflow.from_ns
+        ))
+    }
+}
+
+/// Where two series of a probe name the same processor, all of them are numbered in their order: each needs a name of its own. So are they
+/// where a number is above that of any processor.
+fn number_anew(series: &mut [Counted], imported: &mut Imported) {
+    let mut names: Vec<(&str, Option<u32>)> = series.iter().map(|counted| (counted.probe, counted.cpu)).collect();
+    names.sort_unstable();
+    let is_above_all = names.iter().any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
+    if is_above_all || names.windows(2).any(|pair| pair[0] == pair[1]) {
+        let why = if is_above_all { "no cpu has such a number" } else { "several series are of one cpu" };
+        imported.notes.push(format!("{why}: they are numbered in their order"));
+        for (index, counted) in series.iter_mut().enumerate() {
+            counted.cpu = u32::try_from(index).ok();
+        }
+    }
+}
+
+/// What a value is where it is a wake-up's lateness; all else is a gap.
+pub(super) const LATENCY: &str = "latency";
+
+/// A descriptor of an imported series.
+#[must_use]
+pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Schedule) -> Descriptor {
+    let plain = Descriptor::latency(probe, cpu.map(CpuId), ClockKind::Hardware, schedule);
+    if quantity == LATENCY {
+        return plain;
+    }
+    Descriptor { quantity: quantity.to_owned(), meaning: Meaning::Gap { least: Nanos::ZERO }, ..plain }
+}
+
+/// Hands all series over, and notes their overflows.
+///
+/// # Errors
+/// [`ImportError::Unwritable`].
+pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &Source, sink: &mut dyn Sink) -> Result<(), ImportError> {
+    if series.len() > CPU_MAX as usize {
+        return Err(source.expected(1, format!("at most {CPU_MAX} series"), &series.len().to_string()));
+    }
+    number_anew(series, imported);
+    for counted in series.iter() {
+        let overflow = counted.stated.overflow.map_or(0, |overflow| overflow.samples);
+        let samples = counted.in_buckets().saturating_add(overflow).saturating_add(counted.stated.lost);
+        if samples.max(counted.stated.samples.unwrap_or(0)) > SAMPLES_MAX {
+            return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
+        }
+    }
+    for counted in series.iter_mut() {
+        if let (Some(min), Some(max)) = (counted.stated.min_ns, counted.stated.max_ns)
+            && min > max
+        {
+            let cpu = counted.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
+            imported.notes.push(format!("{cpu}the file states a least value of {min} and a largest one of {max}: neither is taken"));
+            (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
+        }
+    }
+    let has_probes = series.windows(2).any(|pair| pair[0].probe != pair[1].probe);
+    for counted in series.iter() {
+        counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
+        imported.notes.extend(counted.overflow_note(has_probes));
+        if let Some(samples) = counted.stated.samples.filter(|_| counted.period.is_some()) {
+            let period = counted.period.unwrap_or_default().get();
+            let length = Nanos(period.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX)));
+            imported.length = Some(imported.length.map_or(length, |known| known.max(length)));
+        }
+    }
+    Ok(())
+}

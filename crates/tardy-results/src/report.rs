@@ -1,0 +1,14 @@
+//! How results are shown.
+
+pub mod advise;
+pub mod compare;
+pub mod cost_text;
+pub mod date;
+pub mod html;
+pub mod junit;
+pub mod plan_text;
+pub mod split_text;
+pub mod statistics_text;
+pub mod summary_text;
+pub mod table;
+pub mod terminal_histogram;

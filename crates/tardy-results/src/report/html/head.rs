@@ -1,0 +1,201 @@
+//! What is read first: the verdict, the warnings, the figures that matter most, and the numbers of each processor and load.
+
+use maud::{Markup, html};
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::verdict::Outcome;
+use tardy_run::record::State;
+
+use super::figure;
+use crate::chart::data::RunData;
+use crate::chart::model::Table;
+use crate::chart::words::{micros, whole};
+use crate::report::date::date_and_time;
+use crate::report::summary_text;
+use crate::summary::model::Summary;
+
+pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
+    html! {
+        header {
+            h1 { "Latency report: " (title) }
+            nav aria-label="Contents" {
+                a href="#verdict" { "Verdict" }
+                a href="#numbers" { "Numbers" }
+                @for probe in runs.first().map(|run| run.probes.as_slice()).unwrap_or_default() {
+                    a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
+                }
+                a href="#statistics" { "Statistics" }
+                a href="#machine" { "Machine" }
+                a href="#repeat" { "How to repeat it" }
+            }
+        }
+        section {
+            h2 id="verdict" { "Verdict" }
+            div class="columns" { @for run in runs { div { (first(run)) } } }
+        }
+        section {
+            h2 id="numbers" { "Numbers" }
+            div class="columns" { @for run in runs { div { (tables(run, runs.len() > 1)) } } }
+        }
+    }
+}
+
+fn first(run: &RunData) -> Markup {
+    let summary = &run.summary;
+    let (class, word, sentence) = match &summary.verdict {
+        None => ("", "NO DEADLINE ASKED FOR", "The numbers stand for themselves; give --deadline for a verdict."),
+        Some(verdict) => match verdict.outcome {
+            Outcome::Passed => ("passed", "PASSED", verdict.sentence.as_str()),
+            Outcome::Failed => ("failed", "FAILED", verdict.sentence.as_str()),
+            Outcome::Inconclusive => ("inconclusive", "INCONCLUSIVE", verdict.sentence.as_str()),
+        },
+    };
+    let state = match summary.state {
+        State::Finished => "",
+        State::Running => ", CUT OFF",
+        State::Interrupted => ", interrupted",
+        State::Stopped => ", stopped by --stop-above",
+        State::EndedByWatchdog => ", ended by the watchdog",
+    };
+    let probes: Vec<String> = summary.probes.iter().map(summary_text::named).collect();
+    html! {
+        p class="run-name" { (run.name) }
+        p class="quiet" {
+            (probes.join(", ")) " on cpus " (summary.measured_cpus.to_string()) ", "
+            (format!("{:.1} s", summary.measured_ns.as_secs_f64())) " measured" (state) ", "
+            (date_and_time(summary.started_realtime_ns)) " UTC"
+        }
+        div class={ "verdict " (class) } { b { (word) } p { (sentence) } }
+        @if !summary.warnings.is_empty() {
+            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (warning.to_string()) } } }
+        }
+        @for probe in &summary.probes {
+            @if let Some(numbers) = &probe.numbers { (key_figures(&probe.probe, numbers, summary.probes.len() > 1)) }
+        }
+        (blind_spot(summary))
+    }
+}
+
+fn key_figures(probe: &str, numbers: &Numbers, is_named: bool) -> Markup {
+    let tail = numbers.percentiles.iter().rev().find(|percentile| percentile.is_bounded());
+    let figure = |name: String, value: String| html! { div { dt { (name) } dd { (value) } } };
+    html! {
+        @if is_named { p class="quiet" { (probe) } }
+        dl class="key" {
+            (figure("largest".to_owned(), format!("{} µs", one_decimal(numbers.max_ns))))
+            @if let Some(tail) = tail {
+                (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), format!("{} µs", one_decimal(tail.upper_ns.unwrap_or(tail.value_ns)))))
+            }
+            @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), format!("{} µs", one_decimal(median.value_ns)))) }
+            (figure("samples".to_owned(), whole(numbers.samples)))
+            (figure("due times skipped".to_owned(), whole(numbers.missed)))
+        }
+    }
+}
+
+fn blind_spot(summary: &Summary) -> Markup {
+    let period = summary.probes.iter().filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns).min();
+    html! {
+        @if let Some(period) = period {
+            p class="note" {
+                "Blind spot: a section that delayed a wake-up may be up to " (period.exact()) " longer than the latency seen; one shorter than "
+                (period.exact()) " may not be seen at all."
+            }
+        }
+    }
+}
+
+fn tables(run: &RunData, is_named: bool) -> Markup {
+    html! {
+        @if is_named { p class="run-name" { (run.name) } }
+        @for probe in &run.summary.probes {
+            h3 { (probe.quantity) " of " (probe.probe) ", µs" }
+            (figure::table(&of_processors(run, &probe.probe), ""))
+            @if run.summary.loads.len() > 1 {
+                h3 { "by load" @if run.summary.is_ranked { ", worst first" } }
+                (figure::table(&of_loads(run, &probe.probe), ""))
+            }
+        }
+        p class="note" { "≤ bounds a percentile from above at 95 %, whatever the distribution; ~ marks one that so few samples cannot bound." }
+    }
+}
+
+const COLUMNS: [&str; 13] =
+    ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "missed the deadline"];
+
+fn of_processors(run: &RunData, probe: &str) -> Table {
+    let mut rows = Vec::new();
+    for series in run.summary.series.iter().filter(|series| series.probe == probe) {
+        let name = match (series.cpu, series.copy) {
+            (Some(cpu), _) => format!("cpu {cpu}"),
+            (None, Some(copy)) => format!("copy {copy}"),
+            (None, None) => "no fixed cpu".to_owned(),
+        };
+        if let Some(numbers) = &series.numbers {
+            rows.push(row(name, numbers, series.counts.lost));
+        }
+    }
+    if let Some(all) = run.summary.probes.iter().find(|summary| summary.probe == probe)
+        && let Some(numbers) = &all.numbers
+    {
+        if rows.len() > 1 {
+            rows.push(row("together".to_owned(), numbers, all.counts.lost));
+        }
+        let mut bounds = vec!["≤ at 95 %".to_owned(), String::new(), String::new(), String::new(), String::new()];
+        bounds.extend(numbers.percentiles.first().map(bound));
+        bounds.push(String::new());
+        bounds.extend(numbers.percentiles.iter().skip(1).map(bound));
+        rows.push(bounds);
+    }
+    Table { head: COLUMNS.map(str::to_owned).to_vec(), rows }
+}
+
+fn of_loads(run: &RunData, probe: &str) -> Table {
+    let mut rows = Vec::new();
+    for load in &run.summary.loads {
+        let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
+        let skipped = if load.not_stressed.is_empty() { String::new() } else { format!(" (cpus {} not stressed)", load.not_stressed) };
+        let name = format!("{}{skipped}", load.name);
+        match numbers {
+            Some(numbers) => {
+                let mut cells = row(name, numbers, 0);
+                cells[3] = format!("{:.1} s", load.length_ns.as_secs_f64());
+                cells.insert(1, load.phases.to_string());
+                rows.push(cells);
+            }
+            None => rows.push(vec![name]),
+        }
+    }
+    let mut head = COLUMNS.map(str::to_owned).to_vec();
+    head[3] = "length".to_owned();
+    head.insert(1, "times".to_owned());
+    Table { head, rows }
+}
+
+fn row(name: String, numbers: &Numbers, lost: u64) -> Vec<String> {
+    let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, one_decimal(percentile.value_ns));
+    let mut cells = vec![name, whole(numbers.samples), whole(numbers.missed), whole(lost), one_decimal(numbers.min_ns)];
+    cells.push(numbers.percentiles.first().map_or_else(String::new, value));
+    cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
+    cells.extend(numbers.percentiles.iter().skip(1).map(value));
+    cells.push(one_decimal(numbers.max_ns));
+    cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));
+    cells
+}
+
+fn bound(percentile: &Percentile) -> String {
+    match (percentile.upper_ns, percentile.samples_needed) {
+        (Some(upper), _) => one_decimal(upper),
+        (None, Some(needed)) => format!("needs {}", whole(needed)),
+        (None, None) => "–".to_owned(),
+    }
+}
+
+fn one_decimal(nanos: i64) -> String {
+    let text = micros(nanos);
+    // Three decimals are ns; a summary has no use for them.
+    format!("{:.1}", text.parse::<f64>().unwrap_or(0.0))
+}
+
+fn percent(probability: f64) -> String {
+    format!("{} %", (probability * 1e9).round() / 1e7)
+}

@@ -1,0 +1,60 @@
+//! The text of `--dry-run`: what would be done, and what would be changed.
+
+use std::fmt::Write as _;
+
+use tardy_core::cpu::CpuList;
+use tardy_run::plan::{Plan, PolicyName, ProbePlan};
+
+/// The plan in words.
+#[must_use]
+pub fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "scenario   {}", plan.scenario);
+    for probe in &plan.probes {
+        let _ = writeln!(out, "measure    {probe} on cpus {}, {}", cpus(plan, probe), policy(probe));
+    }
+    let _ = writeln!(out, "own work   on cpus {}", plan.tool_cpus);
+    for phase in &plan.phases {
+        let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on cpus {}", load.label, load.cpus)).collect();
+        let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
+        let _ = writeln!(out, "phase      {} for {}: {loads}", phase.name, phase.length.exact());
+    }
+    if let Some(window) = plan.window {
+        let _ = writeln!(
+            out,
+            "deadline   {window}{}",
+            plan.misses_allowed.map_or_else(String::new, |share| format!(", missed by at most {share:e}"))
+        );
+    }
+    let _ = writeln!(out, "disk       about {:.1} MB", plan.bytes_estimated as f64 / 1e6);
+    let _ = writeln!(out, "seed       {}", plan.seed);
+    if plan.changes.is_empty() {
+        let _ = writeln!(out, "changes    none");
+    }
+    for change in &plan.changes {
+        let _ = writeln!(out, "changes    {change}");
+    }
+    for warning in &plan.warnings {
+        let _ = writeln!(out, "warning    {warning}");
+    }
+    out
+}
+
+/// Where a probe has its places: the processors of its threads, or all that its copies move among.
+fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
+    let places = || plan.threads.iter().filter(|thread| thread.probe == probe.name);
+    if places().any(|thread| thread.plan.cpu.is_none()) {
+        return plan.measured_cpus.clone();
+    }
+    places().filter_map(|thread| thread.plan.cpu).collect()
+}
+
+/// Policy and priority in one word or two.
+#[must_use]
+pub fn policy(probe: &ProbePlan) -> String {
+    match (probe.policy, probe.priority) {
+        (PolicyName::Fifo, Some(priority)) => format!("SCHED_FIFO {priority}"),
+        (PolicyName::Rr, Some(priority)) => format!("SCHED_RR {priority}"),
+        _ => "SCHED_OTHER".to_owned(),
+    }
+}

@@ -1,0 +1,181 @@
+//! All three layers of a run, of each series and of each probe's series together.
+
+use serde::Serialize;
+use tardy_core::cpu::CpuId;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_run::read_series::SeriesError;
+
+use super::bounds::{Bounds, bounds};
+use super::observed::{Observed, observed};
+use super::tail::{TailModel, tail};
+use crate::summary::read::{Read, ReadRun, pooled_index};
+
+/// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
+const OSADL_CYCLES: f64 = 1e5;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Limits, ascending; chosen from the samples where empty.
+    pub limits: Vec<Nanos>,
+    /// Width of the buckets that are counted.
+    pub bucket: Nanos,
+    /// How far the model is asked to reach.
+    pub horizon: Nanos,
+    /// Clock rate of the processors in MHz, where the machine's facts do not have it.
+    pub mhz: Option<f64>,
+}
+
+impl Default for Question {
+    /// What `tardy show --statistics` asks without further flags.
+    fn default() -> Self {
+        Self { limits: Vec::new(), bucket: Nanos(1_000), horizon: Nanos::from_secs(86_400), mhz: None }
+    }
+}
+
+impl Question {
+    /// The same, whatever the order that limits were given in.
+    #[must_use]
+    pub fn with_limits_in_order(mut self) -> Self {
+        self.limits.sort_unstable();
+        self.limits.dedup();
+        self
+    }
+}
+
+/// Statistics of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Statistics {
+    /// Of each series, and behind those of a probe of all of them together.
+    pub groups: Vec<Group>,
+    /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
+    pub rule_of_thumb_ns: Option<(f64, f64)>,
+}
+
+/// Of one series, or of all of a probe.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// Its probe.
+    pub probe: String,
+    /// What a value is.
+    pub quantity: String,
+    /// Its processor; absent for all together, and where it was not bound.
+    pub cpu: Option<CpuId>,
+    /// Its number among the series of the probe that were not bound; absent where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
+    /// Whether it is all series of the probe together.
+    pub is_together: bool,
+    /// What was seen.
+    pub observed: Observed,
+    /// What holds whatever the distribution.
+    pub bounds: Bounds,
+    /// The model; absent for several series together, whose mixture no model describes.
+    pub tail: Option<TailModel>,
+}
+
+/// Of a run that was read; its samples are read once more, for the model of the tail.
+///
+/// # Errors
+/// Those of reading its series.
+pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, SeriesError> {
+    let mut series: Vec<&Read> = run.series.iter().collect();
+    series.sort_by_key(|read| (&read.descriptor().probe, read.descriptor().cpu, read.descriptor().copy));
+    let mut groups = Vec::new();
+    for of_probe in series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe) {
+        groups.extend(of_series(run, of_probe, question)?);
+    }
+    let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
+    Ok(Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) })
+}
+
+/// Series of one probe.
+fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec<Group>, SeriesError> {
+    // Each is read whole: as many at a time as there are series of a probe, or processors.
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut tails = Vec::new();
+    for some in series.chunks(threads) {
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = some.iter().map(|read| scope.spawn(|| tail(read, question.horizon))).collect();
+            running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
+        });
+        for result in results {
+            tails.push(result?);
+        }
+    }
+    let mut together = Histogram::new(Budget::ANALYSIS);
+    series.iter().for_each(|read| together.merge(&read.whole().latency));
+    let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
+    let group = |histogram: &Histogram, index: Option<f64>, one: Option<&Read>, tail: Option<TailModel>| {
+        let descriptor = one.map(Read::descriptor);
+        Some(Group {
+            probe: series[0].descriptor().probe.clone(),
+            quantity: series[0].descriptor().quantity.clone(),
+            cpu: descriptor.and_then(|descriptor| descriptor.cpu),
+            copy: descriptor.and_then(|descriptor| descriptor.copy),
+            is_together: one.is_none(),
+            observed: observed(histogram, question.bucket, &limits)?,
+            bounds: bounds(histogram, index, run.measured(), &limits)?,
+            tail,
+        })
+    };
+    let mut groups = Vec::new();
+    for (read, tail) in series.iter().zip(tails) {
+        groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tail));
+    }
+    // Worst first, as in the summary.
+    groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
+    if series.len() > 1 {
+        let indices: Vec<_> = series.iter().map(|read| (read.whole().latency.count(), read.whole().extremal_index())).collect();
+        groups.extend(group(&together, pooled_index(&indices), None, None));
+    }
+    Ok(groups)
+}
+
+/// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the maximum.
+fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
+    let Some(max) = histogram.max() else { return Vec::new() };
+    let median = histogram.values_at(&[histogram.count().div_ceil(2)])[0].unwrap_or(0);
+    let round = (2..18).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power)));
+    let mut limits: Vec<i64> = Vec::new();
+    for limit in round {
+        if limit <= median {
+            limits.clear();
+        }
+        limits.push(limit);
+        if limit > max {
+            break;
+        }
+    }
+    limits.into_iter().map(Nanos).collect()
+}
+
+/// From a processor's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz.
+fn clock_rate(model: &str) -> Option<f64> {
+    let text = model.rsplit_once('@')?.1.trim();
+    let (number, factor) = match text.strip_suffix("GHz") {
+        Some(number) => (number, 1e3),
+        None => (text.strip_suffix("MHz")?, 1.0),
+    };
+    number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|mhz| (1.0..100_000.0).contains(mhz))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_reach_from_below_the_median_to_above_the_maximum() {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        [13_000, 14_000, 15_000, 230_000].iter().for_each(|&value| histogram.record(value));
+        assert_eq!(round_limits(&histogram), [10_000, 20_000, 50_000, 100_000, 200_000, 500_000].map(Nanos));
+        assert!(round_limits(&Histogram::new(Budget::ANALYSIS)).is_empty());
+    }
+
+    #[test]
+    fn a_clock_rate_stands_behind_the_name() {
+        assert_eq!(clock_rate("Intel(R) Xeon(R) CPU @ 2.30GHz"), Some(2_300.0));
+        assert_eq!((clock_rate("AMD EPYC"), clock_rate("x @ fast")), (None, None));
+    }
+}

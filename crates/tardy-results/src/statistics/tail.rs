@@ -1,0 +1,229 @@
+//! A model of the tail, and the level that it is asked for: the latency that is exceeded once in a horizon, if these conditions last. It is
+//! shown only when every check of its gate passed.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use serde::Serialize;
+use tardy_core::statistics::confidence::{Confidence, Interval};
+use tardy_core::statistics::gate::{Check, Evidence, gate};
+use tardy_core::statistics::gev;
+use tardy_core::statistics::gpd::plausible::Plausible;
+use tardy_core::statistics::gpd::return_level::Tail;
+use tardy_core::statistics::tally::Tally;
+use tardy_core::statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
+use tardy_core::units::Nanos;
+use tardy_run::read_series::{SeriesError, SeriesFile};
+
+use crate::summary::read::Read;
+
+/// Blocks whose maxima are compared: several hundred, fewer in short runs.
+const BLOCKS: u64 = 500;
+/// Steps of the model's curve.
+const CURVE_POINTS: usize = 48;
+/// Samples in a block at least.
+const BLOCK_SAMPLES_MIN: u64 = 100;
+
+/// The third layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TailModel {
+    /// How far it was asked to reach.
+    pub horizon_ns: Nanos,
+    /// What was checked, with what came of it.
+    pub checks: Vec<Checked>,
+    /// The model; absent where a check failed.
+    pub model: Option<Model>,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checked {
+    /// Its numbers.
+    #[serde(flatten)]
+    pub check: Check,
+    /// Whether it gave no reason to refuse the model.
+    pub has_passed: bool,
+}
+
+/// A model that passed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Model {
+    /// Where the tail begins.
+    pub threshold_ns: f64,
+    /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0 bounded.
+    pub shape: f64,
+    /// Its scale.
+    pub scale_ns: f64,
+    /// Exceeded once in the horizon; by the profile of the likelihood between `lower` and `upper` at 95 %.
+    pub level_ns: f64,
+    /// See `level_ns`.
+    pub level_interval_ns: Option<Interval>,
+    /// The least and the largest level over all thresholds that were accepted.
+    pub spread_ns: Option<Interval>,
+    /// The same level by block maxima (generalised extreme value distribution): a second opinion.
+    pub level_by_blocks_ns: Option<(f64, Interval)>,
+    /// From the threshold to the level asked for: what charts draw dashed.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// A point of the model's tail.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CurvePoint {
+    /// A latency.
+    pub value_ns: f64,
+    /// The share of samples above it, by the model. A cluster of late samples counts with all of them here, and once in `level_ns`.
+    pub share: f64,
+    /// Its interval at 95 %, from all models that the data do not exclude.
+    pub share_interval: Interval,
+}
+
+/// What one pass over a series keeps of it.
+struct Extremes {
+    largest: BinaryHeap<Reverse<(i64, u64)>>,
+    maxima: Vec<f64>,
+    block: u64,
+    in_block: u64,
+    block_max: i64,
+    place: u64,
+}
+
+impl Extremes {
+    fn new(samples: u64) -> Self {
+        let block = samples.div_ceil(BLOCKS).max(BLOCK_SAMPLES_MIN);
+        Self { largest: BinaryHeap::new(), maxima: Vec::new(), block, in_block: 0, block_max: i64::MIN, place: 0 }
+    }
+
+    fn add(&mut self, latencies: &[i64]) {
+        let mut least = self.least();
+        for &latency in latencies {
+            if latency > least {
+                self.keep(latency);
+                least = self.least();
+            }
+            self.place += 1;
+            self.block_max = self.block_max.max(latency);
+            self.in_block += 1;
+            if self.in_block == self.block {
+                self.maxima.push(self.block_max as f64);
+                (self.in_block, self.block_max) = (0, i64::MIN);
+            }
+        }
+    }
+
+    /// Values up to this are not kept.
+    fn least(&self) -> i64 {
+        match self.largest.peek() {
+            Some(&Reverse((latency, _))) if self.largest.len() as u64 >= EXCEEDANCES_MAX => latency,
+            _ => i64::MIN,
+        }
+    }
+
+    fn keep(&mut self, latency: i64) {
+        if self.largest.len() as u64 >= EXCEEDANCES_MAX {
+            self.largest.pop();
+        }
+        self.largest.push(Reverse((latency, self.place)));
+    }
+
+    /// Places and values above the threshold, in order of time; at it and above where values are rounded. Empty where not all were kept.
+    fn exceedances(&self, threshold: f64, width: f64) -> Vec<(u64, f64)> {
+        if self.least() as f64 > threshold {
+            return Vec::new();
+        }
+        let is_above = |value: f64| value > threshold || (width > 1.0 && value >= threshold);
+        let mut found: Vec<(u64, f64)> =
+            self.largest.iter().map(|&Reverse((latency, place))| (place, latency as f64)).filter(|&(_, value)| is_above(value)).collect();
+        found.sort_unstable_by_key(|&(place, _)| place);
+        found
+    }
+}
+
+/// The model of one series; `None` where its period is not known, so that a horizon is no number of samples.
+///
+/// # Errors
+/// Those of reading it.
+pub fn tail(read: &Read, horizon: Nanos) -> Result<Option<TailModel>, SeriesError> {
+    let period = read.descriptor().schedule.period().get();
+    let histogram = &read.whole().latency;
+    if period <= 0 || histogram.count() == 0 {
+        return Ok(None);
+    }
+    let samples = histogram.count();
+    let mut extremes = Extremes::new(samples);
+    SeriesFile::open(read.file())?.read(|chunk| extremes.add(&chunk.latency))?;
+    let horizon_samples = horizon.get() as f64 / period as f64;
+    let width = read.resolution().get() as f64;
+    let mut counts = Vec::new();
+    histogram.for_each(|value, count| counts.push((value as f64, count)));
+    let tally = Tally::from_counts(counts);
+    let extremal_index = read.whole().extremal_index().unwrap_or(1.0);
+    let question = Question { samples, width, horizon: horizon_samples, extremal_index };
+    let scan = scan(&tally, question);
+    let highest = || tally.at_rank(samples.saturating_sub(samples / 100).max(1)).unwrap_or_default();
+    // Where no threshold is accepted the gate still says why.
+    let threshold = scan.chosen().or(scan.candidates.last()).map_or_else(highest, |candidate| candidate.threshold);
+    // Samples that were not kept have no order.
+    let is_whole = extremes.place == samples;
+    let exceedances = if is_whole { extremes.exceedances(threshold, width) } else { Vec::new() };
+    let maxima: &[f64] = if is_whole { &extremes.maxima } else { &[] };
+    let evidence = Evidence { samples, threshold, exceedances: &exceedances, block_maxima: maxima, width, horizon: horizon_samples };
+    let gate = gate(&evidence);
+    let is_open = gate.is_open() && scan.chosen().is_some();
+    let model = gate.tail.as_ref().filter(|_| is_open).and_then(|tail| {
+        Some(Model {
+            threshold_ns: tail.threshold,
+            shape: tail.fit.model.shape,
+            scale_ns: tail.fit.model.scale,
+            level_ns: tail.return_level(horizon_samples)?,
+            level_interval_ns: tail.return_level_interval(horizon_samples, Confidence::NINETY_FIVE),
+            spread_ns: scan.spread(),
+            level_by_blocks_ns: by_blocks(maxima, horizon_samples / extremes.block as f64),
+            curve: curve(tail, exceedances.len() as f64 / samples as f64, horizon_samples),
+        })
+    });
+    let mut checks: Vec<Checked> = gate.checks.iter().map(|check| Checked { has_passed: check.passed(), check: check.clone() }).collect();
+    if scan.chosen().is_none() {
+        checks.push(Checked { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
+    }
+    Ok(Some(TailModel { horizon_ns: horizon, checks, model }))
+}
+
+/// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In steps that look equal on an axis of
+/// the share's logarithm.
+fn curve(tail: &Tail, share: f64, horizon: f64) -> Vec<CurvePoint> {
+    let plausible = Plausible::around(tail, Confidence::NINETY_FIVE);
+    let least = (horizon * tail.rate()).ln();
+    let point = |index: usize| {
+        let survival = (-least * index as f64 / CURVE_POINTS as f64).exp();
+        let excess = tail.fit.model.excess_at(survival);
+        let band = plausible.survival(excess);
+        let share_interval = Interval { lower: share * band.lower, upper: share * band.upper };
+        CurvePoint { value_ns: tail.threshold + excess, share: share * survival, share_interval }
+    };
+    (0..=CURVE_POINTS).map(point).collect()
+}
+
+fn by_blocks(maxima: &[f64], blocks: f64) -> Option<(f64, Interval)> {
+    let fit = gev::fit::fit(maxima).ok().filter(|_| blocks > 1.0)?;
+    Some((fit.model.return_level(blocks), fit.return_level_interval(maxima, blocks, Confidence::NINETY_FIVE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_values_keep_their_places_and_blocks_their_maxima() {
+        let mut extremes = Extremes::new(50_000);
+        let values: Vec<i64> = (0..50_000).map(|index| index * 7_919 % 50_021).collect();
+        values.chunks(777).for_each(|chunk| extremes.add(chunk));
+        let found = extremes.exceedances(45_000.0, 1.0);
+        let expected: Vec<(u64, f64)> =
+            values.iter().enumerate().filter(|(_, value)| **value > 45_000).map(|(place, &value)| (place as u64, value as f64)).collect();
+        assert_eq!(found, expected);
+        let maxima: Vec<f64> = values.chunks(100).map(|block| *block.iter().max().unwrap() as f64).collect();
+        assert_eq!(extremes.maxima, maxima);
+        // Below what was kept nothing is known in order.
+        assert!(extremes.exceedances(10.0, 1.0).is_empty());
+    }
+}

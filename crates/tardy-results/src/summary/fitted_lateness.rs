@@ -1,0 +1,65 @@
+//! Interval errors as latenesses: the events of a series against the grid of expiries behind them, in two passes over its file.
+
+use tardy_core::sample::Sample;
+use tardy_core::summary::cell::Cell;
+use tardy_core::summary::fitted_grid::{FittedGrid, GridFit};
+use tardy_core::summary::numbers::numbers;
+use tardy_core::units::Nanos;
+use tardy_run::read_series::{SeriesError, SeriesFile};
+
+use super::model::FittedSummary;
+
+/// The latenesses of one series.
+pub(super) struct FittedLateness {
+    grid: FittedGrid,
+    lateness: Cell,
+}
+
+/// Reads them; `None` where there are too few events for a grid.
+pub(super) fn read(file: &SeriesFile, has_own_clock: bool) -> Result<Option<FittedLateness>, SeriesError> {
+    let schedule = file.descriptor().schedule;
+    let mut fit = GridFit::new(schedule.period(), has_own_clock);
+    let mut is_first = true;
+    file.read(|chunk| {
+        for (_, sample) in chunk.samples(&schedule) {
+            // The first interval began with an event, too.
+            if std::mem::take(&mut is_first) {
+                fit.add(sample.due - schedule.period());
+            }
+            fit.add(sample.wake());
+        }
+    })?;
+    let Some(mut grid) = fit.line() else { return Ok(None) };
+    let mut lateness = Cell::default();
+    let mut place = 0;
+    let mut note = |grid: &mut FittedGrid, at: Nanos| {
+        let late = grid.lateness(at);
+        place += 1;
+        lateness.latency.record(late.get());
+        lateness.sum += i128::from(late.get());
+        lateness.top.add(late.get(), place);
+        lateness.note_worst(Some(Sample { due: at - late, latency: late, missed: 0 }));
+    };
+    let mut is_first = true;
+    file.read(|chunk| {
+        for (_, sample) in chunk.samples(&schedule) {
+            if std::mem::take(&mut is_first) {
+                note(&mut grid, sample.due - schedule.period());
+            }
+            note(&mut grid, sample.wake());
+        }
+    })?;
+    Ok(Some(FittedLateness { grid, lateness }))
+}
+
+impl FittedLateness {
+    /// The numbers; `start` is the start of the run on the series' clock.
+    pub(super) fn summary(&self, start: Nanos) -> FittedSummary {
+        FittedSummary {
+            period_ns: self.grid.period_ns(),
+            expiries: self.grid.expiries,
+            without_event: self.grid.expiries.saturating_sub(self.grid.events),
+            lateness: numbers(&self.lateness, self.lateness.extremal_index(), start.get(), false),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a summary consists of; serialised as `--json`, printed as text.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::accounting::Counts;
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::series::{ClockKind, Schedule};
+use tardy_core::summary::miss_runs::Run;
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Verdict;
+use tardy_core::warning::Warning;
+use tardy_run::overhead::Overhead;
+use tardy_run::record::{LoadWork, State};
+
+/// The whole summary; warnings and verdict stand first, because the numbers mean nothing without them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Folder of the run.
+    pub run: String,
+    /// How it ended.
+    pub state: State,
+    /// Clock of all times.
+    pub clock: ClockKind,
+    /// What must be known before the numbers, what matters most first.
+    pub warnings: Vec<Warning>,
+    /// What the samples say about the deadline; absent where none was asked for.
+    pub verdict: Option<Verdict>,
+    /// From the first due time to the last wake-up.
+    pub measured_ns: Nanos,
+    /// Wall-clock time of the start, ns since 1970.
+    pub started_realtime_ns: Nanos,
+    /// Each probe, all processors together.
+    pub probes: Vec<ProbeSummary>,
+    /// Each series, worst first.
+    pub series: Vec<SeriesSummary>,
+    /// Each phase, all processors together.
+    pub phases: Vec<PhaseSummary>,
+    /// Phases of the same name as one, on the processors that their loads stressed; worst first.
+    pub loads: Vec<LoadSummary>,
+    /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a drawn order.
+    pub is_ranked: bool,
+    /// What the loads did.
+    pub load_work: Vec<LoadWork>,
+    /// Processors that were measured.
+    pub measured_cpus: CpuList,
+    /// The machine in two lines.
+    pub machine: [String; 2],
+    /// What touched the measured processors most: interrupts by line.
+    pub interrupts: Vec<InterruptCount>,
+    /// What the tool itself cost.
+    pub overhead: Option<Overhead>,
+}
+
+/// Interrupts of one line on the measured processors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptCount {
+    /// As in /proc/interrupts.
+    pub label: String,
+    /// What it is for.
+    pub description: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// All series of one probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSummary {
+    /// Its name.
+    pub probe: String,
+    /// What a value is: `latency` or `interval error`.
+    pub quantity: String,
+    /// Time between two wake-ups, or time asked for.
+    pub period_ns: Nanos,
+    /// Whether there is no such time, because gaps were looked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_period: bool,
+    /// The numbers; absent where there is no sample.
+    pub numbers: Option<Numbers>,
+    /// Counts of all series.
+    pub counts: Counts,
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesSummary {
+    /// Its probe.
+    pub probe: String,
+    /// Its processor.
+    pub cpu: Option<CpuId>,
+    /// When samples are due.
+    pub schedule: Schedule,
+    /// The numbers; absent where there is no sample.
+    pub numbers: Option<Numbers>,
+    /// The counts, as far as the file goes.
+    pub counts: Counts,
+    /// Difference of successive wake-ups from the time between their due times, as percentiles of its magnitude, and its maximum.
+    pub jitter: Vec<Percentile>,
+    /// See `jitter`.
+    pub jitter_max_ns: Option<i64>,
+    /// Longest run of consecutive misses, where a window was asked for.
+    pub misses_longest_run: Option<Run>,
+    /// Wake-ups before their time.
+    pub early: u64,
+    /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are early, others may be the clock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_error_ns: Option<Nanos>,
+    /// Which copy of the probe's thread this is, where they have no processor of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
+    /// The gaps together, for series of gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps: Option<GapSummary>,
+    /// Latenesses against the fitted grid of expiries, for interval errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fitted: Option<FittedSummary>,
+    /// Whether the numbers are those of a histogram, because not every sample was kept.
+    pub from_histogram: bool,
+}
+
+/// The gaps of a series, of a least length, together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GapSummary {
+    /// Shorter ones are none, or are counted without their time.
+    pub least_ns: Nanos,
+    /// How many there were.
+    pub count: u64,
+    /// Their lengths together.
+    pub length_ns: Nanos,
+    /// For how long they were looked for; absent where the run was cut off.
+    pub observed_ns: Option<Nanos>,
+    /// Their share of that.
+    pub share: Option<f64>,
+}
+
+/// An interval probe's events against the grid of expiries that lies closest below them all. What all events are late by does not show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FittedSummary {
+    /// The timer's period as its events show it.
+    pub period_ns: f64,
+    /// Expiries from the first event to the last.
+    pub expiries: u64,
+    /// How many of them no event stands for.
+    pub without_event: u64,
+    /// The latenesses.
+    pub lateness: Option<Numbers>,
+}
+
+/// All phases of one name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadSummary {
+    /// Name of the phases.
+    pub name: String,
+    /// Loads that ran in them.
+    pub loads: Vec<String>,
+    /// How many there were.
+    pub phases: usize,
+    /// How long they lasted in all.
+    pub length_ns: Nanos,
+    /// Measured processors that the loads used less than a tenth of; their samples are not in the numbers.
+    pub not_stressed: CpuList,
+    /// Each probe's numbers; absent where there is no sample.
+    pub probes: Vec<(String, Option<Numbers>)>,
+}
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSummary {
+    /// Its name.
+    pub name: String,
+    /// Loads that ran in it.
+    pub loads: Vec<String>,
+    /// When it began, from the start of the run on.
+    pub begin_ns: Nanos,
+    /// When it ended.
+    pub end_ns: Nanos,
+    /// How much later it ended than planned, and how much later it began.
+    pub deviation_ns: (Nanos, Nanos),
+    /// Each probe's numbers in this phase; absent where there is no sample.
+    pub probes: Vec<(String, Option<Numbers>)>,
+}

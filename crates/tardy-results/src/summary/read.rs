@@ -1,0 +1,454 @@
+//! Reads a run folder, each series on as many threads as there are processors, and makes the summary. Charts are made from what was read too.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::accounting::Counts;
+use tardy_core::cpu::CpuList;
+use tardy_core::series::{Descriptor, Meaning};
+use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
+use tardy_core::summary::cell::Cell;
+use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_core::warning::{Severity, Warning};
+use tardy_run::folder::{self, FolderError};
+use tardy_run::histogram_file::{self, StoredHistogram};
+use tardy_run::imported::Stated;
+use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
+use tardy_run::record::{RunRecord, State};
+use tardy_run::series_writer::FLUSH_INTERVAL;
+
+use super::fitted_lateness::{self, FittedLateness};
+use super::model::{GapSummary, InterruptCount, ProbeSummary, SeriesSummary, Summary};
+use super::{by_phase, stated};
+
+/// A share of missed periods from which on the period is called too short.
+const MOST_PERIODS: f64 = 0.5;
+/// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
+const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
+
+/// Why there is no summary.
+#[derive(Debug, thiserror::Error)]
+pub enum SummaryError {
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// One of its series.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+}
+
+/// One series as read.
+pub struct Read {
+    pub(super) descriptor: Descriptor,
+    pub(super) accumulator: SeriesAccumulator,
+    /// All samples: from the histogram where not every one was kept.
+    pub(super) whole: Cell,
+    /// What the tool states that an import is from.
+    pub(super) stated: Option<Stated>,
+    /// Latenesses against the fitted grid, where values are interval errors.
+    fitted: Option<FittedLateness>,
+    end: PartEnd,
+    file: PathBuf,
+    /// For how long gaps were looked for.
+    observed: Option<Nanos>,
+}
+
+/// A run folder that was read: every series counted, nothing computed yet.
+pub struct ReadRun {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its series, as in `run.json`.
+    pub series: Vec<Read>,
+    questions: Questions,
+    misses_allowed: Option<f64>,
+}
+
+/// Makes the summary of the run in `path`, judged against `window`, or against the one that the run was made with.
+///
+/// # Errors
+/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<Summary, SummaryError> {
+    Ok(read(path, window, misses_allowed)?.summary())
+}
+
+/// Reads the run in `path`, to be judged against `window`, or against the one that it was made with.
+///
+/// # Errors
+/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
+pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<ReadRun, SummaryError> {
+    let record = folder::open(path)?;
+    let questions = questions(&record, window.or(record.plan.window));
+    let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
+    let mut series = Vec::new();
+    for (index, entry) in record.series.iter().enumerate() {
+        let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
+        let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?;
+        series.push(Read { observed: entry.observed_ns, ..read });
+    }
+    let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
+    Ok(ReadRun { folder: path.to_owned(), record, series, questions, misses_allowed })
+}
+
+impl ReadRun {
+    /// What the run comes to.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let (record, series) = (&self.record, &self.series);
+        let warnings = warnings(record, series, &self.questions);
+        let verdict = self.window().map(|window| verdict(window, self.misses_allowed, series, &warnings, self.measured()));
+        let start = record.started.monotonic_ns;
+        let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
+        summaries.sort_by_key(|series| {
+            (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu)
+        });
+        Summary {
+            run: self.folder.display().to_string(),
+            state: record.state,
+            clock: record.clock,
+            warnings,
+            verdict,
+            measured_ns: self.measured(),
+            started_realtime_ns: record.started.realtime_ns,
+            probes: probe_summaries(series, start),
+            series: summaries,
+            phases: by_phase::phases(record, series),
+            loads: by_phase::loads(record, series),
+            is_ranked: by_phase::is_ranked(record),
+            load_work: record.load_work.clone(),
+            measured_cpus: record.measured_cpus.clone(),
+            machine: record.machine.two_lines(),
+            interrupts: interrupts(&record.interference),
+            overhead: record.overhead.clone(),
+        }
+    }
+
+    /// The latencies that are in time, if that was asked for.
+    #[must_use]
+    pub fn window(&self) -> Option<Window> {
+        self.questions.window
+    }
+
+    /// From the first due time to the last wake-up.
+    #[must_use]
+    pub fn measured(&self) -> Nanos {
+        length(&self.record, &self.series)
+    }
+
+    /// The names of the probes, in the order of their series.
+    #[must_use]
+    pub fn probes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.series.iter().map(|read| read.descriptor.probe.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// When the last sample of all was taken, on the run's clock.
+    #[must_use]
+    pub fn last_wake(&self) -> Option<Nanos> {
+        self.series.iter().filter_map(|read| read.accumulator.last_wake).max()
+    }
+
+    /// The samples of a probe in the phases of this name, without those of the processors in `left_out`.
+    #[must_use]
+    pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
+        let phases: Vec<usize> = (0..self.record.phases.len()).filter(|&index| self.record.phases[index].name == load).collect();
+        let mut together = Cell::default();
+        let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
+        let counted = of_probe.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
+        counted.for_each(|read| together.merge(&read.accumulator.phases(&phases)));
+        together
+    }
+
+    /// All samples of a probe, whatever their processor.
+    #[must_use]
+    pub fn of_probe(&self, probe: &str) -> Cell {
+        let mut together = Cell::default();
+        self.series.iter().filter(|read| read.descriptor.probe == probe).for_each(|read| together.merge(&read.whole));
+        together
+    }
+}
+
+impl Read {
+    /// What the series is.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// All samples: from the histogram where not every one was kept.
+    #[must_use]
+    pub fn whole(&self) -> &Cell {
+        &self.whole
+    }
+
+    /// The counts, as far as they are known.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.accumulator.counts
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
+    #[must_use]
+    pub fn resolution(&self) -> Nanos {
+        self.stated.map_or(Nanos(1), |stated| stated.resolution_ns.max(Nanos(1)))
+    }
+}
+
+fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
+    // A run that was cut off has no end for its last phase: it lasted to the last sample.
+    let span = |phase: &tardy_run::record::PhaseRecord| PhaseSpan { begin: phase.begin_ns, end: phase.end_ns.unwrap_or(Nanos::MAX) };
+    let gaps = record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu));
+    Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect(), early_below: Nanos::ZERO }
+}
+
+/// `counts_at_end` are those of `run.json`, absent where the run was cut off.
+fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated>, questions: &Questions) -> Result<Read, SummaryError> {
+    let file = SeriesFile::open(path)?;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    let descriptor = file.descriptor().clone();
+    let (schedule, questions) = (descriptor.schedule, questions_of(&descriptor, questions));
+    let read_part = |part| -> Result<(SeriesAccumulator, PartEnd), SeriesError> {
+        let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
+        let end = file.read_part(part, |chunk| accumulator.add(chunk))?;
+        Ok((accumulator, end))
+    };
+    // Small files are not worth a thread.
+    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
+    });
+    let mut accumulator = SeriesAccumulator::new(schedule, questions);
+    let mut end = PartEnd::default();
+    for result in results {
+        let (part, part_end) = result?;
+        accumulator.merge(&part);
+        end.damaged_bytes += part_end.damaged_bytes;
+        end.torn_bytes += part_end.torn_bytes;
+        end.is_closed |= part_end.is_closed;
+    }
+    // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
+    accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
+    let histogram = histogram_file::read(&path.with_extension("histogram"));
+    let whole = whole(&accumulator, histogram.as_ref());
+    // Where samples are missing, their expiries would pass for late ones.
+    let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
+    let fitted = match descriptor.meaning {
+        Meaning::IntervalError { has_own_clock } if is_every_sample => fitted_lateness::read(&file, has_own_clock)?,
+        _ => None,
+    };
+    Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
+}
+
+/// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
+fn questions_of(descriptor: &Descriptor, questions: &Questions) -> Questions {
+    let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
+    Questions {
+        window: questions.window.filter(|_| !descriptor.is_outside_verdict),
+        stall: questions.stall.filter(|_| is_lateness),
+        phases: questions.phases.clone(),
+        early_below: descriptor.meaning.early_below(),
+    }
+}
+
+fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> Cell {
+    let mut whole = accumulator.whole();
+    if let Some(stored) = stored.filter(|stored| stored.histogram.count() > whole.latency.count()) {
+        let mut sum = 0_i128;
+        stored.histogram.for_each(|value, count| sum += i128::from(value) * i128::from(count));
+        whole.sum = sum;
+        whole.latency = stored.histogram.clone();
+        whole.top = tardy_core::summary::top::Top::default();
+        if let Some(window) = accumulator.window() {
+            let mut misses = accumulator.counts.missed;
+            stored.histogram.for_each(|value, count| misses += if window.misses(Nanos(value)) { count } else { 0 });
+            whole.misses = misses;
+        }
+        whole.missed = accumulator.counts.missed;
+    }
+    whole
+}
+
+impl Read {
+    /// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
+    fn skips_steadily(&self) -> bool {
+        let samples = self.accumulator.samples;
+        samples == 0 || self.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
+    }
+
+    fn gaps(&self) -> Option<GapSummary> {
+        let Meaning::Gap { least } = self.descriptor.meaning else { return None };
+        // Those in the series; shorter ones that were counted without their time are in the histogram alone.
+        let gaps = self.accumulator.whole();
+        // Of an import without samples the number of gaps is that of its histogram, and their length is in no file.
+        if self.stated.is_some() && self.accumulator.samples == 0 {
+            return None;
+        }
+        let length = Nanos(i64::try_from(gaps.sum).unwrap_or(i64::MAX));
+        let share = self.observed.map(|observed| length.get() as f64 / observed.get() as f64);
+        Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })
+    }
+
+    /// Whether it can miss a deadline.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.accumulator.window().is_some()
+    }
+
+    fn summary(&self, start: Nanos) -> SeriesSummary {
+        let whole = &self.whole;
+        let from_histogram = whole.latency.count() > self.accumulator.samples;
+        let is_every_sample = !from_histogram && self.accumulator.counts.unstored == 0;
+        SeriesSummary {
+            probe: self.descriptor.probe.clone(),
+            cpu: self.descriptor.cpu,
+            schedule: self.descriptor.schedule,
+            numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.is_judged())),
+            counts: self.accumulator.counts,
+            // Between samples that were not kept there is no telling how far apart two wake-ups were.
+            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
+            jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
+            misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
+            early: self.accumulator.early.count,
+            clock_error_ns: match self.descriptor.meaning {
+                Meaning::Lateness { clock_error } if clock_error > Nanos::ZERO => Some(clock_error),
+                _ => None,
+            },
+            copy: self.descriptor.copy,
+            gaps: self.gaps(),
+            fitted: self.fitted.as_ref().map(|fitted| fitted.summary(start)),
+            from_histogram,
+        }
+    }
+}
+
+/// Where no sample was kept, how long a tool says that it measured.
+fn length(record: &RunRecord, series: &[Read]) -> Nanos {
+    let stated = record.imported.as_ref().and(record.ended_ns).map_or(Nanos::ZERO, |end| end - record.started.monotonic_ns);
+    Some(measured(series)).filter(|&length| length > Nanos::ZERO).unwrap_or(stated)
+}
+
+pub(super) fn measured(series: &[Read]) -> Nanos {
+    let first = series.iter().filter_map(|read| read.accumulator.first_due).min();
+    let last = series.iter().filter_map(|read| read.accumulator.last_wake).max();
+    match (first, last) {
+        (Some(first), Some(last)) => last - first,
+        _ => Nanos::ZERO,
+    }
+}
+
+fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<Warning> {
+    let mut warnings = record.warnings.clone();
+    if record.state == State::Running {
+        warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
+    }
+    for read in series {
+        let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
+        let counts = read.accumulator.counts;
+        if counts.lost > 0 {
+            warnings.push(Warning::SamplesLost { probe: probe.clone(), cpu, lost: counts.lost });
+        }
+        if !counts.is_exact() {
+            let unexplained = i64::try_from(counts.unexplained()).unwrap_or(i64::MAX);
+            warnings.push(Warning::AccountingInexact { probe: probe.clone(), cpu, unexplained });
+        }
+        if read.end.damaged_bytes > 0 {
+            warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
+        }
+        let share = counts.missed as f64 / counts.expected.max(1) as f64;
+        if share > MOST_PERIODS && read.skips_steadily() {
+            let period = read.descriptor.schedule.period();
+            warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
+        }
+        let early = read.accumulator.early;
+        if early.count > 0 {
+            warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
+        }
+    }
+    let stalls: u64 = series.iter().map(|read| read.accumulator.stalls).sum();
+    if let (Some(length), true) = (questions.stall, stalls > 0) {
+        warnings.push(Warning::LooksLikeThrottling { windows: stalls, length });
+    }
+    warnings.sort_by_key(Warning::rank);
+    warnings
+}
+
+fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
+    let of =
+        |severity| -> Vec<String> { warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect() };
+    let cells: Vec<(&Cell, Counts)> =
+        series.iter().filter(|read| read.is_judged()).map(|read| (&read.whole, read.accumulator.counts)).collect();
+    // What was lost was not seen, and says nothing about misses.
+    let seen = |counts: &Counts| counts.expected.saturating_sub(counts.lost);
+    let samples: u64 = cells.iter().map(|(_, counts)| seen(counts)).sum();
+    let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
+    let evidence = Evidence {
+        misses: cells.iter().map(|(cell, _)| cell.misses).sum::<u64>() + stated::misses(series, window),
+        samples,
+        extremal_index: pooled_index(&indices),
+        measured,
+        degraded: of(Severity::Degraded),
+        incomplete: of(Severity::Incomplete).into_iter().chain(stated::shortcoming(series, window)).collect(),
+    };
+    judge(window, misses_allowed, evidence)
+}
+
+/// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.
+pub(super) fn names(series: &[Read]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for read in series {
+        if !names.contains(&read.descriptor.probe.as_str()) {
+            names.push(&read.descriptor.probe);
+        }
+    }
+    names
+}
+
+fn probe_summaries(series: &[Read], start: Nanos) -> Vec<ProbeSummary> {
+    let names = names(series);
+    names
+        .iter()
+        .map(|&name| {
+            let of_probe: Vec<&Read> = series.iter().filter(|read| read.descriptor.probe == name).collect();
+            let cells: Vec<&Cell> = of_probe.iter().map(|read| &read.whole).collect();
+            ProbeSummary {
+                probe: name.to_owned(),
+                quantity: of_probe[0].descriptor.quantity.clone(),
+                has_no_period: matches!(of_probe[0].descriptor.meaning, Meaning::Gap { .. }),
+                period_ns: of_probe[0].descriptor.schedule.period(),
+                numbers: stated::numbers_of_all(&of_probe, together(&cells, start, of_probe[0].is_judged())),
+                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
+            }
+        })
+        .collect()
+}
+
+/// The numbers of several series as one.
+pub(super) fn together(cells: &[&Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
+    let mut together = Cell::default();
+    cells.iter().for_each(|cell| together.merge(cell));
+    let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();
+    numbers(&together, pooled_index(&weighted), start.get(), has_window)
+}
+
+/// The extremal index of several series together, from (samples, index) of each: effective samples add up. `None` where one is not known.
+pub(crate) fn pooled_index(series: &[(u64, Option<f64>)]) -> Option<f64> {
+    let samples: u64 = series.iter().map(|&(samples, _)| samples).sum();
+    let effective: Option<Vec<f64>> =
+        series.iter().filter(|(samples, _)| *samples > 0).map(|&(samples, index)| Some(index? * samples as f64)).collect();
+    effective.filter(|_| samples > 0).map(|effective| effective.iter().sum::<f64>() / samples as f64)
+}
+
+fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> Vec<InterruptCount> {
+    let lines = interference.iter().flat_map(|interference| &interference.interrupts);
+    lines.map(|line| InterruptCount { label: line.label.clone(), description: line.description.clone(), count: line.total() }).collect()
+}

@@ -1,0 +1,88 @@
+//! Imported series of which less is known than samples: what the other tool states stands in for what cannot be computed.
+
+use tardy_core::summary::numbers::Numbers;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_run::imported::Stated;
+
+use super::read::Read;
+
+/// The numbers of one series: those that were computed, with the mean that the tool states where a histogram's end is open; or no more than
+/// it states.
+pub(super) fn numbers(read: &Read, computed: Option<Numbers>) -> Option<Numbers> {
+    match (computed, read.stated) {
+        (Some(computed), Some(stated)) => Some(mended(computed, &[stated])),
+        (Some(computed), None) => Some(computed),
+        (None, Some(stated)) => of_stated(&[stated]),
+        (None, None) => None,
+    }
+}
+
+/// The numbers of several series as one. Percentiles are those of the series that have them; with one that has none there are none.
+pub(super) fn numbers_of_all(series: &[&Read], computed: Option<Numbers>) -> Option<Numbers> {
+    let stated: Vec<Stated> = series.iter().filter_map(|read| read.stated).collect();
+    if stated.len() < series.len() {
+        return computed;
+    }
+    if series.iter().any(|read| read.whole.latency.count() == 0) {
+        return of_stated(&stated).or(computed);
+    }
+    computed.map(|computed| mended(computed, &stated))
+}
+
+/// A mean and a least value that the tool states know the values that have no bucket too.
+fn mended(mut computed: Numbers, stated: &[Stated]) -> Numbers {
+    if stated.iter().any(|stated| stated.overflow.is_some())
+        && let Some(mean) = mean(stated)
+    {
+        computed.mean_ns = mean;
+    }
+    let least = stated.iter().filter_map(|stated| stated.min_ns).min();
+    computed.min_ns = least.map_or(computed.min_ns, |least| computed.min_ns.min(least.get()));
+    computed
+}
+
+fn of_stated(stated: &[Stated]) -> Option<Numbers> {
+    let some: Vec<&Stated> = stated.iter().filter(|stated| stated.samples.is_some_and(|samples| samples > 0)).collect();
+    let min = some.iter().map(|stated| stated.min_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().min()?;
+    let max = some.iter().map(|stated| stated.max_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().max()?;
+    Some(Numbers {
+        samples: some.iter().filter_map(|stated| stated.samples).sum(),
+        min_ns: min.get(),
+        mean_ns: mean(stated)?,
+        max_ns: max.get(),
+        max_at_ns: 0,
+        percentiles: Vec::new(),
+        percentiles_corrected: None,
+        extremal_index: None,
+        missed: 0,
+        misses: None,
+        coarse: 0,
+    })
+}
+
+fn mean(stated: &[Stated]) -> Option<f64> {
+    let of = |stated: &Stated| Some((stated.mean_ns?, stated.samples? as f64));
+    let weighted: Vec<(f64, f64)> = stated.iter().filter(|stated| stated.samples != Some(0)).map(of).collect::<Option<_>>()?;
+    let samples: f64 = weighted.iter().map(|(_, samples)| samples).sum();
+    (samples > 0.0).then(|| weighted.iter().map(|(mean, samples)| mean * samples).sum::<f64>() / samples)
+}
+
+/// Extremes beyond the deadline of series of which nothing else is known: each is at least one miss.
+pub(super) fn misses(series: &[Read], window: Window) -> u64 {
+    series.iter().map(|read| late_extremes(read, window)).sum()
+}
+
+fn late_extremes(read: &Read, window: Window) -> u64 {
+    let Some(stated) = read.stated.filter(|_| read.is_judged() && read.whole.latency.count() == 0) else { return 0 };
+    let is_late = |extreme: Option<Nanos>| u64::from(extreme.is_some_and(|extreme| window.misses(extreme)));
+    is_late(stated.max_ns).max(is_late(stated.min_ns))
+}
+
+/// Why a share of misses cannot be told: there are late samples among some of which only the extremes are known.
+pub(super) fn shortcoming(series: &[Read], window: Window) -> Option<String> {
+    series
+        .iter()
+        .any(|read| late_extremes(read, window) > 0)
+        .then(|| "of a series only the extremes are known: more may be late".to_owned())
+}

@@ -1,0 +1,203 @@
+//! What `run.json` of a folder of kind `cost` says beyond that of other runs.
+//!
+//! Each metric is an event series: a sample is a trial, due when it began (ns on the run's clock), its value the time of *one operation* in the unit of the
+//! descriptor (`ps`), so that less is better for every metric, bandwidths included, and values of two runs can be divided by each other whatever the loops'
+//! lengths were. Trials come in rounds, which are the run's phases; in each round every metric is prepared anew.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+/// `cost` of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CostRecord {
+    /// What was measured.
+    pub set: CostSet,
+    /// The command, for sets of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Processor that everything was bound to; absent where nothing was.
+    pub cpu: Option<CpuId>,
+    /// Processor of the second thread, for metrics of two.
+    pub other_cpu: Option<CpuId>,
+    /// How often each metric was prepared and measured anew.
+    pub rounds: u32,
+    /// Trials of each metric in a round.
+    pub trials: u32,
+    /// Length of a trial that the number of operations was chosen for; 0 where a trial is one operation.
+    pub trial_length_ns: Nanos,
+    /// Cost of one read of the clock, which was taken off each trial.
+    pub clock_read_ns: Nanos,
+    /// What values count.
+    pub unit: CostUnit,
+    /// The metrics that were measured, in the order of tables.
+    pub metrics: Vec<MetricRecord>,
+    /// Those that were not, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostSet {
+    /// Services of the kernel.
+    Metrics,
+    /// A kernel build.
+    Build,
+    /// A command of the user's.
+    Command,
+}
+
+/// What the values of a run count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "counts", rename_all = "kebab-case")]
+pub enum CostUnit {
+    /// Time, in ps.
+    Time,
+    /// Executed instructions, in thousandths: the machine is emulated, and its clock moves by this much with each.
+    Instructions {
+        /// Virtual time of one instruction.
+        instruction_ns: Nanos,
+    },
+}
+
+impl CostUnit {
+    /// As in the descriptor of a series.
+    #[must_use]
+    pub fn descriptor_unit(self) -> &'static str {
+        match self {
+            Self::Time => "ps",
+            Self::Instructions { .. } => "instructions/1000",
+        }
+    }
+
+    /// A value of a series from the time in ps that an operation took on the run's clock.
+    #[must_use]
+    pub fn value(self, picoseconds: i64) -> i64 {
+        match self {
+            Self::Time => picoseconds,
+            Self::Instructions { instruction_ns } => picoseconds / instruction_ns.get().max(1),
+        }
+    }
+}
+
+/// One metric that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricRecord {
+    /// Its name.
+    pub name: String,
+    /// Where it stands in tables.
+    pub group: Group,
+    /// What one operation is.
+    pub operation: String,
+    /// Bytes that one operation moves, for bandwidths.
+    pub bytes: Option<u64>,
+    /// In which state operations found caches.
+    pub state: CacheState,
+    /// The program of LMbench that measures the same.
+    pub lmbench: Option<String>,
+    /// Operations of one trial.
+    pub operations: u64,
+    /// How much of its trials was waiting; only where instructions are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// Its series in `samples/`.
+    pub file: String,
+}
+
+/// Idle time during a metric's trials. The clock of an emulated machine moves on while its processor is idle, without any instruction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// How long the processor was idle, as the kernel tells it, to 10 ms a round.
+    pub idle_ns: Nanos,
+    /// Length of all trials.
+    pub of_ns: Nanos,
+}
+
+impl Waiting {
+    /// The idle part of the time; 0 of no time.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        if self.of_ns > Nanos::ZERO { self.idle_ns.get() as f64 / self.of_ns.get() as f64 } else { 0.0 }
+    }
+}
+
+/// Groups of metrics, in the order of LMbench's summary; the last one is ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// System calls, signals and processes.
+    Processor,
+    /// From one process to the next.
+    ContextSwitch,
+    /// There and back between two processes.
+    Communication,
+    /// Files and virtual memory.
+    FileAndMemory,
+    /// Bytes a second.
+    Bandwidth,
+    /// What today's programs wait for.
+    Today,
+    /// A program, whole.
+    Program,
+}
+
+impl Group {
+    /// As the table calls it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Processor => "system calls and processes",
+            Self::ContextSwitch => "context switches",
+            Self::Communication => "local communication, there and back",
+            Self::FileAndMemory => "files and memory",
+            Self::Bandwidth => "bandwidths",
+            Self::Today => "today's services",
+            Self::Program => "program",
+        }
+    }
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processor => "processor",
+            Self::ContextSwitch => "context-switch",
+            Self::Communication => "communication",
+            Self::FileAndMemory => "file-and-memory",
+            Self::Bandwidth => "bandwidth",
+            Self::Today => "today",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// In which state the operations find caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// The same was done just before: code and data are in the caches that they fit into, files in the page cache.
+    Warm,
+    /// Each operation works on memory or files that are new.
+    Cold,
+}
+
+/// A metric that was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_waiting_is_of_all_trials_and_nothing_of_no_time() {
+        assert_eq!(Waiting { idle_ns: Nanos(30), of_ns: Nanos(120) }.share(), 0.25);
+        assert_eq!(Waiting::default().share(), 0.0);
+    }
+}

@@ -1,0 +1,69 @@
+//! How the guest of a run began, for runs that come out of the lab: as much of `lab.json` as comparisons must know.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// The file of the lab in a run folder.
+pub const LAB_RECORD_NAME: &str = "lab.json";
+
+/// Where a guest began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestStart {
+    /// Digest of its kernel.
+    pub kernel: String,
+    /// The kernel's whole command line.
+    pub command_line: String,
+    /// Digest of the state that it went on from; absent where it booted.
+    pub snapshot: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LabRecord {
+    inputs: Inputs,
+}
+
+#[derive(Deserialize)]
+struct Inputs {
+    variant: Variant,
+    command_line: String,
+    #[serde(default)]
+    snapshot: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Variant {
+    kernel: Kernel,
+}
+
+#[derive(Deserialize)]
+struct Kernel {
+    digest: String,
+}
+
+impl GuestStart {
+    /// Of the run in `folder`; `None` where it was made on no guest, or its record cannot be read.
+    #[must_use]
+    pub fn read(folder: &Path) -> Option<Self> {
+        let record: LabRecord = serde_json::from_slice(&std::fs::read(folder.join(LAB_RECORD_NAME)).ok()?).ok()?;
+        let Inputs { variant, command_line, snapshot } = record.inputs;
+        Some(Self { kernel: variant.kernel.digest, command_line, snapshot })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_of_the_lab_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(GuestStart::read(folder.path()), None);
+        std::fs::write(folder.path().join(LAB_RECORD_NAME), "{}").unwrap();
+        assert_eq!(GuestStart::read(folder.path()), None);
+        let record =
+            r#"{"version":1,"inputs":{"variant":{"name":"a","kernel":{"name":"b","digest":"c0"}},"command_line":"quiet","pad":3}}"#;
+        std::fs::write(folder.path().join(LAB_RECORD_NAME), record).unwrap();
+        assert_eq!(GuestStart::read(folder.path()), Some(GuestStart { kernel: "c0".into(), command_line: "quiet".into(), snapshot: None }));
+    }
+}

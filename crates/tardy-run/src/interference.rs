@@ -1,0 +1,53 @@
+//! What else touched the measured processors while a run lasted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::warning::Warning;
+use tardy_machine::cgroup::CgroupThrottling;
+use tardy_machine::context_switches::ContextSwitches;
+use tardy_machine::cpu_time::CpuTime;
+use tardy_machine::interrupts::InterruptLineDelta;
+
+/// Counts between the start and the end of a run, on the measured processors.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interference {
+    /// Interrupts by line, largest sum first.
+    pub interrupts: Vec<InterruptLineDelta>,
+    /// Deferred interrupt work by kind, largest sum first.
+    pub softirqs: Vec<(String, u64)>,
+    /// How each processor spent its time.
+    pub cpu_times: BTreeMap<CpuId, CpuTime>,
+    /// Context switches of the whole machine.
+    pub context_switches: Option<u64>,
+    /// Context switches of each processor, where the kernel tells.
+    pub context_switches_by_cpu: Option<ContextSwitches>,
+    /// System-management interrupts of each processor; absent with the reason below.
+    pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
+    /// Why they are absent.
+    pub management_interrupts_absent: Option<String>,
+    /// What the control group's quota took.
+    pub cgroup: Option<CgroupThrottling>,
+}
+
+impl Interference {
+    /// What a reader must know of it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for (&cpu, time) in &self.cpu_times {
+            if let Some(stolen) = time.steal.filter(|steal| steal.get() > 0) {
+                warnings.push(Warning::TimeStolen { cpu, stolen });
+            }
+        }
+        for (&cpu, &count) in self.management_interrupts.iter().flatten().filter(|(_, count)| **count > 0) {
+            warnings.push(Warning::ManagementInterrupts { cpu, count });
+        }
+        if let Some(periods) = self.cgroup.as_ref().map(|cgroup| cgroup.throttled).filter(|&periods| periods > 0) {
+            warnings.push(Warning::CgroupThrottled { periods });
+        }
+        warnings
+    }
+}

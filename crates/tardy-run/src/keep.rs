@@ -1,0 +1,45 @@
+//! Which samples go to the disk.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::sample::Sample;
+use tardy_core::units::{Nanos, ParseNanosError};
+
+/// Which samples go to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// Every one.
+    #[default]
+    All,
+    /// Those at least this late, and a histogram of all.
+    Tail(Nanos),
+    /// None, but a histogram of all.
+    Histogram,
+}
+
+impl Keep {
+    /// Whether `sample` goes to the disk.
+    #[must_use]
+    pub fn stores(self, sample: &Sample) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tail(least) => sample.latency >= least || sample.missed > 0,
+            Self::Histogram => false,
+        }
+    }
+}
+
+impl FromStr for Keep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "all" => Ok(Self::All),
+            None if text == "histogram" => Ok(Self::Histogram),
+            Some(("tail", least)) => least.parse().map(Self::Tail).map_err(|error: ParseNanosError| error.to_string()),
+            _ => Err(format!("`{text}` is not all, tail:TIME or histogram: write for example tail:100us")),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The run folder: what one measurement was to do, on what machine, and everything that it produced. All else is derived from it.
+//!
+//! `run.json` is a [`record::RunRecord`], which holds the [`plan::Plan`]; samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
+//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept.
+#![forbid(unsafe_code)]
+
+pub mod cost;
+pub mod folder;
+pub mod guest_start;
+pub mod histogram_file;
+pub mod imported;
+pub mod interference;
+pub mod keep;
+pub mod overhead;
+pub mod parameter;
+pub mod plan;
+pub mod read_series;
+pub mod record;
+pub mod reserved_file;
+pub mod series_writer;
+pub mod work_kind;

@@ -1,0 +1,35 @@
+//! What the tool itself cost; reported with every result, never subtracted from it.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+/// Of the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// One read of the monotonic clock: the median of many.
+    pub clock_read_ns: Nanos,
+    /// The measuring threads.
+    pub threads: Vec<ThreadOverhead>,
+    /// CPU time of the whole process between arming and disarming.
+    pub process_cpu_time_ns: Nanos,
+    /// Largest resident size of the process, in bytes.
+    pub resident_bytes_max: u64,
+}
+
+/// Of one measuring thread, between arming and disarming.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadOverhead {
+    /// Its probe.
+    pub probe: String,
+    /// Its processor.
+    pub cpu: Option<CpuId>,
+    /// CPU time, sleeping and waking included.
+    pub cpu_time_ns: Nanos,
+    /// Page faults.
+    pub faults: u64,
+    /// Context switches because it slept.
+    pub switches_voluntary: u64,
+    /// Context switches because another one was to run.
+    pub switches_involuntary: u64,
+}

@@ -1,0 +1,380 @@
+//! Parameters of loads and probes: their units, defaults and limits, and the values that requests give them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::bytes::{format_bytes, parse_bytes};
+use tardy_core::units::Nanos;
+
+/// What kind of value a parameter takes, with the limits that are refused beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A size, read as `64MiB`; within the limits, in bytes.
+    Bytes {
+        /// Smallest, in bytes.
+        min: u64,
+        /// Largest, in bytes.
+        max: u64,
+    },
+    /// A number within the limits.
+    Count {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A time, read as `1ms`; within the limits.
+    Duration {
+        /// Shortest.
+        min: Nanos,
+        /// Longest.
+        max: Nanos,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A path.
+    Path,
+    /// Any text; it takes the rest of the request, colons and all.
+    Text,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes { min, max } => write!(formatter, "{} to {}", format_bytes(*min), format_bytes(*max)),
+            Self::Count { min, max } => write!(formatter, "{min} to {max}"),
+            Self::Duration { min, max } => write!(formatter, "{min} to {max}"),
+            Self::Choice(choices) => formatter.write_str(&choices.join("|")),
+            Self::Path => formatter.write_str("path"),
+            Self::Text => formatter.write_str("rest of the text"),
+        }
+    }
+}
+
+/// One parameter of a load or a probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name in a request.
+    pub name: &'static str,
+    /// What it sets, one line.
+    pub means: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// Its value where the request gives none, as a request would write it; without one, the parameter may stay unset.
+    pub default: Option<&'static str>,
+    /// Whether a request must give it, because no default could know.
+    pub needed: bool,
+}
+
+impl Parameter {
+    /// A parameter that has a default, or may stay unset where that is the default.
+    const fn new(name: &'static str, means: &'static str, kind: Kind, default: Option<&'static str>) -> Self {
+        Self { name, means, kind, default, needed: false }
+    }
+
+    /// A size in bytes.
+    #[must_use]
+    pub const fn bytes(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+        Self::new(name, means, Kind::Bytes { min, max }, Some(default))
+    }
+
+    /// A number.
+    #[must_use]
+    pub const fn count(name: &'static str, means: &'static str, default: &'static str, min: u64, max: u64) -> Self {
+        Self::new(name, means, Kind::Count { min, max }, Some(default))
+    }
+
+    /// A time.
+    #[must_use]
+    pub const fn duration(name: &'static str, means: &'static str, default: &'static str, min: Nanos, max: Nanos) -> Self {
+        Self::new(name, means, Kind::Duration { min, max }, Some(default))
+    }
+
+    /// One of some words; the first is the default.
+    #[must_use]
+    pub const fn choice(name: &'static str, means: &'static str, words: &'static [&'static str]) -> Self {
+        Self::new(name, means, Kind::Choice(words), Some(words[0]))
+    }
+
+    /// A path that may stay unset.
+    #[must_use]
+    pub const fn path(name: &'static str, means: &'static str) -> Self {
+        Self::new(name, means, Kind::Path, None)
+    }
+}
+
+/// The value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Value {
+    /// A size in bytes.
+    Bytes(u64),
+    /// A number.
+    Count(u64),
+    /// A time in ns.
+    Duration(Nanos),
+    /// A word of the parameter's list.
+    Word(String),
+    /// Any text: it takes the rest of a request, so that no other value can stand behind it.
+    Text(String),
+    /// A path.
+    Path(PathBuf),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes(bytes) => formatter.pad(&format_bytes(*bytes)),
+            Self::Count(count) => count.fmt(formatter),
+            Self::Duration(nanos) => nanos.fmt(formatter),
+            Self::Word(text) | Self::Text(text) => formatter.pad(text),
+            Self::Path(path) => formatter.pad(&path.display().to_string()),
+        }
+    }
+}
+
+/// The values of the parameters of one load or probe, by name.
+///
+/// A request's text is checked against the table of parameters, and defaults are filled in from there: a name asked for below is one that the table has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Values(BTreeMap<String, Value>);
+
+impl Values {
+    /// The size in bytes, or the number, of a parameter; 0 where it has none, which the table rules out for those with a default.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u64 {
+        match self.0.get(name) {
+            Some(Value::Bytes(number) | Value::Count(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The time of a parameter; zero where it has none.
+    #[must_use]
+    pub fn duration(&self, name: &str) -> Nanos {
+        match self.0.get(name) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The word or text of a parameter; empty where it has none.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Value::Word(text) | Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The path of a parameter.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<&std::path::Path> {
+        match self.0.get(name) {
+            Some(Value::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::ops::Deref for Values {
+    type Target = BTreeMap<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl FromIterator<(String, Value)> for Values {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+/// Why a value is refused; `parameter` is its name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// No size.
+    #[error("`{text}` is no size for `{parameter}`: write a number and B, KiB, MiB or GiB, as in 64MiB")]
+    NotBytes {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+    },
+    /// No number.
+    #[error("`{text}` is no number for `{parameter}`: write digits only")]
+    NotCount {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+    },
+    /// No time.
+    #[error("`{parameter}`: {source}")]
+    NotDuration {
+        /// Whose value.
+        parameter: &'static str,
+        /// What is wrong with it.
+        source: tardy_core::units::ParseNanosError,
+    },
+    /// Not one of the words.
+    #[error("`{text}` is none of the values of `{parameter}`: {}", choices.join(", "))]
+    NotAChoice {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+        /// What there is.
+        choices: &'static [&'static str],
+    },
+    /// Beyond a limit.
+    #[error("`{parameter}` is {text}: give a value from {min} to {max}")]
+    OutOfRange {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+        /// The smallest.
+        min: String,
+        /// The largest.
+        max: String,
+    },
+    /// Nothing at all.
+    #[error("`{parameter}` is empty: give it a value")]
+    Empty {
+        /// Whose value.
+        parameter: &'static str,
+    },
+}
+
+impl Parameter {
+    /// Reads a value as a request writes it.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
+        let parameter = self.name;
+        let owned = || text.to_owned();
+        match self.kind {
+            Kind::Bytes { min, max } => {
+                let bytes = parse_bytes(text).ok_or_else(|| ValueError::NotBytes { parameter, text: owned() })?;
+                self.within(bytes, min, max, text, format_bytes).map(Value::Bytes)
+            }
+            Kind::Count { min, max } => {
+                let count = text.parse().map_err(|_| ValueError::NotCount { parameter, text: owned() })?;
+                self.within(count, min, max, text, |count| count.to_string()).map(Value::Count)
+            }
+            Kind::Duration { min, max } => {
+                let duration = text.parse().map_err(|source| ValueError::NotDuration { parameter, source })?;
+                self.within(duration, min, max, text, |duration| duration.to_string()).map(Value::Duration)
+            }
+            Kind::Choice(choices) if choices.contains(&text) => Ok(Value::Word(owned())),
+            Kind::Choice(choices) => Err(ValueError::NotAChoice { parameter, text: owned(), choices }),
+            Kind::Path | Kind::Text if text.trim().is_empty() => Err(ValueError::Empty { parameter }),
+            Kind::Path => Ok(Value::Path(PathBuf::from(text))),
+            Kind::Text => Ok(Value::Text(owned())),
+        }
+    }
+
+    fn within<T: PartialOrd + Copy>(&self, value: T, min: T, max: T, text: &str, print: impl Fn(T) -> String) -> Result<T, ValueError> {
+        if min <= value && value <= max {
+            return Ok(value);
+        }
+        Err(ValueError::OutOfRange { parameter: self.name, text: text.to_owned(), min: print(min), max: print(max) })
+    }
+}
+
+/// Why the part of a request behind its name is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no parameter of this name.
+    Unknown {
+        /// As given.
+        name: String,
+        /// What there is.
+        known: Vec<&'static str>,
+    },
+    /// More values than parameters.
+    TooMany {
+        /// The first that has no parameter.
+        value: String,
+        /// How many parameters there are.
+        count: usize,
+    },
+    /// The same parameter twice.
+    Twice(&'static str),
+    /// A value is wrong.
+    Value(ValueError),
+}
+
+/// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in the order of `parameters`.
+///
+/// # Errors
+/// [`Refused`].
+pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTreeMap<&'static str, Value>, Refused> {
+    let takes_text = parameters.iter().any(|parameter| parameter.kind == Kind::Text);
+    let mut given = BTreeMap::new();
+    let mut positional = parameters.iter();
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let (part, tail) = text.split_once(':').map_or((text, None), |(part, tail)| (part, Some(tail)));
+        let named = part.split_once('=').filter(|(name, _)| name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !name.is_empty());
+        let (parameter, value) = match named {
+            // A command may contain `a=b`: where a text is taken, only the parameters that there are are names.
+            Some((name, value)) if !takes_text || parameters.iter().any(|parameter| parameter.name == name) => {
+                let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| Refused::Unknown {
+                    name: name.to_owned(),
+                    known: parameters.iter().map(|parameter| parameter.name).collect(),
+                })?;
+                (parameter, value)
+            }
+            _ => {
+                let too_many = || Refused::TooMany { value: part.to_owned(), count: parameters.len() };
+                (positional.next().ok_or_else(too_many)?, part)
+            }
+        };
+        // A text takes everything up to the end.
+        let (value, tail) = match parameter.kind {
+            Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
+            _ => (value, tail),
+        };
+        let value = parameter.parse(value).map_err(Refused::Value)?;
+        if given.insert(parameter.name, value).is_some() {
+            return Err(Refused::Twice(parameter.name));
+        }
+        rest = tail;
+    }
+    Ok(given)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_beyond_the_limits_are_refused_with_the_limits() {
+        let size = Parameter { name: "size", means: "", kind: Kind::Bytes { min: 4096, max: 1 << 30 }, default: None, needed: false };
+        assert_eq!(size.parse("1MiB"), Ok(Value::Bytes(1 << 20)));
+        assert_eq!(size.parse("2GiB").unwrap_err().to_string(), "`size` is 2GiB: give a value from 4KiB to 1GiB");
+        let count = Parameter { name: "groups", means: "", kind: Kind::Count { min: 1, max: 10 }, default: None, needed: false };
+        assert!(matches!(count.parse("0"), Err(ValueError::OutOfRange { .. })));
+        assert!(matches!(count.parse("many"), Err(ValueError::NotCount { .. })));
+        let choice = Parameter { name: "with", means: "", kind: Kind::Choice(&["pipe", "socket"]), default: None, needed: false };
+        assert_eq!(choice.parse("tape").unwrap_err().to_string(), "`tape` is none of the values of `with`: pipe, socket");
+    }
+}

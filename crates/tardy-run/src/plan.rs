@@ -1,0 +1,308 @@
+//! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH and this machine.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_core::warning::Warning;
+use tardy_machine::irq_affinity::IrqMove;
+use tardy_machine::undo::Undo;
+
+use crate::keep::Keep;
+use crate::parameter::Values;
+
+/// Name of its run's scenario, and of its series.
+pub const RESPOND: &str = "respond";
+
+/// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Its file, as given; absent for scenarios of the tool's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario_file: Option<PathBuf>,
+    /// Whether phases come in a drawn order, so that loads can be ranked.
+    pub is_shuffled: bool,
+    /// How long probes run before the first phase.
+    #[serde(rename = "warm_up_ns")]
+    pub warm_up: Nanos,
+    /// The probes, each on every measured processor.
+    pub probes: Vec<ProbePlan>,
+    /// The measuring threads; start times of grids are offsets from the start of the run.
+    pub threads: Vec<ThreadEntry>,
+    /// Processors to measure.
+    pub measured_cpus: CpuList,
+    /// Processors for the tool's own threads; the measured ones where none is left.
+    pub tool_cpus: CpuList,
+    /// Phases in their order.
+    pub phases: Vec<PhasePlan>,
+    /// Cycles of each thread, where they and not the phases' lengths are given.
+    pub cycles: Option<u64>,
+    /// Latencies that are in time.
+    pub window: Option<Window>,
+    /// Share of samples that may miss.
+    pub misses_allowed: Option<f64>,
+    /// Samples to store.
+    pub keep: Keep,
+    /// Folder in memory to write to while measuring.
+    pub spool: Option<PathBuf>,
+    /// Wake-up latency in us to ask the power management for; absent to leave it.
+    pub cpu_dma_latency_us: Option<i32>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Whether due times of all processors coincide.
+    pub aligned: bool,
+    /// Latency that stops the run.
+    #[serde(rename = "stop_above_ns")]
+    pub stop_above: Option<Nanos>,
+    /// Whether that also switches off the kernel's tracing.
+    pub tracing_off: bool,
+    /// Settings of the machine that are changed for the run, with their old values.
+    pub changes: Vec<Change>,
+    /// What one wake-up costs here; absent where the period is long enough on any machine.
+    #[serde(rename = "wake_up_cost_ns")]
+    pub wake_up_cost: Option<Nanos>,
+    /// Bytes that the run will take, at most about this.
+    pub bytes_estimated: u64,
+    /// What is known to fall short before the start.
+    pub warnings: Vec<Warning>,
+}
+
+impl Plan {
+    /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
+    #[must_use]
+    pub fn ends_by_cycles(&self) -> bool {
+        self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&&*probe.name))
+    }
+
+    /// A plan of a run that probes nothing: of costs, or of another tool's results.
+    #[must_use]
+    pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
+        Self {
+            scenario: scenario.to_owned(),
+            scenario_file: None,
+            is_shuffled: false,
+            warm_up: Nanos::ZERO,
+            probes: Vec::new(),
+            threads: Vec::new(),
+            measured_cpus: measured.clone(),
+            tool_cpus: tool.clone(),
+            phases: Vec::new(),
+            cycles: None,
+            window: None,
+            misses_allowed: None,
+            keep: Keep::All,
+            spool: None,
+            cpu_dma_latency_us: None,
+            seed: 0,
+            aligned: false,
+            stop_above: None,
+            tracing_off: false,
+            changes: Vec::new(),
+            wake_up_cost: None,
+            bytes_estimated: 0,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// One probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbePlan {
+    /// Its name.
+    pub name: String,
+    /// Time between two wake-ups, or time asked for.
+    #[serde(rename = "period_ns")]
+    pub period: Nanos,
+    /// Widest random move of a due time.
+    #[serde(rename = "dither_ns")]
+    pub dither: Nanos,
+    /// Scheduling policy.
+    pub policy: PolicyName,
+    /// Real-time priority; absent for ordinary tasks.
+    pub priority: Option<u32>,
+    /// What it waits for.
+    #[serde(default)]
+    pub waits_for: WaitsFor,
+    /// Its own parameters, by name.
+    #[serde(default, skip_serializing_if = "Values::is_empty")]
+    pub parameters: Values,
+}
+
+impl std::fmt::Display for ProbePlan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.name)?;
+        for (name, value) in self.parameters.iter() {
+            write!(formatter, ":{name}={value}")?;
+        }
+        if self.waits_for != WaitsFor::Nothing {
+            write!(formatter, " every {}", self.period.exact())?;
+        }
+        Ok(())
+    }
+}
+
+/// What a probe waits for, as far as readers of its latencies must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitsFor {
+    /// A timer of its own, after whose expiry its latencies count.
+    #[default]
+    Timer,
+    /// Another thread, program, machine or device; or a timer of which only the intervals are known.
+    Event,
+    /// Nothing: it looks for gaps all the time, and has no period.
+    Nothing,
+}
+
+/// One place of a probe: a measuring thread, or the threads that measure together there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadEntry {
+    /// Its probe.
+    pub probe: String,
+    /// What it will do.
+    #[serde(flatten)]
+    pub plan: ThreadPlan,
+}
+
+/// One phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhasePlan {
+    /// Its name.
+    pub name: String,
+    /// How long its loads run.
+    #[serde(rename = "length_ns")]
+    pub length: Nanos,
+    /// Loads of the phase.
+    pub loads: Vec<LoadPlan>,
+}
+
+/// A setting that is changed for the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "kebab-case")]
+pub enum Change {
+    /// /dev/cpu_dma_latency is held open with this value; the kernel takes it back when the tool ends, however it ends.
+    CpuDmaLatency {
+        /// In us.
+        value_us: i32,
+    },
+    /// An interrupt is moved; put back at the end, or by `tardy restore`.
+    Interrupt {
+        /// From where to where.
+        #[serde(flatten)]
+        to: IrqMove,
+    },
+}
+
+impl Plan {
+    /// Length of the warm-up and all phases.
+    #[must_use]
+    pub fn length(&self) -> Nanos {
+        self.phases.iter().fold(self.warm_up, |sum, phase| sum.saturating_add(phase.length))
+    }
+
+    /// The probe of that name.
+    #[must_use]
+    pub fn probe(&self, name: &str) -> Option<&ProbePlan> {
+        self.probes.iter().find(|probe| probe.name == name)
+    }
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::CpuDmaLatency { value_us } => write!(formatter, "/dev/cpu_dma_latency: {value_us} us while the run lasts"),
+            Self::Interrupt { to } => write!(formatter, "{}: {} -> {} while the run lasts", to.path.display(), to.old, to.new),
+        }
+    }
+}
+
+/// One place of a probe: all that its threads need to know. Times are offsets from the run's start until [`ThreadPlan::at`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadPlan {
+    /// Processor that is measured; absent for copies that move among the measured ones.
+    pub cpu: Option<CpuId>,
+    /// Which copy this is, for probes that run side by side without a processor of their own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub copy: Option<u32>,
+    /// When samples of the first series are due.
+    pub schedule: Schedule,
+    /// Seed of the due times' dither.
+    pub seed: u64,
+    /// Cycles after which the probe ends; until it is stopped if absent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cycles: Option<u64>,
+    /// Latency from which on all probes stop; none if absent.
+    #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
+    pub stop_above: Option<Nanos>,
+}
+
+impl ThreadPlan {
+    /// The same with its grid on the clock of a run that starts at `start`.
+    #[must_use]
+    pub fn at(&self, start: Nanos) -> Self {
+        let schedule = match self.schedule {
+            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: start + offset, dither },
+            event @ Schedule::Event { .. } => event,
+        };
+        Self { schedule, ..self.clone() }
+    }
+}
+
+/// A load as it will run; stored in the run and handed to the guardian.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadPlan {
+    /// What it is called in events and reports: the request as written, numbered where the same was asked for twice.
+    pub label: String,
+    /// The load's name.
+    pub name: String,
+    /// Every parameter that has a value.
+    pub parameters: Values,
+    /// The CPUs it runs on.
+    pub cpus: CpuList,
+    /// Whether each CPU has a worker of its own; else one worker uses them all.
+    pub each_cpu: bool,
+    /// What it takes at most, over all workers.
+    pub budget: Budget,
+    /// How long it may take to end by itself when asked to; then it is killed, and the run says so.
+    pub finish_limit: Nanos,
+    /// Where its named scratch files go, for a load that needs names.
+    pub scratch: Option<PathBuf>,
+    /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
+    pub undo: Vec<Undo>,
+}
+
+impl LoadPlan {
+    /// How many workers it has.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        if self.each_cpu { self.cpus.len() } else { 1 }
+    }
+}
+
+/// What a load takes at most, over all of its workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Budget {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of scratch files.
+    pub disk: u64,
+    /// Processes and threads at a time.
+    pub processes: u64,
+}
+
+/// Scheduling policies by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// First in, first out, at the priority given
+    Fifo,
+    /// As fifo, with a time slice among equals
+    Rr,
+    /// An ordinary task
+    Other,
+}

@@ -1,0 +1,101 @@
+use super::*;
+use crate::series_writer::SeriesWriter;
+use proptest::prelude::*;
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::ChunkEncoder;
+use tardy_core::sample::{Record, Sample};
+use tardy_core::series::{ClockKind, Schedule};
+use tardy_core::units::Nanos;
+
+fn descriptor() -> Descriptor {
+    let schedule = Schedule::Grid { period: Nanos(1000), start: Nanos(0), dither: Nanos(0) };
+    Descriptor::latency("cyclic", None, ClockKind::Hardware, schedule)
+}
+
+/// A file of chunks with the given numbers of samples, whose latencies count up; returns where each chunk ends.
+fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
+    let descriptor = descriptor();
+    let mut writer = SeriesWriter::create(path, &descriptor).unwrap();
+    let mut encoder = ChunkEncoder::new(&descriptor);
+    let mut counts = Counts::default();
+    let mut ends = vec![writer.bytes()];
+    for (index, &size) in sizes.iter().enumerate() {
+        for _ in 0..size {
+            let number = counts.recorded as i64;
+            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(number), missed: 0 }));
+            counts.recorded += 1;
+            counts.expected += 1;
+        }
+        let mut bytes = Vec::new();
+        encoder.finish(&counts, close && index + 1 == sizes.len(), &mut bytes);
+        writer.append(&bytes).unwrap();
+        ends.push(writer.bytes());
+    }
+    ends
+}
+
+fn latencies(file: &SeriesFile, parts: u64) -> (Vec<i64>, u64, u64, bool) {
+    let (mut all, mut damaged, mut torn, mut closed) = (Vec::new(), 0, 0, false);
+    for part in file.parts(parts) {
+        let end = file.read_part(part, |chunk| all.extend(&chunk.latency)).unwrap();
+        damaged += end.damaged_bytes;
+        torn += end.torn_bytes;
+        closed |= end.is_closed;
+    }
+    (all, damaged, torn, closed)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn parts_together_give_every_chunk_once(sizes in proptest::collection::vec(0_usize..400, 1..40), parts in 1_u64..9) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.series");
+        write(&path, &sizes, true);
+        let expected: Vec<i64> = (0..sizes.iter().sum::<usize>() as i64).collect();
+        prop_assert_eq!(latencies(&SeriesFile::open(&path).unwrap(), parts), (expected, 0, 0, true));
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_keeps_its_whole_chunks(cut in 0_u64..600) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.series");
+        let ends = write(&path, &[50, 50, 50, 50], true);
+        let cut = ends[0] + cut.min(ends[4] - ends[0]);
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
+        let whole = ends.iter().filter(|&&end| end <= cut).count() as i64 - 1;
+        let (found, damaged, torn, closed) = latencies(&SeriesFile::open(&path).unwrap(), 1);
+        prop_assert_eq!(found, (0..whole * 50).collect::<Vec<_>>());
+        prop_assert_eq!((damaged, torn, closed), (0, cut - ends[whole as usize], whole == 4));
+    }
+
+    #[test]
+    fn damage_costs_only_the_chunk_that_it_is_in(position in 0_u64..600, bit in 0_u32..8) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.series");
+        let ends = write(&path, &[50, 50, 50, 50, 50], true);
+        let position = ends[0] + position % (ends[4] - ends[0]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[position as usize] ^= 1 << bit;
+        std::fs::write(&path, bytes).unwrap();
+        let hit = ends.iter().filter(|&&end| end <= position).count() as i64 - 1;
+        let (found, damaged, torn, closed) = latencies(&SeriesFile::open(&path).unwrap(), 1);
+        let expected: Vec<i64> = (0..250).filter(|latency| latency / 50 != hit).collect();
+        // A damaged "is the last chunk" cannot be seen by the checksum of the body.
+        if found.len() == 200 {
+            prop_assert_eq!(found, expected);
+            prop_assert!(damaged >= ends[hit as usize + 1] - ends[hit as usize] && torn == 0 && closed);
+        } else {
+            prop_assert_eq!(found.len(), 250);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_series_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.series");
+    std::fs::write(&path, "# Histogram\n000001 000002\n").unwrap();
+    assert!(SeriesFile::open(&path).unwrap_err().to_string().contains("a.series: not a series file"));
+    assert!(SeriesFile::open(&folder.path().join("none")).unwrap_err().to_string().contains("cannot read"));
+}

@@ -1,0 +1,187 @@
+//! `run.json`: what was planned, what the machine is, what happened, and how it ended.
+//!
+//! Every time is in ns, on the run's monotonic clock unless the key says otherwise. Unknown keys are skipped by readers, so that a later
+//! minor addition does not break an older tool; `format` rises when that would not be enough.
+//!
+//! History of `format`: 1 (2026-11): first.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::accounting::Counts;
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::series::ClockKind;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_machine::facts::MachineFacts;
+
+use crate::cost::CostRecord;
+use crate::imported::ImportRecord;
+use crate::interference::Interference;
+use crate::overhead::Overhead;
+use crate::plan::Plan;
+
+/// The version that this tool writes.
+pub const FORMAT: u32 = 1;
+
+/// What a run measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunKind {
+    /// How late tasks start.
+    Latency,
+    /// What operations cost.
+    Cost,
+    /// Made from another tool's output.
+    Imported,
+}
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is under way, or was cut off.
+    Running,
+    /// It ran to its planned end.
+    Finished,
+    /// A signal ended it before its time.
+    Interrupted,
+    /// A latency above `--stop-above` ended it.
+    Stopped,
+    /// The watchdog ended it.
+    EndedByWatchdog,
+}
+
+/// The tool that wrote the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `tardy`.
+    pub name: String,
+    /// As in `tardy --version`.
+    pub version: String,
+    /// The process; with the machine's boot, tells whether a run is still under way.
+    pub process: u32,
+}
+
+/// A phase as it happened, never as planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseRecord {
+    /// Its name.
+    pub name: String,
+    /// Loads that ran in it.
+    pub loads: Vec<String>,
+    /// When it began.
+    pub begin_ns: Nanos,
+    /// When its last process was gone and the system had settled; absent while it lasts.
+    pub end_ns: Option<Nanos>,
+    /// When it was to begin and to end.
+    pub planned_ns: (Nanos, Nanos),
+    /// Time that each processor was not idle, whoever used it; absent where /proc/stat does not tell.
+    #[serde(default)]
+    pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
+}
+
+/// What one load did in one phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadWork {
+    /// Place of the phase in the list of phases.
+    pub phase: usize,
+    /// The load.
+    pub load: String,
+    /// Processor that this part of it ran on.
+    pub cpu: Option<CpuId>,
+    /// What it did.
+    pub operations: u64,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// CPU time that it used.
+    pub cpu_time_ns: Nanos,
+}
+
+/// Why some samples that were to be stored are not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreFailure {
+    /// Due time of the first sample that was not stored.
+    #[serde(rename = "since_ns")]
+    pub since: Nanos,
+    /// What the system said.
+    pub error: String,
+    /// How many samples it concerns.
+    pub samples: u64,
+}
+
+/// One series of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesRecord {
+    /// File in `samples/`.
+    pub file: String,
+    /// Probe that took it.
+    pub probe: String,
+    /// Processor that the probe was bound to.
+    pub cpu: Option<CpuId>,
+    /// The counts at the end; absent while it lasts.
+    pub counts: Option<Counts>,
+    /// For how long gaps were looked for, in series of gaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_ns: Option<Nanos>,
+    /// Why samples that were to be stored are not.
+    pub failure: Option<StoreFailure>,
+}
+
+/// When the run started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Wall-clock time, ns since 1970; for people, never for data.
+    pub realtime_ns: Nanos,
+    /// The same moment on the run's clock.
+    pub monotonic_ns: Nanos,
+}
+
+/// The whole of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of the format.
+    pub format: u32,
+    /// What was measured.
+    pub kind: RunKind,
+    /// Who wrote it.
+    pub tool: Tool,
+    /// How far it came.
+    pub state: State,
+    /// Clock of all times.
+    pub clock: ClockKind,
+    /// When it started.
+    pub started: Started,
+    /// When its last probe ended; absent while it lasts.
+    pub ended_ns: Option<Nanos>,
+    /// What must be known before the numbers.
+    pub warnings: Vec<Warning>,
+    /// What was to be done.
+    pub plan: Plan,
+    /// What operations were timed, in folders of kind `cost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostRecord>,
+    /// Where the numbers come from, in folders of kind `imported`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportRecord>,
+    /// Processors that were measured.
+    pub measured_cpus: CpuList,
+    /// Phases as they happened.
+    pub phases: Vec<PhaseRecord>,
+    /// What the loads did.
+    pub load_work: Vec<LoadWork>,
+    /// Where the series are while they are not yet in `samples/`: see `--spool`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_folder: Option<PathBuf>,
+    /// The series.
+    pub series: Vec<SeriesRecord>,
+    /// What else touched the measured processors.
+    pub interference: Option<Interference>,
+    /// What the tool itself cost.
+    pub overhead: Option<Overhead>,
+    /// The machine at the start.
+    pub machine: MachineFacts,
+}

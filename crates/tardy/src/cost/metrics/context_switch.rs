@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
@@ -58,7 +58,7 @@ struct Ring {
     back: PipeReader,
     /// Pipes that this process writes and reads alone.
     alone: Vec<(PipeReader, PipeWriter)>,
-    memory: Vec<AtomicU32>,
+    memory: Vec<AtomicU64>,
     _peers: Vec<Peer>,
 }
 
@@ -84,13 +84,13 @@ fn ring<const PROCESSES: usize, const KIB: usize>(_: &Place) -> Result<Box<dyn W
     Ok(Box::new(Ring { processes: PROCESSES as u64, out, back: from, alone, memory: memory(KIB), _peers: peers }))
 }
 
-fn memory(kib: usize) -> Vec<AtomicU32> {
-    (0..kib * 1024 / size_of::<AtomicU32>()).map(|_| AtomicU32::new(1)).collect()
+fn memory(kib: usize) -> Vec<AtomicU64> {
+    (0..kib * 1024 / size_of::<AtomicU64>()).map(|_| AtomicU64::new(1)).collect()
 }
 
 /// Word by word, and each time anew: of plain words that nobody changes, a compiler may read the sum once and for all, in one of the processes and not in another.
-fn read(memory: &[AtomicU32]) {
-    black_box(memory.iter().fold(0, |sum: u32, word| sum.wrapping_add(word.load(Ordering::Relaxed))));
+fn read(memory: &[AtomicU64]) {
+    black_box(memory.iter().fold(0, |sum: u64, word| sum.wrapping_add(word.load(Ordering::Relaxed))));
 }
 
 impl Ring {

@@ -90,6 +90,9 @@ pub enum Outcome {
 pub struct Evidence {
     /// Samples that missed, and due times that were skipped.
     pub misses: u64,
+    /// How many of them were skipped: they passed unused, because the wake-up before them came more than a period late or its work took so long.
+    #[serde(default)]
+    pub skipped: u64,
     /// Due times in all.
     pub samples: u64,
     /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and independence is assumed.
@@ -159,6 +162,12 @@ fn sentence(
     evidence: &Evidence,
 ) -> String {
     let (misses, samples) = (evidence.misses, evidence.samples);
+    let skipped = match evidence.skipped.min(misses) {
+        0 => String::new(),
+        1 if misses == 1 => " (skipped)".to_owned(),
+        all if all == misses => " (skipped, all of them)".to_owned(),
+        some => format!(" ({some} of them skipped)"),
+    };
     let independent = if evidence.extremal_index.is_none() && samples > 0 { ", assuming independent samples" } else { "" };
     let observed = match (misses, misses_allowed) {
         _ if samples == 0 => "no sample was taken that says something about a deadline".to_owned(),
@@ -172,9 +181,9 @@ fn sentence(
             };
             format!("no miss in {samples} samples: {bound} at 95 %{independent}, under these loads")
         }
-        (_, None) => format!("{misses} of {samples} due times missed {window}"),
+        (_, None) => format!("{misses} of {samples} due times missed {window}{skipped}"),
         (_, Some(_)) => format!(
-            "{misses} of {samples} due times missed {window}: between {lower:.3e} and {upper:.3e} of them at 95 % each{independent}"
+            "{misses} of {samples} due times missed {window}{skipped}: between {lower:.3e} and {upper:.3e} of them at 95 % each{independent}"
         ),
     };
     let allowed = match (misses_allowed, decided) {
@@ -207,6 +216,7 @@ mod tests {
     fn evidence(misses: u64, samples: u64) -> Evidence {
         Evidence {
             misses,
+            skipped: 0,
             samples,
             extremal_index: Some(1.0),
             measured: Nanos::from_secs(3600),

@@ -34,6 +34,8 @@ pub enum Warning {
     CutOff { lost_at_most: Nanos },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
+    /// Samples that were stored are not in their file any more.
+    SamplesGone { file: String, samples: u64 },
     /// The run ended before its time.
     Interrupted { after: Nanos, planned: Nanos },
     /// A probe did not sleep and was ended by the watchdog.
@@ -94,6 +96,7 @@ impl Warning {
             | Self::AccountingInexact { .. }
             | Self::CutOff { .. }
             | Self::DamagedFile { .. }
+            | Self::SamplesGone { .. }
             | Self::WatchdogEnded { .. }
             | Self::LoopLeftItsGrid { .. }
             | Self::ResponderGone { .. } => Severity::Incomplete,
@@ -148,6 +151,9 @@ impl fmt::Display for Warning {
                 write!(f, "the run was cut off (the tool was killed or the power failed): at most the last {lost_at_most} are missing")
             }
             Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
+            Self::SamplesGone { file, samples } => {
+                write!(f, "{samples} samples that the run stored are not in {file} any more: the file was cut; copy the folder again")
+            }
             Self::Interrupted { after, planned } => write!(f, "interrupted after {after} of {planned}"),
             Self::WatchdogEnded { cpu } => {
                 write!(

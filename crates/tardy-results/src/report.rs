@@ -7,6 +7,7 @@ pub mod date;
 pub mod html;
 pub mod junit;
 pub mod plan_text;
+pub mod repeat;
 pub mod split_text;
 pub mod statistics_text;
 pub mod summary_text;

@@ -1,6 +1,7 @@
 //! From the command line to the scenario that is meant: flags go before the scenario's own values. Pure but for reading a scenario's file.
 
 use tardy_core::units::Nanos;
+use tardy_run::plan::PolicyName;
 
 use crate::cli::run::RunArgs;
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
@@ -9,6 +10,22 @@ use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, Scenari
 const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
+
+/// What in `args` would have no effect, and why; nothing where all of it has one. Names of loads are checked where they are planned.
+#[must_use]
+pub fn contradiction(args: &RunArgs) -> Option<&'static str> {
+    let is_ordinary = args.policy == Some(PolicyName::Other);
+    match () {
+        () if args.deadline.misses.is_some() && args.deadline.window().is_none() => {
+            Some("--misses is the share that may miss a deadline: give --deadline or --window too")
+        }
+        () if is_ordinary && args.priority.is_some() => Some("--policy other has no priority: leave --priority out, or use fifo or rr"),
+        () if args.loads.len() > 1 && args.loads.iter().any(|load| load == "none") => {
+            Some("--load none is for no load at all: leave it out beside other loads")
+        }
+        () => None,
+    }
+}
 
 /// The scenario that `args` ask for.
 ///
@@ -89,7 +106,6 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
-    use tardy_run::plan::PolicyName;
 
     fn asked(flags: &str) -> Scenario {
         let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
@@ -99,6 +115,28 @@ mod tests {
 
     fn phases(scenario: &Scenario) -> Vec<(&str, i64)> {
         scenario.phases.iter().map(|phase| (phase.name.as_str(), phase.length.get())).collect()
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused() {
+        let refused = |flags: &str| {
+            let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
+            let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
+            contradiction(&args).is_some()
+        };
+        for flags in ["--misses 1e-6", "--policy other --priority 50", "--load none --load memory"] {
+            assert!(refused(flags), "{flags}");
+        }
+        for flags in [
+            "",
+            "--misses 1e-6 --deadline 1ms",
+            "--misses 0 --window -1us..1us",
+            "--policy rr --priority 50",
+            "--policy other",
+            "--load none",
+        ] {
+            assert!(!refused(flags), "{flags}");
+        }
     }
 
     const SECOND: i64 = 1_000_000_000;

@@ -80,6 +80,13 @@ fn interval_errors_and_latencies_never_stand_in_one_table() {
 }
 
 #[test]
+fn two_ways_of_measuring_the_same_stand_beside_each_other_with_a_warning() {
+    let other = MadeRun { probe: ("cyclictest", "latency"), ..run(3, 20_000.0) };
+    let outcome = compare(&other, &run(4, 20_000.0), "");
+    assert!(outcome.stdout.contains("cyclic stands beside cyclictest"), "{}{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
 fn the_same_runs_and_seed_give_the_same_bytes() {
     let json = |flags: &str| {
         let outcome = compare(&run(1, 5_000.0), &run(2, 5_050.0), &format!("--format json {flags}"));

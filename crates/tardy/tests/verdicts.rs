@@ -48,7 +48,7 @@ fn one_miss_fails_where_no_share_is_allowed() {
 fn a_missed_period_is_a_miss_however_late_the_deadline() {
     let run = MadeRun::new(vec![latencies(1000, &[(500, 1_500_000)])]);
     let outcome = show(&run, "--deadline 2ms").ends_with(1);
-    assert!(outcome.stdout.contains("FAILED: 1 of 1001 due times"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("FAILED: 1 of 1001 due times missed the deadline of 2000.000 us (skipped)"), "{}", outcome.stdout);
 }
 
 #[test]
@@ -81,6 +81,33 @@ fn a_share_of_misses_is_decided_by_its_bounds() {
     show(&run, "--deadline 200us --misses 2e-3").ends_with(0);
     let open = show(&run, "--deadline 200us --misses 1e-3").ends_with(4);
     assert!(open.stdout.contains("measure longer"), "{}", open.stdout);
+}
+
+#[test]
+fn a_processor_that_misses_more_than_its_share_is_not_made_good_by_the_others() {
+    let mut run = late_each(100_000, 600);
+    run.latencies.push(latencies(100_000, &[]));
+    let outcome = show(&run, "--deadline 200us --misses 1e-3").ends_with(1);
+    assert!(outcome.stdout.contains("FAILED: cyclic on cpu 0 alone: 166 of 100000 due times missed"), "{}", outcome.stdout);
+    // Of both together the share is within what is allowed, of each alone too.
+    show(&run, "--deadline 200us --misses 2e-3").ends_with(0);
+}
+
+#[test]
+fn samples_that_are_gone_from_their_file_decide_nothing() {
+    let place = Workplace::new();
+    MadeRun::new(vec![latencies(10_000, &[]); 2]).write(&place.path("run"));
+    place.tardy("show run --deadline 1ms").ends_with(0);
+    let file = std::fs::OpenOptions::new().write(true).open(place.path("run/samples/cyclic.cpu1.series")).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    let outcome = place.tardy("show run --deadline 1ms").ends_with(4);
+    assert!(outcome.stdout.contains("samples that the run stored are not in"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_share_of_misses_needs_a_deadline() {
+    let outcome = show(&MadeRun::new(vec![latencies(100, &[])]), "--misses 1e-3").ends_with(2);
+    assert!(outcome.stderr.contains("give --deadline or --window"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -58,6 +58,7 @@ mod tests {
     fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {
         let evidence = Evidence {
             misses,
+            skipped: 0,
             samples,
             extremal_index: index,
             measured: Nanos::from_secs(3600),

@@ -193,6 +193,7 @@ fn evidence(taken: &[Taken]) -> Evidence {
         taken.iter().map(|run| (seen(run), run.numbers().and_then(|numbers| numbers.extremal_index))).collect();
     Evidence {
         misses: taken.iter().filter_map(|run| run.numbers()?.misses).sum(),
+        skipped: taken.iter().filter_map(|run| Some(run.numbers()?.missed)).sum(),
         samples: taken.iter().map(seen).sum(),
         extremal_index: pooled_index(&indices),
         measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),

@@ -91,7 +91,9 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
         (Method::Runs, rows_of_runs(&base, &candidate, settings))
     } else if has_blocks(&base) && has_blocks(&candidate) {
         let blocks = (base.blocks().len(), candidate.blocks().len());
-        (Method::Blocks { blocks, length_ns: (base.block(), candidate.block()) }, rows_of_blocks(&base, &candidate, settings))
+        let is_too_short = base.runs.iter().chain(candidate.runs).any(|run| run.dependence_is_longer);
+        let length_ns = (base.block(), candidate.block());
+        (Method::Blocks { blocks, length_ns, is_too_short }, rows_of_blocks(&base, &candidate, settings))
     } else {
         (Method::OrderStatistics, rows_of_ranks(&base, &candidate, settings))
     };
@@ -244,6 +246,9 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     }
     for table in tables {
         table.rows.iter_mut().for_each(|row| settle_row(row, settings.confidence));
+        if matches!(table.method, Method::Blocks { is_too_short: true, .. }) {
+            table.rows.iter_mut().filter(|row| row.verdict.is_some()).for_each(|row| row.verdict = Some(Outcome::Inconclusive));
+        }
         let outcomes = table.rows.iter().filter_map(|row| row.verdict).chain(table.misses.and_then(|misses| misses.verdict));
         table.verdict = Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive);
     }

@@ -156,6 +156,8 @@ pub enum Method {
         blocks: (usize, usize),
         /// Their lengths.
         length_ns: (Nanos, Nanos),
+        /// Whether samples depend on each other over longer times than that: intervals are then too short to decide anything.
+        is_too_short: bool,
     },
     /// Only histograms are known: bounds of each side's quantile, put together.
     OrderStatistics,

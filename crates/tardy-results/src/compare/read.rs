@@ -85,6 +85,22 @@ fn groups_of(side: &Side, settings: &Settings, needs_blocks: bool) -> Result<Gro
     Ok(all)
 }
 
+/// Where both sides have one probe each, and these measure the same quantity by other names, as cyclictest and `cyclic` do, they stand beside each other, with a
+/// warning.
+fn beside(base: &Groups, own: Groups) -> (Groups, Option<String>) {
+    let only = |groups: &Groups| -> Option<Key> {
+        let mut keys = groups.keys().map(|key| Key { load: None, ..key.clone() }).collect::<BTreeSet<Key>>().into_iter();
+        keys.next().filter(|_| keys.next().is_none())
+    };
+    match (only(base), only(&own)) {
+        (Some(one), Some(other)) if one.probe != other.probe && one.quantity == other.quantity && one.unit == other.unit => {
+            let renamed = own.into_iter().map(|(key, groups)| (Key { probe: one.probe.clone(), ..key }, groups)).collect();
+            (renamed, Some(format!("{} stands beside {}: a difference may come from how the two measure", other.probe, one.probe)))
+        }
+        _ => (own, None),
+    }
+}
+
 fn candidate(
     base: &Side,
     base_groups: &Groups,
@@ -92,7 +108,7 @@ fn candidate(
     settings: &Settings,
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
-    let own = groups_of(side, settings, needs_blocks)?;
+    let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
     let mut tables: Vec<Table> = base_groups
         .iter()
         .filter_map(|(key, groups)| {
@@ -101,6 +117,9 @@ fn candidate(
             table(key, groups, found, settings)
         })
         .collect();
+    if tables.is_empty() && own.keys().any(|key| base_groups.contains_key(key)) {
+        return Err(CompareError::NoDistribution { base: base.name.clone(), other: side.name.clone() });
+    }
     if tables.is_empty() {
         return Err(CompareError::NothingShared {
             base: base.name.clone(),
@@ -114,7 +133,7 @@ fn candidate(
     tables.sort_by_key(|table| table.key.load.is_some());
     let (verdict, reason) = verdict(base, side, &tables);
     Ok(CandidateComparison {
-        warnings: warnings(base, side, base_groups, &own, &tables),
+        warnings: other_probe.into_iter().chain(warnings(base, side, base_groups, &own, &tables)).collect(),
         changed: facts::differences(&base.first().record, &side.first().record),
         side: summary(side),
         verdict,
@@ -231,7 +250,7 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     }
     if base_groups.values().chain(own.values()).flatten().any(|group| group.dependence_is_longer) {
         warnings
-            .push("samples depend on each other over longer times than the blocks are: intervals are too short; measure longer".to_owned());
+            .push("samples depend on each other over longer times than the blocks are: intervals are too short to decide; measure longer, or four runs a side".to_owned());
     }
     if tables.iter().any(|table| matches!(table.method, Method::OrderStatistics)) {
         warnings.push("only histograms are known: intervals are wide, and assume that samples do not cluster".to_owned());

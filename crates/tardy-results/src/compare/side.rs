@@ -119,6 +119,14 @@ pub enum CompareError {
         /// What it has.
         other_has: String,
     },
+    /// Of a series only the extremes are known.
+    #[error("of {base} or {other} only extremes and means are known, as cyclictest -q prints them: compare needs samples or histograms")]
+    NoDistribution {
+        /// One side.
+        base: String,
+        /// The other side.
+        other: String,
+    },
     /// There is no phase of that name in one of the sides.
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {

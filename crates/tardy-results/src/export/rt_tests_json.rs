@@ -15,6 +15,7 @@ use super::run::{ExportedRun, ExportedSeries};
 use super::{ExportError, Exporter, Options};
 use crate::exit::Exit;
 use crate::report::date::rfc_2822;
+use crate::report::repeat;
 
 /// Version of the document that cyclictest writes.
 const FILE_VERSION: u32 = 1;
@@ -145,10 +146,8 @@ fn micros(nanos: i64) -> i64 {
 }
 
 fn command_line(run: &ExportedRun) -> String {
-    let plan = &run.record.plan;
-    let probe = run.series.first().and_then(|series| plan.probe(&series.descriptor.probe));
-    let period = probe.map_or_else(String::new, |probe| format!(" --probe {} --period {}", probe.name, probe.period.exact()));
-    let priority = probe.and_then(|probe| probe.priority).map_or_else(String::new, |priority| format!(" --priority {priority}"));
-    let length = if plan.length() > Nanos::ZERO { format!(" --for {}", plan.length().exact()) } else { String::new() };
-    format!("tardy run --scenario {}{period}{priority}{length} --cpus {}", plan.scenario, plan.measured_cpus)
+    match &run.record.imported {
+        Some(imported) => imported.command_line.clone().unwrap_or_else(|| format!("tardy import {}", imported.file)),
+        None => repeat::command(&run.record.plan),
+    }
 }

@@ -127,6 +127,15 @@ impl Counted {
     }
 }
 
+impl Counted {
+    /// The note about due times that a long latency skipped: such output does not count them.
+    fn skipped_note(&self) -> Option<String> {
+        let (period, max) = (self.period.filter(|period| *period > Nanos::ZERO)?, self.stated.max_ns?);
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
+        (max >= period).then(|| format!("{cpu}the largest value, {max}, is longer than the interval of {}: due times were skipped, and this output does not count them", period.exact()))
+    }
+}
+
 /// Where two series of a probe name the same processor, all of them are numbered in their order: each needs a name of its own. So are they
 /// where a number is above that of any processor.
 fn number_anew(series: &mut [Counted], imported: &mut Imported) {
@@ -184,6 +193,7 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
     for counted in series.iter() {
         counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
         imported.notes.extend(counted.overflow_note(has_probes));
+        imported.notes.extend(counted.skipped_note());
         if let Some(samples) = counted.stated.samples.filter(|_| counted.period.is_some()) {
             let period = counted.period.unwrap_or_default().get();
             let length = Nanos(period.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX)));

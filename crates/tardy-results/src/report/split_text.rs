@@ -18,6 +18,9 @@ const SOURCES: [(Source, &str); 3] = [
 pub fn text(split: &Split) -> String {
     let mut out =
         String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
+    for (run, warning) in &split.warnings {
+        let _ = writeln!(out, "! {run}: {warning}");
+    }
     for (source, title) in SOURCES {
         let _ = writeln!(out, "\n{title}");
         let rows: Vec<&Isolated> = split.isolated.iter().filter(|isolated| isolated.source == source).collect();

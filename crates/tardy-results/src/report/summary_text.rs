@@ -53,7 +53,7 @@ fn table_of(summary: &Summary, probe: &ProbeSummary) -> String {
 }
 
 fn head(out: &mut String, summary: &Summary, is_colored: bool) {
-    let probes: Vec<String> = summary.probes.iter().map(named).collect();
+    let probes: Vec<String> = summary.probes.iter().map(|probe| named(summary, probe)).collect();
     let _ = writeln!(
         out,
         "{}: {}{}, {}{}",
@@ -90,13 +90,15 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
     }
 }
 
-/// A probe with its period, where it has one.
-pub(super) fn named(probe: &ProbeSummary) -> String {
+/// A probe with its period, or periods, where it has one.
+pub(super) fn named(summary: &Summary, probe: &ProbeSummary) -> String {
+    let of_series = || summary.series.iter().filter(|series| series.probe == probe.probe).map(|series| series.schedule.period());
+    let (shortest, longest) = (of_series().min().unwrap_or(probe.period_ns), of_series().max().unwrap_or(probe.period_ns));
     // The period of an import may not be known.
-    if probe.has_no_period || probe.period_ns.get() <= 0 {
-        probe.probe.clone()
-    } else {
-        format!("{} every {}", probe.probe, probe.period_ns.exact())
+    match () {
+        () if probe.has_no_period || shortest <= Nanos::ZERO => probe.probe.clone(),
+        () if shortest < longest => format!("{} every {} to {}", probe.probe, shortest.exact(), longest.exact()),
+        () => format!("{} every {}", probe.probe, longest.exact()),
     }
 }
 
@@ -118,17 +120,15 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
         let label = place(series);
         let Some(numbers) = &series.numbers else { continue };
         let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| micros(percentile.value_ns));
-        let in_a_row = series.misses_longest_run.map_or(0, |run| run.length);
-        table.row(row(label, numbers, jitter, has_misses.then_some(in_a_row)));
+        table.row(row(label, numbers, jitter, has_misses.then(|| in_a_row(&[series]))));
     }
     if series.len() > SERIES_SHOWN {
         table.row([format!("{} more below", series.len() - SERIES_SHOWN)]);
     }
     if series.len() > 1 {
-        let in_a_row = series.iter().filter_map(|series| series.misses_longest_run).map(|run| run.length).max().unwrap_or(0);
         let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", micros(jitter)));
-        table.row(row("together".into(), all, jitter, has_misses.then_some(in_a_row)));
+        table.row(row("together".into(), all, jitter, has_misses.then(|| in_a_row(series))));
     }
     if !all.percentiles.is_empty() {
         table.row(bounds("  at most, 95 %", &all.percentiles));
@@ -193,7 +193,14 @@ fn fitted(out: &mut String, series: &SeriesSummary) {
     let _ = writeln!(out, "  grid: {} expiries{without}, every {:.3} us", fitted.expiries, fitted.period_ns / 1e3);
 }
 
-fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<u64>) -> Vec<String> {
+/// The longest run of misses of any of them; of samples without their order it is not known.
+fn in_a_row(series: &[&SeriesSummary]) -> String {
+    let longest = series.iter().filter_map(|series| series.misses_longest_run).map(|run| run.length).max();
+    let is_known = series.iter().all(|series| !series.from_histogram && series.counts.unstored == 0);
+    longest.or(is_known.then_some(0)).map_or_else(|| "-".to_owned(), |length| length.to_string())
+}
+
+fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<String>) -> Vec<String> {
     let mut cells = vec![label, numbers.samples.to_string(), numbers.missed.to_string(), micros(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, |median| micros(median.value_ns)));
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
@@ -202,7 +209,7 @@ fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<u64>) 
     let at = if numbers.max_at_ns == 0 { "-".to_owned() } else { seconds(Nanos(numbers.max_at_ns)) };
     cells.extend([micros(numbers.max_ns), at, jitter]);
     if let Some(in_a_row) = in_a_row {
-        cells.extend([numbers.misses.unwrap_or(0).to_string(), in_a_row.to_string()]);
+        cells.extend([numbers.misses.unwrap_or(0).to_string(), in_a_row]);
     }
     cells
 }
@@ -264,7 +271,7 @@ fn phases(out: &mut String, summary: &Summary) {
                 label.push_str(&format!(" (cpus {} not stressed)", load.not_stressed));
             }
             let Some(numbers) = numbers else {
-                table.row([label]);
+                table.row([label, load.phases.to_string(), seconds(load.length_ns), "-".to_owned()]);
                 continue;
             };
             let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
@@ -332,7 +339,9 @@ fn count(count: u64) -> String {
         1_000_000..1_000_000_000 => (1_000_000, "M"),
         _ => (1_000_000_000, "G"),
     };
-    format!("{}{unit}", count.div_ceil(divisor))
+    // Two digits at least, rounded up: fewer samples would not do.
+    let tenths = count.div_ceil(divisor / 10);
+    if tenths < 100 { format!("{}.{}{unit}", tenths / 10, tenths % 10) } else { format!("{}{unit}", count.div_ceil(divisor)) }
 }
 
 fn micros(nanos: i64) -> String {

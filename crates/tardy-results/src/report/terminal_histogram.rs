@@ -5,8 +5,10 @@ use tardy_core::histogram::Histogram;
 use crate::chart::bins::{Bins, resolution};
 use crate::chart::scale::{Scale, latency_name};
 
-/// Bins, one a column.
+/// Bins, one a column, where the screen has room for them.
 const COLUMNS: usize = 96;
+/// Fewer say nothing.
+const COLUMNS_MIN: usize = 24;
 /// Widest number at the left, and a space.
 const MARGIN: usize = 7;
 
@@ -41,17 +43,21 @@ impl Blocks {
     }
 }
 
-/// The histogram in `height` lines, and a line for its axis; nothing where there is no sample.
+/// The histogram in `height` lines of at most `width` characters, and a line for its axis; nothing where there is no sample, or no room.
 #[must_use]
-pub fn text(histogram: &Histogram, quantity: &str, height: usize, blocks: Blocks) -> String {
+pub fn text(histogram: &Histogram, quantity: &str, (width, height): (usize, usize), blocks: Blocks) -> String {
+    let columns = width.saturating_sub(MARGIN).min(COLUMNS);
+    if columns < COLUMNS_MIN {
+        return String::new();
+    }
     let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else { return String::new() };
     let scale = Scale::of_latency(min);
-    let bins = Bins::over(min, max, scale, COLUMNS, resolution([histogram]));
+    let bins = Bins::over(min, max, scale, columns, resolution([histogram]));
     let counts = bins.counts(histogram);
     let highest = counts.iter().copied().max().unwrap_or(1);
     let levels: Vec<usize> = counts.iter().map(|&count| level(count, highest, height, blocks)).collect();
     let mut lines: Vec<String> = (0..height).rev().map(|row| line(row, height, highest, &levels, blocks)).collect();
-    lines.push(axis(&bins, scale, (min, max), quantity));
+    lines.push(axis(&bins, scale, (min, max), quantity, width));
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -78,7 +84,7 @@ fn line(row: usize, height: usize, highest: u64, levels: &[usize], blocks: Block
 }
 
 /// Named values below the columns in which they lie, decades before others; the largest value always.
-fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str) -> String {
+fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str, width: usize) -> String {
     let largest = format!("max {}", latency_name(max as f64, "us"));
     let end = (MARGIN + bins.len()).saturating_sub(largest.len()).max(MARGIN);
     let mut line = vec![' '; end];
@@ -94,7 +100,9 @@ fn axis(bins: &Bins, scale: Scale, (min, max): (i64, i64), quantity: &str) -> St
             line[at..at + name.len()].copy_from_slice(&name);
         }
     }
-    format!("{}{largest}   {quantity}, both scales logarithmic", line.into_iter().collect::<String>())
+    let axis = line.into_iter().chain(largest.chars()).collect::<String>();
+    let named = format!("{axis}   {quantity}, both scales logarithmic");
+    if named.chars().count() <= width { named } else { axis }
 }
 
 fn is_decade(value: f64) -> bool {
@@ -127,7 +135,7 @@ mod tests {
     fn one_late_sample_among_many_is_seen_at_the_right_end() {
         let values = (0..100_000_i64).map(|index| 8_000 + index * 7_919 % 10_007).chain([1_000_000]);
         for blocks in [Blocks::Ascii, Blocks::Unicode] {
-            let text = text(&histogram(values.clone()), "latency", 3, blocks);
+            let text = text(&histogram(values.clone()), "latency", (200, 3), blocks);
             let lines: Vec<&str> = text.lines().collect();
             assert_eq!(lines.len(), 4, "{text}");
             assert_eq!(lines[2].chars().count(), MARGIN + COLUMNS, "{text}");
@@ -138,10 +146,19 @@ mod tests {
 
     #[test]
     fn a_single_value_and_early_wake_ups_are_drawn() {
-        assert!(text(&histogram([5_000]), "latency", 2, Blocks::Ascii).contains("max 5 us"));
-        let early = text(&histogram([-40_000, -2_000, 0, 3_000, 90_000]), "interval error", 2, Blocks::Ascii);
+        assert!(text(&histogram([5_000]), "latency", (200, 2), Blocks::Ascii).contains("max 5 us"));
+        let early = text(&histogram([-40_000, -2_000, 0, 3_000, 90_000]), "interval error", (200, 2), Blocks::Ascii);
         assert!(early.contains("'-10 us") && early.contains("'10 us") && early.contains("interval error"), "{early}");
-        assert_eq!(text(&histogram([]), "latency", 2, Blocks::Ascii), "");
+        assert_eq!(text(&histogram([]), "latency", (200, 2), Blocks::Ascii), "");
+    }
+
+    #[test]
+    fn a_narrow_screen_has_fewer_columns_and_a_very_narrow_one_none() {
+        let all = histogram([1_000, 2_000, 500_000]);
+        let narrow = text(&all, "latency", (60, 3), Blocks::Ascii);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(text(&all, "latency", (120, 3), Blocks::Ascii).lines().any(|line| line.chars().count() > 60));
+        assert_eq!(text(&all, "latency", (30, 3), Blocks::Ascii), "");
     }
 
     #[test]

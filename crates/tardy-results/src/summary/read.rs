@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::CpuList;
-use tardy_core::series::{Descriptor, Meaning};
+use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
 use tardy_core::units::Nanos;
-use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
@@ -298,6 +298,16 @@ impl Read {
         Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })
     }
 
+    /// Probe and processor in words.
+    fn place(&self) -> String {
+        let probe = &self.descriptor.probe;
+        match (self.descriptor.cpu, self.descriptor.copy) {
+            (Some(cpu), _) => format!("{probe} on cpu {cpu}"),
+            (None, Some(copy)) => format!("copy {copy} of {probe}"),
+            (None, None) => probe.clone(),
+        }
+    }
+
     /// Whether it can miss a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
@@ -331,10 +341,18 @@ impl Read {
     }
 }
 
-/// Where no sample was kept, how long a tool says that it measured.
+/// From the samples; where not all of them were kept, from the first due time to the last probe's end, which are known all the same. Of an import without
+/// samples it is how long the tool says that it measured.
 fn length(record: &RunRecord, series: &[Read]) -> Nanos {
-    let stated = record.imported.as_ref().and(record.ended_ns).map_or(Nanos::ZERO, |end| end - record.started.monotonic_ns);
-    Some(measured(series)).filter(|&length| length > Nanos::ZERO).unwrap_or(stated)
+    let of_samples = measured(series);
+    let is_every_sample = series.iter().all(|read| read.accumulator.counts.unstored == 0);
+    let grids = series.iter().filter_map(|read| match read.descriptor.schedule {
+        Schedule::Grid { start, .. } if record.imported.is_none() => Some(start),
+        _ => None,
+    });
+    let begin = grids.min().unwrap_or(record.started.monotonic_ns);
+    let known = record.ended_ns.filter(|_| !is_every_sample || of_samples == Nanos::ZERO).map_or(Nanos::ZERO, |end| end - begin);
+    of_samples.max(known)
 }
 
 pub(super) fn measured(series: &[Read]) -> Nanos {
@@ -364,6 +382,11 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
         if read.end.damaged_bytes > 0 {
             warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
         }
+        // A run that was cut off has no counts but those of the file.
+        let gone = counts.stored().saturating_sub(read.accumulator.samples);
+        if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
+            warnings.push(Warning::SamplesGone { file: read.file.display().to_string(), samples: gone });
+        }
         let share = counts.missed as f64 / counts.expected.max(1) as f64;
         if share > MOST_PERIODS && read.skips_steadily() {
             let period = read.descriptor.schedule.period();
@@ -389,17 +412,28 @@ fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warning
         series.iter().filter(|read| read.is_judged()).map(|read| (&read.whole, read.accumulator.counts)).collect();
     // What was lost was not seen, and says nothing about misses.
     let seen = |counts: &Counts| counts.expected.saturating_sub(counts.lost);
-    let samples: u64 = cells.iter().map(|(_, counts)| seen(counts)).sum();
-    let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
-    let evidence = Evidence {
-        misses: cells.iter().map(|(cell, _)| cell.misses).sum::<u64>() + stated::misses(series, window),
-        samples,
-        extremal_index: pooled_index(&indices),
-        measured,
-        degraded: of(Severity::Degraded),
-        incomplete: of(Severity::Incomplete).into_iter().chain(stated::shortcoming(series, window)).collect(),
+    let judged = |cells: &[(&Cell, Counts)], of_extremes: u64| {
+        let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
+        let evidence = Evidence {
+            misses: cells.iter().map(|(cell, _)| cell.misses).sum::<u64>() + of_extremes,
+            skipped: cells.iter().map(|(cell, _)| cell.missed).sum(),
+            samples: cells.iter().map(|(_, counts)| seen(counts)).sum(),
+            extremal_index: pooled_index(&indices),
+            measured,
+            degraded: of(Severity::Degraded),
+            incomplete: of(Severity::Incomplete).into_iter().chain(stated::shortcoming(series, window)).collect(),
+        };
+        judge(window, misses_allowed, evidence)
     };
-    judge(window, misses_allowed, evidence)
+    let together = judged(&cells, stated::misses(series, window));
+    if together.outcome == Outcome::Failed || misses_allowed.is_none() {
+        return together;
+    }
+    // A processor that surely misses more than its share is not made good by the others.
+    let of_judged = series.iter().filter(|read| read.is_judged()).zip(&cells);
+    let failed =
+        of_judged.map(|(read, cell)| (read, judged(std::slice::from_ref(cell), 0))).find(|(_, alone)| alone.outcome == Outcome::Failed);
+    failed.map_or(together, |(read, alone)| Verdict { sentence: format!("{} alone: {}", read.place(), alone.sentence), ..alone })
 }
 
 /// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.

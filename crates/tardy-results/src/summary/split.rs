@@ -37,6 +37,8 @@ pub struct Split {
     pub excluded: Vec<Excluded>,
     /// Measurements in which sources are mixed, or that say nothing.
     pub mixed: Vec<Mixed>,
+    /// What must be known before the numbers: the folder of a run, and a warning of it.
+    pub warnings: Vec<(String, String)>,
 }
 
 /// A measurement of one source alone.
@@ -97,6 +99,7 @@ pub fn split(runs: &[PathBuf]) -> Result<Split, SummaryError> {
 impl Split {
     fn add(&mut self, path: &Path, record: &RunRecord, summary: &Summary) {
         let run = path.display().to_string();
+        self.warnings.extend(summary.warnings.iter().map(|warning| (run.clone(), warning.to_string())));
         let tick = summary.warnings.iter().find_map(|warning| match warning {
             Warning::NoHighResolutionTimers { resolution } => Some(*resolution),
             _ => None,

@@ -63,7 +63,11 @@ struct Refusal(Exit, String);
 
 impl From<CostError> for Refusal {
     fn from(error: CostError) -> Self {
-        let exit = if matches!(error, CostError::Folder(_) | CostError::Command(_)) { Exit::Usage } else { Exit::Machine };
+        let exit = if matches!(error, CostError::Folder(_) | CostError::Command(_) | CostError::UnknownCpu { .. }) {
+            Exit::Usage
+        } else {
+            Exit::Machine
+        };
         Self(exit, error.to_string())
     }
 }

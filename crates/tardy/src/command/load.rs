@@ -208,7 +208,7 @@ impl Session<'_> {
                 text
             }
             LoadEvent::Ended { load, how, .. } => match how {
-                LoadEnd::Finished => format!("{load}: ended by itself"),
+                LoadEnd::Finished => format!("{load}: ended"),
                 LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
                 LoadEnd::Died { status } => format!("{load}: died ({status})"),
                 LoadEnd::Absent => format!("{load}: absent"),

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use terminal_size::{Width, terminal_size_of};
+
 /// Writes `text`; a closed pipe is success.
 ///
 /// # Errors
@@ -12,6 +14,12 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Columns of the terminal that standard output goes to; many where it is none.
+#[must_use]
+pub fn width() -> usize {
+    terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
 }
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).

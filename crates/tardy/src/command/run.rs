@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tardy_core::warning::Severity;
 use tardy_machine::root::Root;
 use tardy_results::exit::Exit;
 use tardy_results::report::plan_text;
@@ -15,6 +16,10 @@ use crate::request;
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs) -> Exit {
+    if let Some(reason) = request::contradiction(args) {
+        eprintln!("tardy: {reason}");
+        return Exit::Usage;
+    }
     let root = Root::system();
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
     let scenario = match request::scenario(args) {
@@ -51,9 +56,12 @@ pub fn run(args: &RunArgs) -> Exit {
     }
 }
 
-/// What is changed on the machine is said before it is changed.
+/// What falls short, and what is changed on the machine, is said before anything is measured.
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     eprintln!("measuring into {}", out.display());
+    for warning in plan.warnings.iter().filter(|warning| warning.severity() == Severity::Degraded) {
+        eprintln!("! {warning}");
+    }
     for change in &plan.changes {
         eprintln!("changing {change}");
     }

@@ -29,7 +29,17 @@ struct Shown<'a> {
 #[must_use]
 pub fn run(args: &ShowArgs) -> Exit {
     match folder::open(&args.run) {
-        Ok(record) if record.kind == RunKind::Cost => super::cost::show(&args.run, args.reference, args.json),
+        Ok(record) if record.kind == RunKind::Cost => {
+            if args.deadline.window().is_some() || args.deadline.misses.is_some() || args.statistics {
+                eprintln!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
+                return Exit::Usage;
+            }
+            super::cost::show(&args.run, args.reference, args.json)
+        }
+        Ok(_) if args.reference.is_some() => {
+            eprintln!("tardy: {} is no run of costs: --reference has numbers to set beside those", args.run.display());
+            Exit::Usage
+        }
         // What is wrong with the folder is said by who reads it for its summary.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
@@ -53,6 +63,10 @@ fn show_with(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>,
             return Exit::Usage;
         }
     };
+    if misses_allowed.is_some() && run.window().is_none() {
+        eprintln!("tardy: --misses is the share that may miss a deadline: give --deadline or --window too");
+        return Exit::Usage;
+    }
     let summary = run.summary();
     let statistics = match question.map(|question| statistics(&run, question)).transpose() {
         Ok(statistics) => statistics,
@@ -68,8 +82,9 @@ fn show_with(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>,
         json
     } else {
         let blocks = Blocks::of_environment();
+        let width = output::width();
         let mut text = summary_text::text(&summary, output::is_colored(), |probe, lines| {
-            terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, lines, blocks)
+            terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, (width, lines), blocks)
         });
         text.extend(statistics.as_ref().map(statistics_text::text));
         text

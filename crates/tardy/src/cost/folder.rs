@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::clock::clock_kind;
@@ -39,6 +40,14 @@ pub enum CostError {
         doing: &'static str,
         /// What the system said, and the remedy.
         error: io::Error,
+    },
+    /// A processor that is not there, or not allowed.
+    #[error("--cpu {cpu}: it is not online or not allowed here: choose from {allowed}")]
+    UnknownCpu {
+        /// As asked for.
+        cpu: CpuId,
+        /// What there is.
+        allowed: CpuList,
     },
     /// The command to be timed.
     #[error("{0}")]

@@ -189,6 +189,10 @@ impl From<Unavailable> for Problem {
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let refused = |error| CostError::System { doing: "bind to the processor (choose another one with --cpu)", error };
     let allowed = affinity::get(0).map_err(refused)?;
+    if let Some(cpu) = asked.filter(|cpu| !allowed.contains(&cpu.0)) {
+        let allowed = allowed.into_iter().map(CpuId).collect();
+        return Err(CostError::UnknownCpu { cpu, allowed });
+    }
     // The first processor serves most interrupts.
     let cpu = asked.or_else(|| allowed.last().copied().map(CpuId)).ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
     affinity::set(0, &[cpu.0]).map_err(refused)?;

@@ -113,11 +113,11 @@ enum Outcome {
     Unanswered,
 }
 
-/// Sends stimuli until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
-pub fn exchange<L: Initiator>(link: &mut L, pace: Pace, rings: Rings, is_over: impl Fn(Nanos) -> bool) -> Tally {
+/// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
+pub fn exchange<L: Initiator>(link: &mut L, pace: Pace, rings: Rings, start: Nanos, is_over: impl Fn(Nanos) -> bool) -> Tally {
     let mut exchange =
         Exchange { link, pace, rings, tally: Tally::default(), held: Vec::with_capacity(HELD_MAX), unanswered: [None; REMEMBERED] };
-    let end = exchange.run(is_over);
+    let end = exchange.run(start, is_over);
     let Exchange { rings, tally, .. } = exchange;
     rings.round_trip.close(end);
     rings.look.close(end);
@@ -128,8 +128,8 @@ pub fn exchange<L: Initiator>(link: &mut L, pace: Pace, rings: Rings, is_over: i
 }
 
 impl<L: Initiator> Exchange<'_, L> {
-    fn run(&mut self, is_over: impl Fn(Nanos) -> bool) -> Nanos {
-        let mut next = Nanos(clock::monotonic());
+    fn run(&mut self, start: Nanos, is_over: impl Fn(Nanos) -> bool) -> Nanos {
+        let mut next = start;
         let mut answered_at = next;
         for number in 0..self.pace.cycles.unwrap_or(u64::MAX) {
             if is_over(next) {
@@ -361,7 +361,7 @@ mod tests {
             interrupted_above: Nanos::from_secs(1),
             cycles: Some(cycles),
         };
-        (exchange(&mut link, pace, rings, |_| false), [first, second, third])
+        (exchange(&mut link, pace, rings, Nanos(clock::monotonic()), |_| false), [first, second, third])
     }
 
     fn samples(consumer: &mut Consumer) -> Vec<Sample> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use tardy_core::units::Nanos;
+use terminal_size::{Width, terminal_size_of};
 
 use super::recorder::Progress;
 
@@ -49,7 +50,12 @@ impl Live {
         if now < self.next() {
             return;
         }
-        let line = line((now - start).max(Nanos::ZERO), self.length, phase, &progress());
+        let mut line = line((now - start).max(Nanos::ZERO), self.length, phase, &progress());
+        if self.style == Style::Rewritten {
+            // What goes over the edge could not be wiped out.
+            let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| usize::from(columns).saturating_sub(1));
+            line = line.chars().take(width).collect();
+        }
         let mut out = io::stderr().lock();
         // A closed terminal is no reason to end a run.
         let _ = match self.style {
@@ -70,8 +76,13 @@ impl Live {
 
 fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> String {
     let seconds = |time: Nanos| time.get() / 1_000_000_000;
-    let mut line =
-        format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds((length - elapsed).max(Nanos::ZERO)));
+    let left = length - elapsed;
+    let mut line = if left >= Nanos::ZERO {
+        format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds(left))
+    } else {
+        // Loads may take their time to end, and the next phase waits for it.
+        format!("{} s, {} s of them waiting for loads to end, {phase}", seconds(elapsed), seconds(-left))
+    };
     let mut worst: Vec<_> = progress.iter().filter_map(|series| Some((series.worst?.latency, series))).collect();
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
     line.push_str("; worst");
@@ -106,5 +117,10 @@ mod tests {
         };
         let line = line(Nanos::from_secs(12), Nanos::from_secs(30), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
         assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  cpu 1: 70.000 us  cpu 0: 5.000 us; 2 SAMPLES LOST");
+    }
+
+    #[test]
+    fn more_than_the_planned_time_is_said_to_be_waited_for() {
+        assert_eq!(line(Nanos::from_secs(36), Nanos::from_secs(30), "io", &[]), "36 s, 6 s of them waiting for loads to end, io; worst");
     }
 }

@@ -34,7 +34,7 @@ pub enum SessionError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A probe that cannot be opened or started.
-    #[error("--probe {probe}: {error}: `tardy list probes` says what it needs")]
+    #[error("--probe {probe}: {error}: `tardy list probes` says what it needs, for a loop of yours include/tardy.h")]
     Probe {
         /// The probe.
         probe: String,

@@ -18,6 +18,9 @@ pub(super) fn resolve(
     cpus: &CpuList,
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
+    for name in &request.allow {
+        LoadRequest::parse(name)?;
+    }
     let surroundings = Surroundings::of_this_machine();
     let is_built_in = request.scenario.as_ref().is_none_or(|name| built_in::find(name).is_some()) && request.loads.is_empty();
     let mut warnings = Vec::new();
@@ -56,7 +59,7 @@ pub(super) fn resolve(
 }
 
 fn not_allowed(name: &str) -> Absent {
-    Absent::new("leave to run it: it can disturb people or do harm".to_owned(), format!("give --allow {name}"))
+    Absent::new("it can disturb people or do harm, and was not asked for by its name".to_owned(), format!("give --allow {name}"))
 }
 
 type Resolved = Vec<(LoadRequest, Result<LoadPlan, Absent>)>;

@@ -20,6 +20,7 @@ use crate::load::{Absent, Surroundings};
 use crate::measure::calibrate;
 use crate::probe::{Placement, ProbeInfo, Refusal};
 use crate::scenario::{Order, Scenario};
+use crate::setup::cpu_latency::CpuLatencyRequest;
 
 /// Room for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;
@@ -53,6 +54,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
     }
     warnings.extend(sharing(&probes));
+    warnings.extend(probes.iter().find_map(|(_, plan)| without_rights(plan)));
     Ok(Plan {
         scenario: scenario.name.clone(),
         scenario_file: scenario.file.clone(),
@@ -100,6 +102,19 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
         probes.push((info, plan));
     }
     Ok(probes)
+}
+
+/// Whether the policy cannot be had here: tried by a thread that does nothing else.
+fn without_rights(probe: &ProbePlan) -> Option<Warning> {
+    let priority = probe.priority?;
+    let (policy, name) = match probe.policy {
+        PolicyName::Fifo => (sched::Policy::Fifo { priority }, "SCHED_FIFO"),
+        PolicyName::Rr => (sched::Policy::RoundRobin { priority }, "SCHED_RR"),
+        PolicyName::Other => return None,
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(|| sched::set_policy(0, policy)).join());
+    let error = tried.ok()?.err()?;
+    Some(Warning::NoRealTimePolicy { policy: format!("{name} {priority}"), error: error.to_string() })
 }
 
 /// Probes of the same policy and priority wait for each other where they are due together.
@@ -242,7 +257,10 @@ fn changes_of(request: &RunArgs, measured: &CpuList, online: &CpuList, root: &Ro
     let mut changes = Vec::new();
     let mut warnings = Vec::new();
     if let CpuDmaLatency::Micros(value_us) = request.cpu_dma_latency {
-        changes.push(Change::CpuDmaLatency { value_us });
+        match CpuLatencyRequest::is_allowed(root) {
+            Ok(()) => changes.push(Change::CpuDmaLatency { value_us }),
+            Err(error) => warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() }),
+        }
     }
     if request.steer_irqs {
         let plan = IrqPlan::new(&irq_affinity::read(root), measured, online);

@@ -48,6 +48,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
+        start.sleep()?;
         timer.start(request_of(&thread)?.get() / 1000)?;
         let result = measure(&timer, &thread, producer, start.control);
         timer.stop().and(result)

@@ -95,6 +95,16 @@ pub struct Start<'a> {
     pub control: &'a Control,
 }
 
+impl Start<'_> {
+    /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie before it.
+    ///
+    /// # Errors
+    /// Those of sleeping.
+    pub fn sleep(&self) -> std::io::Result<()> {
+        tardy_sys::clock::sleep_until(&tardy_sys::clock::Instant::from_nanos(self.at.get()))
+    }
+}
+
 impl<'a> Ready<'a> {
     /// `wait` says that the thread is ready, and returns the start when it has come.
     pub fn new(control: &'a Control, wait: impl FnOnce() -> Nanos + 'a) -> Self {

@@ -170,7 +170,7 @@ fn initiate<L: Initiator + Send + 'static>(
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let control = start.control;
-        let tally = exchange(&mut initiator, pace, rings, |next| control.is_past_end(next));
+        let tally = exchange(&mut initiator, pace, rings, start.at, |next| control.is_past_end(next));
         control.warn(Warning::Note { text: describe(&name, &tally, pace) });
         if tally.to_nobody > 0 {
             control.warn(Warning::ResponderGone { link: name, unanswered: tally.to_nobody });

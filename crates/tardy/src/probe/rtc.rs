@@ -66,6 +66,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
+        start.sleep()?;
         rtc.start()?;
         let result = measure(&rtc, &thread, producer, start.control);
         rtc.stop().and(result)

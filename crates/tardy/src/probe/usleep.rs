@@ -49,6 +49,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
+        start.sleep()?;
         measure(&thread, calibration, producer, start.control)
     });
     Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, ..Opened::default() })

@@ -12,6 +12,15 @@ pub struct CpuLatencyRequest {
 }
 
 impl CpuLatencyRequest {
+    /// Whether [`CpuLatencyRequest::hold`] may write; asks for nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_allowed(root: &Root) -> io::Result<()> {
+        // Opening it alone makes a request for no limit, which ends at once.
+        OpenOptions::new().write(true).open(root.path("dev/cpu_dma_latency")).map(drop)
+    }
+
     /// Asks for at most `micros` us.
     ///
     /// The file takes the value as four bytes of the machine's own order. Text would be parsed as hexadecimal, and a write of another

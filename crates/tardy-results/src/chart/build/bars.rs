@@ -8,6 +8,8 @@ use tardy_core::summary::numbers::Numbers;
 
 /// Share of a load's room that its bars take.
 const FILLED: f64 = 0.76;
+/// Share of the axis that is left free above the highest bar.
+const ROOM_ABOVE: f64 = 0.06;
 
 pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = probes(runs, probe).next()?.quantity.clone();
@@ -21,7 +23,11 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
     let mut x = Axis::new("load", super::super::scale::Scale::Linear, Values::Category, (-0.5, loads.len() as f64 - 0.5));
     x.categories = loads.clone();
     let note = format!("From the smallest to the largest {quantity}; the thick line is the median. A bar a run in each load.");
-    let mut chart = Chart::new(Kind::Bars, format!("{} by load and kernel", super::capital(&quantity)), note, x, latency_axis(runs, probe));
+    let mut y = latency_axis(runs, probe);
+    // The number of the highest bar stands above it.
+    let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
+    y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
+    let mut chart = Chart::new(Kind::Bars, format!("{} by load and kernel", super::capital(&quantity)), note, x, y);
     let width = FILLED / runs.len() as f64;
     let head = ["run", "kernel", "load", "samples", "min, µs", "median, µs", "99.9 %, µs", "max, µs"];
     chart.table = Table { head: head.map(str::to_owned).to_vec(), rows: Vec::new() };

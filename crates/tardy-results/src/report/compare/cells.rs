@@ -86,7 +86,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
     let method = match table.method {
         Method::Runs => "one number a run; median of the runs, shift between them".to_owned(),
-        Method::Blocks { blocks, length_ns } => format!(
+        Method::Blocks { blocks, length_ns, .. } => format!(
             "{} and {} blocks of {:.1} s and {:.1} s, {} resamples, seed {}",
             blocks.0,
             blocks.1,

@@ -6,10 +6,10 @@ use tardy_run::record::State;
 
 use super::facts;
 use super::figure::Figures;
-use super::repeat::quoted;
 use crate::chart::build::costs;
 use crate::cost::run::CostRun;
 use crate::report::date::date_and_time;
+use crate::report::repeat::quoted;
 
 /// What stands above the machines' facts is a column a run, the charts have a bar a run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {

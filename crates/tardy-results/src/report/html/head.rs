@@ -56,7 +56,7 @@ fn first(run: &RunData) -> Markup {
         State::Stopped => ", stopped by --stop-above",
         State::EndedByWatchdog => ", ended by the watchdog",
     };
-    let probes: Vec<String> = summary.probes.iter().map(summary_text::named).collect();
+    let probes: Vec<String> = summary.probes.iter().map(|probe| summary_text::named(summary, probe)).collect();
     html! {
         p class="run-name" { (run.name) }
         p class="quiet" {

@@ -76,7 +76,7 @@ pub(super) fn arm(
     let clock_read = clock_read_cost();
     let tool_cpus: Vec<u32> = plan.tool_cpus.iter().map(|cpu| cpu.0).collect();
     let _ = affinity::set(0, &tool_cpus);
-    let control = Arc::new(control(&plan, root));
+    let control = Arc::new(control(&plan, root, &mut record.warnings));
     let OpenPlaces { places, series } = open_probes(&plan)?;
     note_probes(&places, &mut record.warnings);
     let members = places.iter().map(|(_, opened)| opened.members.len()).sum();
@@ -134,7 +134,10 @@ fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Res
     let cpu_latency = plan.cpu_dma_latency_us.and_then(|micros| match CpuLatencyRequest::hold(root, micros) {
         Ok(request) => Some(request),
         Err(error) => {
-            warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() });
+            let warning = Warning::CpuLatencyNotSet { error: error.to_string() };
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
             None
         }
     });
@@ -175,7 +178,7 @@ fn note_timer_resolution(warnings: &mut Vec<Warning>) {
     }
 }
 
-fn control(plan: &Plan, root: &Root) -> Control {
+fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
     if plan.stop_above.is_none() {
         return Control::new(None, None);
     }
@@ -183,7 +186,13 @@ fn control(plan: &Plan, root: &Root) -> Control {
         let paths = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
         paths.iter().find_map(|folder| OpenOptions::new().write(true).open(root.path(format!("{folder}/{name}"))).ok())
     };
-    Control::new(open("trace_marker"), plan.tracing_off.then(|| open("tracing_on")).flatten())
+    let marker = open("trace_marker");
+    if marker.is_none() {
+        let text =
+            "the kernel's trace gets no mark where --stop-above stops the run: tracefs is not mounted, or may not be written (run as root)";
+        warnings.push(Warning::Note { text: text.to_owned() });
+    }
+    Control::new(marker, plan.tracing_off.then(|| open("tracing_on")).flatten())
 }
 
 /// The places of all probes, open, with the consumers of their series.

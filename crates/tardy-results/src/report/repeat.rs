@@ -1,0 +1,132 @@
+//! The command line that asks for a run once more.
+
+use tardy_run::keep::Keep;
+use tardy_run::parameter::Value;
+use tardy_run::plan::{Plan, PolicyName, RESPOND};
+
+/// The command line that asks for `plan`.
+#[must_use]
+pub fn command(plan: &Plan) -> String {
+    if let Some(responder) = plan.probes.first().filter(|_| plan.scenario == RESPOND) {
+        let how = responder.priority.map_or_else(|| " --ordinary".to_owned(), |priority| format!(" --priority {priority}"));
+        let cpu = plan.measured_cpus.iter().next().map_or_else(String::new, |cpu| format!(" --cpu {cpu}"));
+        return format!("tardy respond {}{how}{cpu}", quoted(responder.parameters.text("link")));
+    }
+    let mut words = vec!["tardy".to_owned(), "run".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
+    let length = |option: &mut dyn FnMut(&str, String)| {
+        if plan.length().get() > 0 {
+            option("for", plan.length().exact());
+        }
+    };
+    if plan.scenario == "flags" {
+        if let Some(cycles) = plan.cycles {
+            option("cycles", cycles.to_string());
+        } else {
+            let loads: Vec<String> =
+                plan.phases.last().map(|phase| phase.loads.iter().map(|load| load.label.clone()).collect()).unwrap_or_default();
+            if loads.is_empty() {
+                option("load", "none".to_owned());
+            }
+            loads.into_iter().for_each(|load| option("load", load));
+            length(&mut option);
+        }
+    } else {
+        option("scenario", plan.scenario_file.as_ref().map_or_else(|| plan.scenario.clone(), |file| file.display().to_string()));
+        length(&mut option);
+    }
+    for probe in &plan.probes {
+        // A text takes the rest of a request.
+        let (texts, others): (Vec<_>, Vec<_>) = probe.parameters.iter().partition(|(_, value)| matches!(value, Value::Text(_)));
+        let own = others.iter().chain(&texts).map(|(name, value)| format!(":{name}={value}")).collect::<String>();
+        let differs = plan.probes.iter().any(|other| other.period != probe.period);
+        let period = if differs { format!(":period={}", probe.period.exact()) } else { String::new() };
+        option("probe", format!("{}{period}{own}", probe.name));
+    }
+    if let Some(probe) = plan.probes.first() {
+        if plan.probes.iter().all(|other| other.period == probe.period) {
+            option("period", probe.period.exact());
+        }
+        if let Some(priority) = probe.priority {
+            option("priority", priority.to_string());
+        }
+        match probe.policy {
+            PolicyName::Fifo => {}
+            PolicyName::Rr => option("policy", "rr".to_owned()),
+            PolicyName::Other => option("policy", "other".to_owned()),
+        }
+        if probe.dither.get() > 0 {
+            option("dither", probe.dither.exact());
+        }
+    }
+    option("cpus", plan.measured_cpus.to_string());
+    if let Some(window) = plan.window {
+        match window.earliest {
+            Some(earliest) => option("window", format!("{}..{}", earliest.exact(), window.latest.exact())),
+            None => option("deadline", window.latest.exact()),
+        }
+    }
+    if let Some(misses) = plan.misses_allowed {
+        option("misses", format!("{misses:e}"));
+    }
+    match plan.keep {
+        Keep::All => {}
+        Keep::Tail(least) => option("keep", format!("tail:{}", least.exact())),
+        Keep::Histogram => option("keep", "histogram".to_owned()),
+    }
+    if let Some(limit) = plan.stop_above {
+        option("stop-above", limit.exact());
+    }
+    match plan.cpu_dma_latency_us {
+        None => option("cpu-dma-latency", "leave".to_owned()),
+        Some(0) => {}
+        Some(latency) => option("cpu-dma-latency", latency.to_string()),
+    }
+    option("seed", plan.seed.to_string());
+    if plan.aligned {
+        words.push("--aligned".to_owned());
+    }
+    words.join(" ")
+}
+
+/// A word as a shell reads it.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_core::cpu::CpuList;
+    use tardy_core::units::Nanos;
+    use tardy_run::plan::{ProbePlan, WaitsFor};
+
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(["io:size=64MiB", "a b", "it's", ""].map(quoted), ["io:size=64MiB", "'a b'", "'it'\\''s'", "''"]);
+    }
+
+    #[test]
+    fn a_scenario_of_ones_own_is_named_by_its_file_and_texts_come_last() {
+        let none = CpuList::default();
+        let probe = ProbePlan {
+            name: "app".into(),
+            period: Nanos::from_millis(1),
+            dither: Nanos::ZERO,
+            policy: PolicyName::Fifo,
+            priority: Some(80),
+            waits_for: WaitsFor::Event,
+            parameters: [("command", Value::Text("./loop: all".into())), ("kind", Value::Word("memory".into()))]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into_iter()
+                .collect(),
+        };
+        let mut plan = Plan { probes: vec![probe], ..Plan::without_probes("mine", &none, &none) };
+        assert!(command(&plan).contains(" --scenario mine --probe 'app:kind=memory:command=./loop: all' "), "{}", command(&plan));
+        plan.scenario_file = Some("my scenarios/mine.toml".into());
+        assert!(command(&plan).contains(" --scenario 'my scenarios/mine.toml' "), "{}", command(&plan));
+    }
+}

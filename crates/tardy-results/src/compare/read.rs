@@ -235,12 +235,17 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     let periods = |run: &RunRead| -> Vec<String> {
         run.summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect()
     };
-    if periods(from) != periods(to) {
+    // Whose names alone differ is told beside.
+    let times = |run: &RunRead| run.summary.probes.iter().map(|probe| probe.period_ns).collect::<Vec<_>>();
+    if periods(from) != periods(to) && (times(from) != times(to) || times(from).len() > 1) {
         warnings.push(format!("the schedules differ: {} against {}", periods(from).join(", "), periods(to).join(", ")));
     }
     let loads = |run: &RunRead| run.record.phases.iter().map(|phase| phase.name.clone()).collect::<BTreeSet<String>>();
     if loads(from) != loads(to) {
-        let list = |run: &RunRead| loads(run).into_iter().collect::<Vec<_>>().join(", ");
+        let list = |run: &RunRead| {
+            let names = loads(run).into_iter().collect::<Vec<_>>().join(", ");
+            if names.is_empty() { "not known".to_owned() } else { names }
+        };
         warnings.push(format!("the phases differ ({} against {}): the whole runs are not alike; see --phase", list(from), list(to)));
     }
     for (side, missing) in [(&side.name, missing(base_groups, own)), (&base.name, missing(own, base_groups))] {

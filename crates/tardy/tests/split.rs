@@ -73,6 +73,10 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
     assert!(text.contains("without high-resolution timers: not measured"), "{text}");
+    // What must be known before the numbers of the run stands before these too.
+    let summary = place.tardy("show run --json").json();
+    let warnings = summary["warnings"].as_array().unwrap().len();
+    assert_eq!(text.lines().filter(|line| line.starts_with("! run: ")).count(), 2 * warnings, "{text}");
 }
 
 #[test]

@@ -47,6 +47,17 @@ fn without_a_deadline_a_run_without_rights_is_done() {
 }
 
 #[test]
+fn what_cannot_be_had_is_said_before_the_run_and_by_a_dry_run() {
+    let place = Workplace::new();
+    let run = as_nobody(&place, "run --for 1s --load none --out run").ends_with(0);
+    assert!(run.stderr.contains("! probes ran as ordinary tasks") && !run.stderr.contains("changing"), "{}", run.stderr);
+    let twice = run.stdout.matches("probes ran as ordinary tasks").count();
+    assert_eq!(twice, 1, "{}", run.stdout);
+    let dry = as_nobody(&place, "run --dry-run").ends_with(0);
+    assert!(dry.stdout.contains("warning    probes ran as ordinary tasks") && dry.stdout.contains("changes    none"), "{}", dry.stdout);
+}
+
+#[test]
 fn loads_run_without_rights_too() {
     let place = Workplace::new();
     let outcome = as_nobody(&place, "run --for 3s --load io --load fork --json --out run").ends_with(0);

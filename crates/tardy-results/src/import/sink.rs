@@ -125,14 +125,17 @@ impl Counted {
             overflow.samples, overflow.from_ns
         ))
     }
-}
 
-impl Counted {
-    /// The note about due times that a long latency skipped: such output does not count them.
-    fn skipped_note(&self) -> Option<String> {
+    /// The note about due times that a long latency skipped, which such output does not count; with the probe's name where there are several.
+    #[must_use]
+    pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
         let (period, max) = (self.period.filter(|period| *period > Nanos::ZERO)?, self.stated.max_ns?);
+        let probe = if is_probe_named { format!("{}, ", self.probe) } else { String::new() };
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
-        (max >= period).then(|| format!("{cpu}the largest value, {max}, is longer than the interval of {}: due times were skipped, and this output does not count them", period.exact()))
+        let period = (max >= period).then(|| period.exact())?;
+        Some(format!(
+            "{probe}{cpu}the largest value, {max}, is longer than the interval of {period}: due times were skipped, and this output does not count them"
+        ))
     }
 }
 
@@ -193,7 +196,7 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
     for counted in series.iter() {
         counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
         imported.notes.extend(counted.overflow_note(has_probes));
-        imported.notes.extend(counted.skipped_note());
+        imported.notes.extend(counted.skipped_note(has_probes));
         if let Some(samples) = counted.stated.samples.filter(|_| counted.period.is_some()) {
             let period = counted.period.unwrap_or_default().get();
             let length = Nanos(period.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX)));

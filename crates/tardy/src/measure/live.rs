@@ -80,8 +80,8 @@ fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> St
     let mut line = if left >= Nanos::ZERO {
         format!("{} s of {} s, {} s left, {phase}", seconds(elapsed), seconds(length), seconds(left))
     } else {
-        // Loads may take their time to end, and the next phase waits for it.
-        format!("{} s, {} s of them waiting for loads to end, {phase}", seconds(elapsed), seconds(-left))
+        // As a rule because loads take their time to end, and the next phase waits for it.
+        format!("{} s, {} s more than planned, {phase}", seconds(elapsed), seconds(-left))
     };
     let mut worst: Vec<_> = progress.iter().filter_map(|series| Some((series.worst?.latency, series))).collect();
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_planned_time_is_said_to_be_waited_for() {
-        assert_eq!(line(Nanos::from_secs(36), Nanos::from_secs(30), "io", &[]), "36 s, 6 s of them waiting for loads to end, io; worst");
+    fn time_beyond_the_plan_is_named() {
+        assert_eq!(line(Nanos::from_secs(36), Nanos::from_secs(30), "io", &[]), "36 s, 6 s more than planned, io; worst");
     }
 }

@@ -64,11 +64,11 @@ fn build(architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
     add_target(&target)?;
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "--package", "tardy", "--target", &target]);
+    cargo.args(["build", "--profile", "dist", "--locked", "--package", "tardy", "--target", &target]);
     // Flags from the environment would replace those of .cargo/config.toml, and with them the linker's.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     program::run(&mut cargo)?;
-    Ok(workspace::target_folder()?.join(target).join("release/tardy"))
+    Ok(workspace::target_folder()?.join(target).join("dist/tardy"))
 }
 
 /// The target's standard library, from rustup where it is not there.

@@ -1,0 +1,20 @@
+//! Tests that need the machine to themselves: they count instructions, starve processors, take them away, or compare what is mounted.
+//! Each holds `turn()` while it runs.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dangerous;
+mod guardian;
+mod hot_loop;
+mod nothing_is_left;
+mod tool;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The machine, for one test at a time.
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,219 @@
+//! The real binary at work, and a look at everything that descends from it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use tardy::guardian::{LoadEnd, LoadEvent};
+use tardy_sys::process;
+
+/// How long anything may take that only waits for the kernel; never a measure of how long it does take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MARK: &str = "TARDY_TEST_MARK";
+
+/// `tardy load`, with everything below it recognisable by a variable in its environment.
+pub(crate) struct Tool {
+    child: Child,
+    events: BufReader<ChildStdout>,
+    mark: String,
+    mounts_before: String,
+    before: System,
+    scratch: tempfile::TempDir,
+    journals: tempfile::TempDir,
+    guardian: i32,
+    killed: bool,
+    /// One tool at a time: some loads take CPUs or the console away from others.
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What loads might leave changed.
+#[derive(Debug, PartialEq, Eq)]
+struct System {
+    cpus_online: String,
+    terminal_shown: Option<String>,
+}
+
+impl System {
+    fn look() -> Self {
+        Self {
+            cpus_online: std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap(),
+            terminal_shown: std::fs::read_to_string("/sys/class/tty/tty0/active").ok(),
+        }
+    }
+}
+
+/// Control groups of process `tool`'s loads, by their names.
+fn control_groups(tool: u32) -> Vec<PathBuf> {
+    let mounts = mounts();
+    let points = mounts.lines().filter(|line| line.contains(" - cgroup2 ")).filter_map(|line| line.split(' ').nth(4));
+    let groups = points.flat_map(|point| std::fs::read_dir(point).unwrap()).map(|group| group.unwrap().path());
+    groups.filter(|group| group.to_string_lossy().contains(&format!("-{tool}-"))).collect()
+}
+
+fn mounts() -> String {
+    std::fs::read_to_string("/proc/self/mountinfo").unwrap()
+}
+
+/// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large. None for one
+/// that can do harm, where nobody said that it may.
+pub(crate) fn request_for_test(info: &tardy::load::LoadInfo) -> Option<String> {
+    if info.by_name_only && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
+        println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
+        return None;
+    }
+    Some(match info.name {
+        // Ends quickly and leaves a process behind each time.
+        "exec" => "exec:(sleep 1000 &) ; sleep 0.2".to_owned(),
+        "kernel-build" => format!("kernel-build:tree={}", kernel_tree().display()),
+        name => name.to_owned(),
+    })
+}
+
+/// Something that builds as a kernel tree does: elsewhere, by targets of the same names, and slowly enough to be killed.
+fn kernel_tree() -> PathBuf {
+    let tree = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernel-tree");
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::write(tree.join("Kconfig"), "").unwrap();
+    let rules = "all:\n\t@for i in 1 2 3 4 5 6 7 8 9; do echo \"  CC $$i.o\"; echo $$i > $(O)/$$i.o; sleep 0.1; done\n\
+                 defconfig:\n\t@echo '# configuration' > $(O)/.config; echo written\n\
+                 clean:\n\t@rm -f $(O)/*.o\n";
+    std::fs::write(tree.join("Makefile"), rules).unwrap();
+    tree
+}
+
+impl Tool {
+    /// Starts the load and waits until it has begun to work. None where the load is absent on this machine, which is printed.
+    pub(crate) fn start(request: &str) -> Option<Self> {
+        let turn = crate::turn();
+        let (scratch, journals) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mark = format!("{}-{}", std::process::id(), scratch.path().display());
+        let (mounts_before, before) = (mounts(), System::look());
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tardy"))
+            .args(["load", request, "--for", "120s", "--json"])
+            .env(MARK, &mark)
+            .env("TMPDIR", scratch.path())
+            .env("TARDY_STATE_DIR", journals.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap());
+        let mut tool = Self { child, events, mark, mounts_before, before, scratch, journals, guardian: 0, killed: false, _turn: turn };
+        if !tool.wait_until_working(request) {
+            return None;
+        }
+        tool.guardian = tool.find_guardian();
+        Some(tool)
+    }
+
+    fn wait_until_working(&mut self, request: &str) -> bool {
+        loop {
+            match self.next_event() {
+                Some(LoadEvent::Work { operations: 1.., .. }) => return true,
+                Some(LoadEvent::Problem { text, .. }) => panic!("{request}: {text}"),
+                Some(LoadEvent::Ended { how: LoadEnd::Absent, .. }) | None => break,
+                Some(_) => {}
+            }
+        }
+        let mut why = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut why).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(3), "{request}: neither at work nor absent: {why}");
+        assert!(why.contains("absent: missing "), "{request}: absent without a reason: {why}");
+        println!("{request} is absent here: {why}");
+        false
+    }
+
+    fn next_event(&mut self) -> Option<LoadEvent> {
+        let mut line = String::new();
+        self.events.read_line(&mut line).unwrap();
+        if line.is_empty() { None } else { Some(serde_json::from_str(&line).unwrap()) }
+    }
+
+    fn find_guardian(&self) -> i32 {
+        let is_guardian =
+            |&pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "tardy-guardian");
+        self.processes().into_iter().find(is_guardian).expect("the tool has a guardian")
+    }
+
+    /// Every process that has the mark in its environment, and is no zombie.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let needle = format!("{MARK}={}", self.mark);
+        let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|bytes| bytes.split(|&b| b == 0).any(|entry| entry == needle.as_bytes()))
+        })
+        .collect()
+    }
+
+    pub(crate) fn kill_tool(&mut self) {
+        self.killed = true;
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn kill_guardian(&self) {
+        process::kill(self.guardian, process::KILL).unwrap();
+    }
+
+    pub(crate) fn interrupt(&self) {
+        process::kill(i32::try_from(self.child.id()).unwrap(), tardy_sys::signal::INTERRUPT).unwrap();
+    }
+
+    /// How the loads ended, when the tool has.
+    pub(crate) fn ends(&mut self) -> Vec<LoadEnd> {
+        let mut ends = Vec::new();
+        while let Some(event) = self.next_event() {
+            if let LoadEvent::Ended { how, .. } = event {
+                ends.push(how);
+            }
+        }
+        self.child.wait().unwrap();
+        ends
+    }
+
+    /// `tardy restore`, after both were killed.
+    pub(crate) fn restore(&self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tardy"));
+        let output = command.arg("restore").env("TARDY_STATE_DIR", self.journals.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(std::fs::read_dir(self.journals.path()).unwrap().count(), 0, "the journal is left");
+    }
+
+    pub(crate) fn assert_no_process_and_mount_is_left(&self, request: &str) {
+        let start = Instant::now();
+        while !self.processes().is_empty() {
+            assert!(start.elapsed() < PATIENCE, "{request}: left: {:?}", self.processes().into_iter().map(describe).collect::<Vec<_>>());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(mounts(), self.mounts_before, "{request}: mounts are left");
+    }
+
+    pub(crate) fn assert_nothing_is_left(&self, request: &str) {
+        self.assert_no_process_and_mount_is_left(request);
+        assert_eq!(System::look(), self.before, "{request}: settings are left changed");
+        let groups = control_groups(self.child.id());
+        assert!(groups.is_empty(), "{request}: control groups are left: {groups:?}");
+        let journals = std::fs::read_dir(self.journals.path()).unwrap().count();
+        // A tool that was killed cannot remove its journal; the guardian has undone what is in it, and `tardy restore` removes it.
+        assert!(journals == 0 || self.killed, "{request}: the journal is left");
+        let left: Vec<PathBuf> = std::fs::read_dir(self.scratch.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{request}: files are left: {left:?}");
+    }
+}
+
+fn describe(pid: i32) -> String {
+    let read = |name: &str| std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join(name)).unwrap_or_default();
+    format!("{pid} {}", read("cmdline").replace('\0', " "))
+}
+
+/// A test that fails must not leave its loads running for two minutes.
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs that do not reach their end: what was measured is kept, and said.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+use support::machine;
+use support::series;
+use support::workplace::{Running, Workplace};
+use tardy_sys::{clock, process, signal};
+
+/// Waits until samples are in the files of the run.
+#[track_caller]
+fn wait_for_samples(running: &mut Running, run: &Path) {
+    running.until("it stored samples", || {
+        let files = series::files(run);
+        let has_samples = |file: &std::path::PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 400);
+        (!files.is_empty() && files.iter().all(has_samples)).then_some(())
+    });
+}
+
+fn state(run: &Path) -> Option<Value> {
+    let record: Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).ok()?).ok()?;
+    Some(record["state"].clone())
+}
+
+fn has_phase_with_loads(run: &Path) -> bool {
+    let record: Option<Value> = std::fs::read(run.join("run.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    record.is_some_and(|record| {
+        record["phases"].as_array().is_some_and(|phases| phases.iter().any(|phase| phase["loads"] != Value::Array(Vec::new())))
+    })
+}
+
+#[track_caller]
+fn assert_exact(summary: &Value) {
+    for series in summary["series"].as_array().unwrap() {
+        let count = |name: &str| series["counts"][name].as_u64().unwrap();
+        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{}", series["counts"]);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_in_order_with_its_loads_and_keeps_what_was_measured() {
+    for number in [signal::INTERRUPT, signal::TERMINATE] {
+        let place = Workplace::new();
+        let run = place.path("run");
+        let mut running = place.start("run --for 600s --load io --load fork --json --out run");
+        // The idle phase lasts a third of the run, at most 10 s.
+        running.until("its loads run", || has_phase_with_loads(&run).then_some(()));
+        wait_for_samples(&mut running, &run);
+        running.signal(number);
+        let outcome = running.wait().ends_with(130);
+        let summary = outcome.json();
+        assert_eq!(summary["state"], "interrupted");
+        assert!(summary["warnings"].to_string().contains("\"interrupted\""), "{}", summary["warnings"]);
+        assert!(summary["probes"][0]["counts"]["recorded"].as_u64().unwrap() > 0);
+        assert_exact(&summary);
+        place.assert_no_process_is_left();
+        assert_eq!(place.tardy("show --json run").ends_with(130).stdout, outcome.stdout);
+        let text = place.tardy("show run").ends_with(130).stdout;
+        assert!(text.contains("interrupted after "), "{text}");
+    }
+}
+
+#[test]
+fn a_stopped_process_misses_its_periods_and_says_so() {
+    let place = Workplace::new();
+    let run = place.path("run");
+    let mut running = place.start(&format!("run --for 600s --load none --period 1ms --cpus {} --json --out run", machine::last_cpu()));
+    wait_for_samples(&mut running, &run);
+    running.signal(process::STOP);
+    let stopped = clock::monotonic();
+    std::thread::sleep(Duration::from_millis(300));
+    let least = (clock::monotonic() - stopped) / 1_000_000;
+    running.signal(process::CONTINUE);
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(signal::INTERRUPT);
+    let summary = running.wait().ends_with(130).json();
+    assert_exact(&summary);
+    let longest = series::all(&run)[0].samples.iter().map(|sample| i64::from(sample.missed)).max().unwrap();
+    // The stop lasts at least as long as it was asked to, less what the signal takes to come; a busy machine may make it longer by any time.
+    assert!(longest >= least - 50, "{longest} periods missed in a row, stopped for {least} ms");
+    let probe = &summary["probes"][0];
+    assert!(probe["counts"]["missed"].as_i64().unwrap() >= longest, "{}", probe["counts"]);
+    let corrected = &probe["numbers"]["percentiles_corrected"];
+    assert!(corrected[1]["value_ns"].as_i64() >= probe["numbers"]["percentiles"][1]["value_ns"].as_i64(), "{corrected}");
+    let text = place.tardy("show run").ends_with(130).stdout;
+    assert!(text.contains("missed") && text.contains("with skipped due times"), "{text}");
+}
+
+/// Files of a run for its end that never came; where the file system has no files without a name, there is no telling.
+fn reserved(run: &Path) -> Vec<String> {
+    if tardy_sys::unnamed_file::create(run).is_err() {
+        return Vec::new();
+    }
+    let folders = [run.to_owned(), run.join("samples")];
+    let names = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    names.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(".reserved")).collect()
+}
+
+/// Kills runs with these arguments at `moments` drawn times, and looks at what they left.
+fn kill_at_drawn_moments(moments: usize, arguments: &str) {
+    let mut random = Pcg64Mcg::seed_from_u64(seed());
+    for moment in 0..moments {
+        let place = Workplace::new();
+        let run = place.path("run");
+        let mut running = place.start(&format!("run {arguments} --quiet --out run"));
+        running.until("its folder is there", || state(&run));
+        std::thread::sleep(Duration::from_micros(random.random_range(0..2_000_000)));
+        running.signal(process::KILL);
+        assert_eq!(running.wait().status.code(), None);
+        place.assert_no_process_is_left();
+        assert_eq!(reserved(&run), [""; 0], "room that was taken beforehand has no name");
+        let shown = place.tardy("show run").ends_with(4);
+        assert!(shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"), "moment {moment}: {}", shown.stdout);
+        assert_exact(&place.tardy("show --json run").ends_with(4).json());
+        for file in series::files(&run) {
+            let series = series::read(&file);
+            assert!(series.counts.is_exact(), "{:?}", series.counts);
+            assert_eq!(series.samples.len() as u64, series.counts.recorded, "the last chunk accounts for all samples before it");
+        }
+    }
+}
+
+/// Always the same moments, unless others are asked for.
+fn seed() -> u64 {
+    std::env::var("TARDY_TEST_SEED").map_or(1, |seed| seed.parse().expect("TARDY_TEST_SEED is a number"))
+}
+
+#[test]
+fn a_run_killed_at_any_of_50_moments_opens_and_accounts_for_all_that_it_stored() {
+    kill_at_drawn_moments(50, "--for 600s --load none");
+}
+
+#[test]
+fn a_run_killed_under_load_opens_and_leaves_no_load_behind() {
+    kill_at_drawn_moments(4, "--for 3s --load io --load fork --cpu-dma-latency leave");
+}
+
+#[test]
+fn a_run_killed_before_it_began_leaves_nothing_that_looks_like_a_run() {
+    let mut random = Pcg64Mcg::seed_from_u64(seed());
+    for _ in 0..10 {
+        let place = Workplace::new();
+        let running = place.start("run --for 600s --load none --quiet --out run");
+        std::thread::sleep(Duration::from_micros(random.random_range(0..30_000)));
+        running.signal(process::KILL);
+        running.wait();
+        let code = place.tardy("show run").code();
+        let expected = if place.path("run").join("run.json").exists() { 4 } else { 2 };
+        assert_eq!(code, expected, "{:?}", place.names());
+    }
+}
+
+fn affinities(moves: &[Value]) -> Vec<String> {
+    let read = |to: &Value| std::fs::read_to_string(to["path"].as_str().unwrap()).unwrap().trim().to_owned();
+    moves.iter().map(read).collect()
+}
+
+/// The interrupts that a run with --steer-irqs has moved, from its plan.
+fn interrupts_moved(record: &Value) -> Vec<Value> {
+    let changes = record["plan"]["changes"].as_array().unwrap();
+    changes.iter().filter(|change| change["change"] == "interrupt").cloned().collect()
+}
+
+#[test]
+fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
+    let test = "restore_puts_interrupts_back_after_tool_and_guardian_were_killed";
+    if !machine::is_root() || machine::cpus().len() < 2 {
+        return machine::left_out(test, "interrupts are moved by root only, and only where there are two CPUs");
+    }
+    let place = Workplace::new();
+    let run = place.path("run");
+    let mut running = place.start(&format!("run --for 20s --load io --steer-irqs --cpus {} --quiet --out run", machine::last_cpu()));
+    running.until("its loads run", || has_phase_with_loads(&run).then_some(()));
+    let guardian = running.guardian();
+    process::kill(guardian, process::KILL).unwrap();
+    running.signal(process::KILL);
+    running.wait();
+    place.assert_no_process_is_left();
+    let moved = interrupts_moved(&place.record("run"));
+    let text = |key: &str| moved.iter().map(|to| to[key].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    if moved.is_empty() {
+        machine::left_out(test, "no interrupt of this machine can be moved");
+    } else {
+        assert_ne!(affinities(&moved), text("old"), "the run had moved them");
+    }
+    let journals = || if place.path("state").exists() { support::workplace::names(&place.path("state")).len() } else { 0 };
+    assert_eq!(journals(), 1, "the journal was left");
+    let dry = place.tardy("restore --dry-run").ends_with(0);
+    assert_eq!(dry.stdout.matches("smp_affinity_list").count(), moved.len(), "{}", dry.stdout);
+    let restored = place.tardy("restore").ends_with(0);
+    assert_eq!(affinities(&moved), text("old"), "{}", restored.stdout);
+    assert_eq!(journals(), 0, "the journal is gone: {}", restored.stdout);
+    assert_eq!(place.tardy("restore").ends_with(0).stdout, "nothing to put back\n");
+    place.tardy("show run").ends_with(4);
+}

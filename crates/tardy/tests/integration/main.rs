@@ -1,0 +1,31 @@
+//! The real binary, driven as a user drives it. One program for all of these tests, because each program links the whole product.
+//! Tests that need the machine to themselves are in `tests/alone`, those of emulated kernels in `tests/lab`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod advise;
+mod app;
+mod bad_input;
+mod compare;
+mod cost;
+mod cost_reports;
+mod export;
+mod goldens;
+mod import;
+mod import_damage;
+mod interrupted;
+mod media;
+mod outputs;
+mod phases;
+mod plot;
+mod probes;
+mod report;
+mod response;
+mod run;
+mod split;
+mod statistics;
+mod summaries;
+mod unprivileged;
+mod verdicts;
+mod wake_ups;

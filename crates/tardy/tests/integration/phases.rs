@@ -1,0 +1,84 @@
+//! Phases as they happened: marks that loads set by themselves fall into their own phase, and samples into every phase that they touch.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::series;
+use support::workplace::Workplace;
+use tardy_core::units::Nanos;
+
+/// Two loads in turn, each with a record of its own, in a drawn order; the load's first and last interval mark the edges of its phases.
+fn scenario(folder: &Path) -> String {
+    let phase = |name: &str| {
+        let record = folder.join(name);
+        let load = format!("spin:length=1ms:period=10ms:record={}", record.display());
+        format!("[[phase]]\nname = \"{name}\"\nlength = \"700ms\"\nloads = [\"{load}\"]\n")
+    };
+    format!(
+        "name = \"marks\"\nabout = \"marks at the edges of phases\"\nrepeats = 2\norder = \"shuffled\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"1ms\"\n\
+         {}{}[[phase]]\nname = \"idle\"\nlength = \"300ms\"\n",
+        phase("one"),
+        phase("other")
+    )
+}
+
+/// The intervals that a load wrote down, of all processors, as start and end on the run's clock.
+fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
+    let is_record = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{name}.cpu"));
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_record(path));
+    let lines: Vec<String> =
+        files.flat_map(|file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let number = |line: &str, place: usize| line.split(' ').nth(place).unwrap().parse::<i64>().unwrap();
+    lines.iter().map(|line| (number(line, 0), number(line, 1))).collect()
+}
+
+struct Phase {
+    name: String,
+    begin: i64,
+    end: i64,
+}
+
+fn phases(run: &Path) -> Vec<Phase> {
+    let record = tardy_run::folder::open(run).unwrap();
+    let end = |phase: &tardy_run::record::PhaseRecord| phase.end_ns.unwrap().get();
+    record.phases.iter().map(|phase| Phase { name: phase.name.clone(), begin: phase.begin_ns.get(), end: end(phase) }).collect()
+}
+
+#[test]
+fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_they_touch() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("marks")).unwrap();
+    std::fs::write(place.path("marks.toml"), scenario(&place.path("marks"))).unwrap();
+    for seed in [1, 2] {
+        let run = format!("run{seed}");
+        let ran = place.tardy(&format!("run --scenario marks.toml --seed {seed} --json --out {run}")).ends_with(0);
+        let phases = phases(&place.path(&run));
+        assert_eq!(phases.len(), 6);
+        for name in ["one", "other"] {
+            let marks = marks(&place.path("marks"), name);
+            let own: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
+            let inside = |phase: &Phase| marks.iter().filter(|mark| mark.0 >= phase.begin && mark.1 <= phase.end).count();
+            let counts: Vec<usize> = own.iter().map(|phase| inside(phase)).collect();
+            assert!(counts.iter().all(|&count| count > 0), "each phase of {name} has marks: {counts:?}");
+            assert_eq!(counts.iter().sum::<usize>(), marks.len(), "no mark of {name} lies outside its phases");
+        }
+        assert_samples_are_in_every_phase_they_touch(&place.path(&run), &phases, &ran.json());
+        let text = place.tardy(&format!("show {run}")).ends_with(0).stdout;
+        assert!(text.contains("s after plan"), "the deviation from the plan is printed: {text}");
+        std::fs::remove_dir_all(place.path("marks")).unwrap();
+        std::fs::create_dir(place.path("marks")).unwrap();
+    }
+}
+
+/// Counts the stored samples phase by phase, and compares with the summary.
+fn assert_samples_are_in_every_phase_they_touch(run: &Path, phases: &[Phase], summary: &Value) {
+    let all = series::all(run);
+    for (phase, summary) in phases.iter().zip(summary["phases"].as_array().unwrap()) {
+        let touches = |due: Nanos, wake: Nanos| due.get() < phase.end && wake.get() >= phase.begin;
+        let counted = all.iter().flat_map(|series| &series.samples).filter(|sample| touches(sample.due, sample.wake())).count();
+        assert_eq!(summary["probes"][0][1]["samples"].as_u64(), Some(counted as u64), "{}", phase.name);
+    }
+}

@@ -1,0 +1,119 @@
+//! `tardy plot` as a user drives it: pictures of made runs, whose samples are known exactly.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use clap::ValueEnum;
+use rand::{RngExt, SeedableRng};
+use tardy_results::chart::model::Kind;
+
+use support::made_run::MadeRun;
+use support::workplace::Workplace;
+
+fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
+    let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007).collect();
+    late.iter().for_each(|&(index, latency)| latencies[index] = latency);
+    latencies
+}
+
+fn three_phases() -> MadeRun {
+    MadeRun {
+        phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],
+        ..MadeRun::new(vec![latencies(30_000, &[(12_000, 95_000), (25_000, 180_500)]), latencies(30_000, &[(24_321, 240_000)])])
+    }
+}
+
+#[test]
+fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("a"));
+    MadeRun::new(vec![latencies(2_000, &[(500, 90_000)])]).write(&place.path("b"));
+    for kind in Kind::value_variants() {
+        let name = kind.name();
+        place.tardy(&format!("plot a b --kind {name} --deadline 200us -o {name}.svg")).ends_with(0);
+        let svg = std::fs::read_to_string(place.path(&format!("{name}.svg"))).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
+        let says = |what: &str| texts.iter().any(|text| text.contains(what));
+        // A text that stands alone names every axis.
+        assert!(says("200 µs"), "{name}: the deadline is not named: {texts:?}");
+        if !matches!(kind, Kind::Cdf | Kind::Percentiles | Kind::RunningMax) {
+            assert!(says("240 µs"), "{name}: the largest latency is not named: {texts:?}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+        place.tardy(&format!("plot a --kind {name} -o {name}.png --size 400x300 --scale 1")).ends_with(0);
+        let png = std::fs::read(place.path(&format!("{name}.png"))).unwrap();
+        // Width and height stand behind the signature, a length and a name.
+        assert_eq!((&png[..8], &png[16..24]), (&b"\x89PNG\r\n\x1a\n"[..], &[0, 0, 1, 144, 0, 0, 1, 44][..]), "{name}");
+    }
+}
+
+/// Exponential latencies above a least one, in ns; the same for ever for a seed.
+fn exponential(seed: u64, count: usize) -> Vec<i64> {
+    let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
+    (0..count).map(|_| 10_000 + (-5_000.0 * f64::ln(1.0 - random.random::<f64>())) as i64).collect()
+}
+
+#[test]
+fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
+    let place = Workplace::new();
+    MadeRun::new(vec![exponential(5, 200_000)]).write(&place.path("a"));
+    let drawn = |flags: &str| {
+        place.tardy(&format!("plot a -o a.svg {flags}")).ends_with(0);
+        std::fs::read_to_string(place.path("a.svg")).unwrap()
+    };
+    for kind in ["cdf", "ccdf"] {
+        let open = drawn(&format!("--kind {kind} --horizon 30m"));
+        assert!(open.contains("stroke-dasharray") && open.contains("model, not measured"), "{kind}: {open}");
+        // A day is more than ten times what was measured: the gate is closed.
+        let closed = drawn(&format!("--kind {kind} --horizon 24h"));
+        assert!(!closed.contains("stroke-dasharray") && !closed.contains("model"), "{kind}: {closed}");
+    }
+    // The axis of the complementary distribution reaches as far as the model: to one in 1.8 million.
+    assert!(drawn("--kind ccdf --horizon 30m").contains("10⁻⁶") && !drawn("--kind ccdf").contains("10⁻⁶"));
+    // Processors together are a mixture: each has a model of its own, that of the worst is shown.
+    MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
+    place.tardy("plot b -o b.svg --kind ccdf --horizon 30m").ends_with(0);
+    let both = std::fs::read_to_string(place.path("b.svg")).unwrap();
+    assert!(both.contains("model of cpu 0, not measured") && both.contains("1 more not shown"), "{both}");
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("a"));
+    let draw = |file: &str| {
+        place.tardy(&format!("plot a --kind timeline -o {file}")).ends_with(0);
+        std::fs::read(place.path(file)).unwrap()
+    };
+    assert_eq!(draw("1.svg"), draw("2.svg"));
+}
+
+#[test]
+fn wrong_use_is_said_with_its_remedy() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("a"));
+    let refused = |line: &str, words: &str| {
+        let outcome = place.tardy(line).ends_with(2);
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+    };
+    refused("plot a --kind hist -o a.gif", ".svg nor in .png");
+    refused("plot a --kind hist -o a.svg --probe nanosleep", "they have cyclic");
+    refused("plot a --kind hist -o a.svg --size 10x10", "760x440");
+    refused("plot nowhere --kind hist -o a.svg", "not a run folder");
+    place.tardy("plot a --kind hist -o no/such/folder/a.svg").ends_with(3);
+    assert_eq!(place.names(), ["a"]);
+}
+
+#[test]
+fn hostile_names_stay_text_in_a_picture() {
+    let place = Workplace::new();
+    let hostile = "</text><script>alert(1)</script>";
+    MadeRun { phases: vec![(hostile, 0, 2), ("io", 2, 4)], ..MadeRun::new(vec![latencies(4_000, &[])]) }.write(&place.path("a"));
+    for kind in ["timeline", "bars", "hist"] {
+        place.tardy(&format!("plot a --kind {kind} -o a.svg")).ends_with(0);
+        let svg = std::fs::read_to_string(place.path("a.svg")).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        assert!(!document.descendants().any(|node| node.has_tag_name("script")), "{kind}");
+    }
+}

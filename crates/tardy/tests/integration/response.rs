@@ -1,0 +1,215 @@
+//! Round trips over links that leave this process: over pseudo-terminals, sockets of this machine, and between two network namespaces.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::process::Command;
+
+use serde_json::Value;
+use support::machine;
+use support::series;
+use support::summary::{assert_exact, count, series_of};
+use support::workplace::{Running, Workplace, finish};
+
+/// Every round trip has its look beside it, none is shorter than nothing, and the deadline decides nothing without an outside.
+#[track_caller]
+fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
+    assert_exact(series_of(summary, name));
+    assert_exact(series_of(summary, "response.look"));
+    let stored = series::all(&place.path("run"));
+    let of = |name: &str| stored.iter().find(|series| series.descriptor.probe == name).unwrap();
+    let (round_trips, looks) = (of(name), of("response.look"));
+    assert_eq!(round_trips.samples.len(), looks.samples.len());
+    for (round_trip, look) in round_trips.samples.iter().zip(&looks.samples) {
+        assert_eq!(round_trip.due, look.due);
+        assert!(round_trip.latency.get() > 0 && look.latency.get() >= 0, "{round_trip:?} {look:?}");
+    }
+    assert_eq!((round_trips.descriptor.external, round_trips.descriptor.is_outside_verdict), (Some(false), true));
+    assert!(summary["warnings"].to_string().contains("does not leave this machine"), "{}", summary["warnings"]);
+    assert!(summary["warnings"].to_string().contains("no round trip over"), "the floor is stated: {}", summary["warnings"]);
+    assert_ne!(summary["verdict"]["outcome"], "passed", "{}", summary["verdict"]);
+}
+
+/// Two processors, one for each end: an initiator that polls at a real-time priority leaves nothing to a responder on its own.
+fn two_cpus() -> Option<(u32, u32)> {
+    let cpus: Vec<u32> = machine::cpus().iter().map(|cpu| cpu.0).collect();
+    (cpus.len() > 1).then(|| (cpus[0], cpus[1]))
+}
+
+#[test]
+fn over_a_pseudo_terminal_with_its_own_responder() {
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("over_a_pseudo_terminal", "two processors are needed") };
+    let place = Workplace::new();
+    let line = format!("run --load none --for 500ms --cpus {cpu},{other} --deadline 1s --json --out run --probe response:loopback");
+    let summary = place.tardy(&line).json();
+    assert_has_no_outside(&place, &summary, "response");
+}
+
+#[test]
+fn the_own_kernel_answers_echo_requests_in_a_table_of_its_own() {
+    let place = Workplace::new();
+    let outcome = place.tardy("run --load none --for 500ms --deadline 1s --json --out run --probe response:icmp:127.0.0.1");
+    if outcome.code() == 3 && outcome.stderr.contains("ping_group_range") {
+        return machine::left_out("the_own_kernel_answers", &outcome.stderr);
+    }
+    assert_has_no_outside(&place, &outcome.json(), "response.in-kernel");
+}
+
+/// `tardy respond`, ready.
+fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> Running {
+    let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).collect();
+    words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
+    words.extend(["respond".to_owned(), link.to_owned(), "--cpu".to_owned(), cpu.to_string(), "--json".to_owned()]);
+    words.extend(["--out".to_owned(), "responder".to_owned()]);
+    place.start_command(Command::new(&words[0]), &words[1..])
+}
+
+#[test]
+fn datagrams_are_answered_by_a_responder_that_keeps_count_of_its_own_wake_ups() {
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("datagrams_are_answered", "two processors are needed") };
+    let place = Workplace::new();
+    let responder = responder(&place, &[], "udp:127.0.0.1:45455", other);
+    let line = format!("run --load none --for 1s --cpus {cpu} --deadline 1s --json --out run --probe response:udp:127.0.0.1:45455");
+    let summary = place.tardy(&line).json();
+    assert_has_no_outside(&place, &summary, "response");
+    let told = series_of(&summary, "response.responder");
+    assert_exact(told);
+    responder.signal(15);
+    let answered = responder.wait().ends_with(0).json();
+    let sent = count(series_of(&summary, "response"), "recorded");
+    assert_eq!(answered["answers"].as_u64().unwrap(), sent, "each stimulus was answered once: {answered}");
+    assert_eq!(answered["wake_up"]["count"].as_u64(), Some(sent), "the kernel stamps each");
+    let shown = place.tardy("show --json responder").ends_with(0).json();
+    for name in ["respond", "respond.answer"] {
+        assert_exact(series_of(&shown, name));
+        assert_eq!(count(series_of(&shown, name), "recorded"), sent, "{name}");
+    }
+    let stored = series::all(&place.path("responder"));
+    assert!(stored.iter().flat_map(|series| &series.samples).all(|sample| sample.latency.get() >= 0));
+    let (wake_ups, answers) = (&stored[1], &stored[0]);
+    assert!(
+        wake_ups
+            .samples
+            .iter()
+            .zip(&answers.samples)
+            .all(|(wake_up, answer)| wake_up.due == answer.due && wake_up.latency <= answer.latency)
+    );
+    assert!(place.tardy("report responder --html report.html").code() == 0 && place.tardy("show responder").stdout.contains("respond"));
+}
+
+#[test]
+fn a_responder_that_dies_is_noticed_and_one_that_is_not_there_is_named() {
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("a_responder_that_dies", "two processors are needed") };
+    let place = Workplace::new();
+    let error = place.tardy("run --load none --for 1s --out none --probe response:udp:127.0.0.1:45456").ends_with(3).stderr;
+    assert!(error.contains("run `tardy respond udp:ADDRESS:PORT` there"), "{error}");
+    assert_eq!(place.names(), [""; 0], "what could not begin leaves nothing");
+    let mut responder = responder(&place, &[], "udp:127.0.0.1:45456", other);
+    let line = format!("run --load none --for 60s --cpus {cpu} --json --out run --probe response:time-out=10ms:udp:127.0.0.1:45456");
+    let run = place.start(&line);
+    responder.until("samples were written", || {
+        let bytes = std::fs::metadata(place.path("run/samples").join(format!("response.cpu{cpu}.series"))).ok()?.len();
+        (bytes > 1000).then_some(())
+    });
+    responder.signal(9);
+    let summary = run.wait().ends_with(4).json();
+    assert_exact(series_of(&summary, "response"));
+    assert!(summary["warnings"].to_string().contains("responder-gone"), "{}", summary["warnings"]);
+}
+
+/// Two network namespaces with a pair of interfaces between them; gone with the value.
+struct Namespaces {
+    names: [String; 2],
+}
+
+impl Namespaces {
+    fn new() -> Option<Self> {
+        let names = ["a", "b"].map(|end| format!("tardy-{}-{end}", std::process::id()));
+        let namespaces = Self { names: names.clone() };
+        let [a, b] = &names;
+        let commands = [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("-n {a} link add v type veth peer name v netns {b}"),
+            format!("-n {a} address add 10.99.7.1/24 dev v"),
+            format!("-n {b} address add 10.99.7.2/24 dev v"),
+            format!("-n {a} link set v up"),
+            format!("-n {b} link set v up"),
+        ];
+        commands.iter().all(|line| ip(line)).then_some(namespaces)
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&format!("netns delete {name}"));
+        }
+    }
+}
+
+fn ip(line: &str) -> bool {
+    let mut command = machine::program("ip", "iproute2");
+    command.args(line.split_whitespace()).output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
+    let test = "between_two_network_namespaces";
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out(test, "two processors are needed") };
+    if !machine::is_root() {
+        return machine::left_out(test, "network namespaces are made by root");
+    }
+    let Some(namespaces) = Namespaces::new() else { return machine::left_out(test, "this kernel has no network namespaces or no veth") };
+    let [here, there] = &namespaces.names;
+    for (link, name) in [("udp:10.99.7.2:45457", "response"), ("icmp:10.99.7.2", "response.in-kernel")] {
+        let place = Workplace::new();
+        let responding = link.starts_with("udp").then(|| responder(&place, &["ip", "netns", "exec", there], link, other));
+        let line = format!(
+            "netns exec {here} {} run --load none --for 500ms --cpus {cpu} --deadline 1s --json --out run",
+            env!("CARGO_BIN_EXE_tardy")
+        );
+        let mut command = place.prepared(machine::program("ip", "iproute2"), line.split_whitespace());
+        command.args(["--probe", &format!("response:{link}")]);
+        let summary = finish(command).json();
+        assert_has_no_outside(&place, &summary, name);
+        let text = summary["warnings"].to_string();
+        assert!(text.contains(" 0 lost, 0 late, 0 twice"), "{text}");
+        // It is down in a new namespace.
+        assert!(text.contains("loopback interface is down"), "{text}");
+        drop(responding);
+    }
+}
+
+#[test]
+fn gpio_lines_need_a_chip() {
+    let place = Workplace::new();
+    if !std::path::Path::new("/sys/module/gpio_sim").exists() {
+        machine::left_out("between_gpio_lines", "this kernel has no gpio-sim (CONFIG_GPIO_SIM), whose lines could be wired to each other");
+    }
+    let error = place.tardy("run --load none --for 1s --out run --probe response:gpio:/dev/no-such-chip:1,2").ends_with(3).stderr;
+    assert!(error.contains("gpio:/dev/no-such-chip:1,2"), "{error}");
+    assert!(place.tardy("respond gpio:/dev/null:1,2").ends_with(3).stderr.contains("gpio:/dev/null:1,2"));
+}
+
+#[test]
+fn a_parallel_port_needs_its_driver() {
+    let place = Workplace::new();
+    if !std::path::Path::new("/dev/parport0").exists() {
+        machine::left_out("between_two_parallel_ports", "there is no /dev/parport0 (modprobe parport_pc ppdev), and none to wire it to");
+    }
+    for line in ["run --load none --for 1s --out run --probe response:parport:/dev/no-such-port", "respond parport:/dev/no-such-port"] {
+        let error = place.tardy(line).ends_with(3).stderr;
+        assert!(error.contains("parport:/dev/no-such-port") && error.contains("modprobe parport_pc ppdev"), "{line}: {error}");
+    }
+    assert!(place.tardy("respond parport:/dev/null").ends_with(3).stderr.contains("parport:/dev/null"));
+}
+
+#[test]
+fn what_is_no_link_is_bad_input() {
+    let place = Workplace::new();
+    assert!(place.tardy("run --probe response:tcp:board7 --out run").ends_with(2).stderr.contains("icmp:HOST, udp:HOST:PORT"));
+    assert!(place.tardy("respond tcp:board7").ends_with(2).stderr.contains("icmp:HOST, udp:HOST:PORT"));
+    assert!(place.tardy("respond icmp:board7").ends_with(3).stderr.contains("answers by itself"));
+    assert_eq!(place.names(), [""; 0]);
+}

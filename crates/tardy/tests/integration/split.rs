@@ -1,0 +1,90 @@
+//! `tardy split`: which phase isolated which source of lateness, from real runs.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use serde_json::Value;
+use support::machine;
+use support::workplace::Workplace;
+
+/// All three sources in a second and a half.
+const SCENARIO: &str = r#"
+name = "small"
+[[probe]]
+name = "cyclic"
+priority = 98
+[[probe]]
+name = "nanosleep"
+priority = 50
+[[phase]]
+name = "nothing"
+length = "500ms"
+[[phase]]
+name = "competitor"
+length = "500ms"
+loads = ["spin:length=3ms:period=10ms:priority=90"]
+[[phase]]
+name = "forks"
+length = "500ms"
+loads = ["fork:processes=8"]
+"#;
+
+fn isolated<'a>(split: &'a Value, source: &str, probe: &str) -> Vec<(&'a str, &'a str)> {
+    let all = split["isolated"].as_array().unwrap().iter();
+    let found = all.filter(|isolated| isolated["source"] == source && isolated["probe"].as_str().unwrap().starts_with(probe));
+    found.map(|isolated| (isolated["phase"].as_str().unwrap(), isolated["by"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn each_source_is_taken_from_the_phase_that_isolated_it() {
+    if !machine::is_root() {
+        return machine::left_out("each_source_is_taken_from_the_phase_that_isolated_it", "priorities need the superuser");
+    }
+    let place = Workplace::new();
+    std::fs::write(place.path("small.toml"), SCENARIO).unwrap();
+    let cpu = machine::last_cpu();
+    // On a machine that does much else samples may be lost, which the run then says by its exit code; which phase isolates what stays.
+    let code = place.tardy(&format!("run --scenario small.toml --cpus {cpu} --quiet --out run")).code();
+    assert!([0, 4].contains(&code), "{code}");
+    let split = place.tardy("split run --json").ends_with(0).json();
+    let timers = "high-resolution timers";
+    assert_eq!(isolated(&split, "timer-resolution", "cyclic"), [("nothing", "idle, high-resolution timers")]);
+    assert_eq!(isolated(&split, "non-preemptable-sections", "cyclic"), [("competitor", timers), ("forks", timers)]);
+    assert_eq!(isolated(&split, "scheduling-jitter", "cyclic"), []);
+    let jitter = isolated(&split, "scheduling-jitter", "nanosleep");
+    assert_eq!(jitter, [("nothing", "below cyclic at 98"), ("competitor", "below spin at 90 and cyclic at 98")]);
+    assert_eq!(split["excluded"].as_array().unwrap().len(), 1);
+    assert_eq!(split["mixed"][0]["phase"], "forks");
+    // The numbers are those of the run's own summary.
+    let summary = place.summary("run");
+    let phase = summary["loads"].as_array().unwrap().iter().find(|load| load["name"] == "nothing").unwrap();
+    let of_probe = phase["probes"].as_array().unwrap().iter().find(|probe| probe[0] == "cyclic").unwrap();
+    let row = split["isolated"].as_array().unwrap().iter().find(|row| row["source"] == "timer-resolution").unwrap();
+    assert_eq!(row["numbers"], of_probe[1]);
+
+    let text = place.tardy("split run run").ends_with(0).stdout;
+    for part in [
+        "timer resolution",
+        "scheduling jitter",
+        "non-preemptable sections",
+        "cyclic at SCHED_FIFO 98: excluded by priority",
+        "in none of the tables",
+    ] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    assert!(text.contains("without high-resolution timers: not measured"), "{text}");
+    // What must be known before the numbers of the run stands before these too.
+    let summary = place.tardy("show run --json").json();
+    let warnings = summary["warnings"].as_array().unwrap().len();
+    assert_eq!(text.lines().filter(|line| line.starts_with("! run: ")).count(), 2 * warnings, "{text}");
+}
+
+#[test]
+fn ordinary_tasks_isolate_nothing() {
+    let place = Workplace::new();
+    place.tardy("run --probe cyclic --policy other --cycles 50 --quiet --out run").ends_with(0);
+    let outcome = place.tardy("split run").ends_with(4);
+    assert!(outcome.stdout.contains("an ordinary task waits for others"), "{}", outcome.stdout);
+    place.tardy("split nothing-there").ends_with(2);
+    place.tardy("split").ends_with(2);
+}

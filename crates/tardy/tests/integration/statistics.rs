@@ -1,0 +1,93 @@
+//! `tardy show --statistics`: three layers, never mixed; a model only where nothing speaks against one.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use rand::{RngExt, SeedableRng};
+use support::made_run::MadeRun;
+use support::workplace::{Outcome, Workplace};
+
+/// Exponential latencies above a least one, in ns; the same for ever for a seed.
+fn exponential(seed: u64, count: usize, mean: f64) -> Vec<i64> {
+    let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
+    (0..count).map(|_| 10_000 + (-mean * f64::ln(1.0 - random.random::<f64>())) as i64).collect()
+}
+
+fn show(run: &MadeRun, flags: &str) -> Outcome {
+    let place = Workplace::new();
+    run.write(&place.path("run"));
+    place.tardy(&format!("show run --statistics {flags}"))
+}
+
+#[test]
+fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
+    let run = MadeRun::new(vec![exponential(1, 100_000, 5_000.0), exponential(2, 100_000, 5_000.0)]);
+    let text = show(&run, "--horizon 10m --mhz 2000").ends_with(0).stdout;
+    for expected in [
+        "cyclic latency: observed",
+        "five nines: 99.999 % up to",
+        "cyclic latency: bounds at 95 %, whatever the distribution",
+        "OSADL's rule of thumb, 10^5 clock cycles, is 50.0 us at 2000 MHz",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let verdicts = text.lines().filter(|line| line.contains(": MODEL, not measured") || line.contains("checks speak against one"));
+    assert_eq!(verdicts.count(), 2, "a model, or why there is none, for each processor: {text}");
+}
+
+#[test]
+fn a_model_is_given_where_all_checks_passed_and_nowhere_else() {
+    for seed in 3..6 {
+        let run = MadeRun::new(vec![exponential(seed, 200_000, 5_000.0)]);
+        let json = show(&run, "--horizon 30m --json").ends_with(0).json();
+        let group = &json["statistics"]["groups"][0];
+        let tail = &group["tail"];
+        let has_passed = tail["checks"].as_array().unwrap().iter().all(|check| check["has_passed"] == true);
+        assert_eq!(tail["model"].is_object(), has_passed, "{tail}");
+        if has_passed {
+            // Exceeded once in 1.8 million samples of this distribution.
+            let truth = 10_000.0 + 5_000.0 * f64::ln(1_800_000.0);
+            let level = tail["model"]["level_ns"].as_f64().unwrap();
+            assert!((level / truth).ln().abs() < 0.5, "{level} {truth}");
+        }
+        assert!((group["observed"]["standard_deviation_ns"].as_f64().unwrap() - 5_000.0).abs() < 100.0);
+    }
+}
+
+#[test]
+fn a_level_that_drifts_closes_the_gate() {
+    let mut latencies = exponential(4, 50_000, 5_000.0);
+    latencies.iter_mut().enumerate().for_each(|(index, latency)| *latency += index as i64 / 2);
+    let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
+    assert!(outcome.stdout.contains("checks speak against one") && !outcome.stdout.contains("MODEL"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_second_cause_closes_the_gate() {
+    let mut latencies = exponential(5, 100_000, 2_000.0);
+    (0..40).for_each(|index| latencies[index * 2_411 + 17] = 500_000 + index as i64 * 1_000);
+    let outcome = show(&MadeRun::new(vec![latencies]), "--horizon 10m").ends_with(0);
+    assert!(outcome.stdout.contains("checks speak against one"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_histogram_alone_has_no_model_because_its_samples_have_no_order() {
+    let place = Workplace::new();
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import/cyclictest-h.txt");
+    std::fs::copy(sample, place.path("h.txt")).unwrap();
+    place.tardy("import h.txt --out run --period 1ms").ends_with(0);
+    let outcome = place.tardy("show run --statistics --limits 50us,100us").ends_with(0);
+    assert!(outcome.stdout.contains("above 50us, at most") && outcome.stdout.contains("could not be checked"), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("MODEL"), "{}", outcome.stdout);
+}
+
+#[test]
+fn questions_need_the_statistics() {
+    let place = Workplace::new();
+    MadeRun::new(vec![vec![1, 2, 3]]).write(&place.path("run"));
+    place.tardy("show run --limits 5us").ends_with(2);
+    place.tardy("show run --statistics --limits 5").ends_with(2);
+    // Three samples: nothing is divided by nothing.
+    let outcome = place.tardy("show run --statistics").ends_with(0);
+    assert!(!outcome.stdout.contains("NaN"), "{}", outcome.stdout);
+}

@@ -1,0 +1,61 @@
+//! The summary as text, of made runs; nothing in it varies from one machine to the next.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use tardy_run::record::State;
+
+use support::made_run::MadeRun;
+use support::workplace::Workplace;
+
+/// Latencies between 8 and 18 us without a visible pattern, with `late` ones put in.
+fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
+    let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007).collect();
+    late.iter().for_each(|&(index, latency)| latencies[index] = latency);
+    latencies
+}
+
+fn show(run: &MadeRun, flags: &str) -> String {
+    let place = Workplace::new();
+    run.write(&place.path("run"));
+    let outcome = place.tardy(&format!("show run {flags}"));
+    assert!(outcome.stdout.lines().count() <= 24, "a screen has 24 lines: {}", outcome.stdout);
+    format!("{}(exit code {})\n", outcome.stdout, outcome.code())
+}
+
+#[test]
+fn two_processors_in_three_phases_with_a_deadline() {
+    let run = MadeRun {
+        phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],
+        ..MadeRun::new(vec![latencies(30_000, &[(12_000, 95_000), (25_000, 180_500)]), latencies(30_000, &[(24_321, 240_000)])])
+    };
+    insta::assert_snapshot!(show(&run, "--deadline 200us"));
+}
+
+#[test]
+fn a_quiet_run_without_a_deadline() {
+    insta::assert_snapshot!(show(&MadeRun::new(vec![latencies(5_000, &[])]), ""));
+}
+
+#[test]
+fn late_wake_ups_that_skip_periods() {
+    let run = MadeRun::new(vec![latencies(5_000, &[(1_000, 5_300_000), (3_000, 12_700_000)])]);
+    insta::assert_snapshot!(show(&run, "--deadline 100us --misses 1e-3"));
+}
+
+#[test]
+fn lost_samples_come_first() {
+    let run = MadeRun { gaps: vec![(2_500, 41)], ..MadeRun::new(vec![latencies(5_000, &[]), latencies(5_000, &[])]) };
+    insta::assert_snapshot!(show(&run, "--deadline 100us"));
+}
+
+#[test]
+fn a_run_that_was_cut_off() {
+    insta::assert_snapshot!(show(&MadeRun { state: State::Running, ..MadeRun::new(vec![latencies(5_000, &[])]) }, ""));
+}
+
+#[test]
+fn more_processors_than_a_screen_has_lines() {
+    let series = (0..40).map(|cpu| latencies(1_000, &[(500, 20_000 + cpu * 1_000)])).collect();
+    insta::assert_snapshot!(show(&MadeRun::new(series), ""));
+}

@@ -1,0 +1,78 @@
+//! A user without any right: a useful run, marked for what it is.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::os::unix::fs::PermissionsExt;
+
+use support::machine;
+use support::workplace::{Outcome, Workplace, finish};
+
+/// Runs `tardy` as a user who may nothing, in a folder that everyone may write.
+fn as_nobody(place: &Workplace, line: &str) -> Outcome {
+    std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = place.path("tardy");
+    if !binary.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_tardy"), &binary).unwrap();
+        std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    if !machine::is_root() {
+        return finish(place.prepared(std::process::Command::new(binary), line.split(' ')));
+    }
+    let mut setpriv = place.prepared(
+        machine::program("setpriv", "util-linux"),
+        ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"],
+    );
+    setpriv.arg(binary).args(line.split(' '));
+    finish(setpriv)
+}
+
+#[test]
+fn a_run_without_rights_is_made_marked_and_proves_nothing() {
+    let place = Workplace::new();
+    let outcome = as_nobody(&place, "run --for 1s --load none --deadline 10s --quiet --out run").ends_with(4);
+    let first = outcome.first_warning();
+    assert!(first.contains("probes ran as ordinary tasks") && first.contains("run as root"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("INCONCLUSIVE: ") && outcome.stdout.contains("(inconclusive because "), "{}", outcome.stdout);
+    let summary = place.summary("run");
+    assert!(summary["probes"][0]["counts"]["recorded"].as_u64() > Some(0), "{summary}");
+    assert_eq!(place.tardy("show run").code(), 4, "the mark is stored with the run");
+}
+
+#[test]
+fn without_a_deadline_a_run_without_rights_is_done() {
+    let place = Workplace::new();
+    let outcome = as_nobody(&place, "run --for 1s --load none --quiet --out run").ends_with(0);
+    assert!(outcome.first_warning().contains("run as root"), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_cannot_be_had_is_said_before_the_run_and_by_a_dry_run() {
+    let place = Workplace::new();
+    let run = as_nobody(&place, "run --for 1s --load none --out run").ends_with(0);
+    assert!(run.stderr.contains("! probes ran as ordinary tasks") && !run.stderr.contains("changing"), "{}", run.stderr);
+    let twice = run.stdout.matches("probes ran as ordinary tasks").count();
+    assert_eq!(twice, 1, "{}", run.stdout);
+    let dry = as_nobody(&place, "run --dry-run").ends_with(0);
+    assert!(dry.stdout.contains("warning    probes ran as ordinary tasks") && dry.stdout.contains("changes    none"), "{}", dry.stdout);
+}
+
+#[test]
+fn loads_run_without_rights_too() {
+    let place = Workplace::new();
+    let outcome = as_nobody(&place, "run --for 3s --load io --load fork --json --out run").ends_with(0);
+    let work = outcome.json()["load_work"].clone();
+    assert!(work.as_array().unwrap().iter().any(|work| work["operations"].as_u64() > Some(0)), "{work}");
+    place.assert_no_process_is_left();
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    if !machine::is_root() {
+        return machine::left_out("a_folder_that_may_not_be_written_is_named", "only root can make a folder that this user may not write");
+    }
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("closed")).unwrap();
+    let outcome = as_nobody(&place, "run --for 1s --load none --out closed/run").ends_with(2);
+    assert!(outcome.stderr.contains("closed/run") && outcome.stderr.contains("--out"), "{}", outcome.stderr);
+}

@@ -107,6 +107,15 @@ impl RunFolder {
         reserved_file::replace(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
     }
 
+    /// Replaces `run.json` without waiting for the disk: readers see it, and it outlives the tool, but not a failure of power.
+    ///
+    /// # Errors
+    /// [`FolderError::Unwritable`]; the old one then stands.
+    pub fn publish(&self, record: &RunRecord) -> Result<(), FolderError> {
+        let path = self.path.join("run.json");
+        reserved_file::replace_in_memory(&path, &encode(record)).map_err(|error| FolderError::Unwritable { path, error })
+    }
+
     /// `run.json`'s path and what is to stand in it, for whoever replaces it later.
     #[must_use]
     pub fn encoded(&self, record: &RunRecord) -> (PathBuf, Vec<u8>) {

@@ -83,10 +83,22 @@ impl Drop for ReservedFile {
 /// # Errors
 /// Those of writing, of fsync(2), and of rename(2); the old file then stands.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with(place, content, File::sync_all)
+}
+
+/// The same, without waiting until the content is on the disk.
+///
+/// # Errors
+/// Those of writing, and of rename(2); the old file then stands.
+pub fn replace_in_memory(place: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with(place, content, |_| Ok(()))
+}
+
+fn replace_with(place: &Path, content: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let waiting = beside(place, "new");
     let written = File::create(&waiting).and_then(|mut file| {
         file.write_all(content)?;
-        file.sync_all()
+        sync(&file)
     });
     let result = written.and_then(|()| fs::rename(&waiting, place));
     if result.is_err() {

@@ -27,11 +27,25 @@ impl SeriesWriter {
     /// # Errors
     /// AlreadyExists where there is such a file, and those of writing.
     pub fn create(path: &Path, descriptor: &Descriptor) -> io::Result<Self> {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let json = serde_json::to_vec(descriptor)?;
-        let head = chunk::encode_head(&json);
-        file.write_all(&head)?;
-        Ok(Self { file, length: head.len() as u64 })
+        let mut writer = Self::without_head(path)?;
+        writer.write_head(descriptor)?;
+        Ok(writer)
+    }
+
+    /// Creates the file, whose head is to come.
+    ///
+    /// # Errors
+    /// AlreadyExists where there is such a file.
+    pub fn without_head(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(path)?, length: 0 })
+    }
+
+    /// Writes the head, before anything else.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
+        self.append(&chunk::encode_head(&serde_json::to_vec(descriptor)?))
     }
 
     /// Appends a whole chunk, or nothing.

@@ -1,7 +1,8 @@
 //! The recorder's thread: empties the rings eight times a second, on a processor that is not measured where there is one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -41,37 +42,46 @@ pub struct Progress {
 pub(super) struct Recorder {
     progress: Arc<Mutex<Vec<Progress>>>,
     is_ending: Arc<AtomicBool>,
+    series: SyncSender<Vec<SeriesRecorder>>,
     handle: JoinHandle<Vec<SeriesRecorder>>,
 }
 
 struct Work {
     series: Vec<SeriesRecorder>,
     closed: Vec<bool>,
-    reserves: Vec<Option<ReservedFile>>,
+    reserves: Vec<ReservedFile>,
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: Keeper,
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`; `keeper` gets the histograms that are written on the way.
-    pub(super) fn start(series: Vec<SeriesRecorder>, cpus: &CpuList, keeper: Keeper) -> std::io::Result<Self> {
-        let reserves = series
-            .iter()
-            .map(|series| ReservedFile::new(&histogram_path(series), HISTOGRAM_BYTES_RESERVED).map(Some))
-            .collect::<std::io::Result<_>>()?;
-        let progress = Arc::new(Mutex::new(series.iter().map(progress_of).collect()));
+    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way.
+    pub(super) fn start<'a>(files: impl IntoIterator<Item = &'a Path>, cpus: &CpuList, keeper: Keeper) -> std::io::Result<Self> {
+        let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), HISTOGRAM_BYTES_RESERVED);
+        let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
+        let progress = Arc::new(Mutex::new(Vec::new()));
         let is_ending = Arc::new(AtomicBool::new(false));
-        let mut work = Work { closed: vec![false; series.len()], series, reserves, progress: Arc::clone(&progress), keeper };
+        let (series, has_begun) = mpsc::sync_channel(1);
+        let mut work = Work { closed: vec![false; reserves.len()], series: Vec::new(), reserves, progress: Arc::clone(&progress), keeper };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
         let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
             // Ahead of the loads where it must share a processor with them: a full ring would lose samples.
             let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
-            work.run(&ending);
+            if let Ok(series) = has_begun.recv() {
+                work.series = series;
+                work.run(&ending);
+            }
             work.series
         })?;
-        Ok(Self { progress, is_ending, handle })
+        Ok(Self { progress, is_ending, series, handle })
+    }
+
+    /// Hands over the series, in the order of their files: from now on their rings are emptied.
+    pub(super) fn begin(&self, series: Vec<SeriesRecorder>) {
+        // A thread that is gone is found when it is joined.
+        let _ = self.series.send(series);
     }
 
     /// How far each series has come.
@@ -82,6 +92,7 @@ impl Recorder {
     /// Takes what is left after the measuring threads have ended, and closes the files.
     pub(super) fn finish(self) -> std::io::Result<Vec<SeriesRecorder>> {
         self.is_ending.store(true, Ordering::Release);
+        drop(self.series);
         self.handle.thread().unpark();
         self.handle.join().map_err(|_| std::io::Error::other("the recorder ended unexpectedly"))
     }
@@ -112,7 +123,7 @@ impl Work {
             }
             if is_histogram_due && let Some(histogram) = series.histogram() {
                 // A full disk keeps the older one; the last one has its room reserved.
-                self.keeper.replace(&histogram_path(series), histogram_file::encode(histogram));
+                self.keeper.replace(&histogram_path(series.path()), histogram_file::encode(histogram));
             }
         }
         if let Ok(mut progress) = self.progress.lock() {
@@ -122,8 +133,8 @@ impl Work {
     }
 
     fn write_last_histograms(&mut self) {
-        for (series, reserve) in self.series.iter().zip(&mut self.reserves) {
-            if let (Some(histogram), Some(reserve)) = (series.histogram(), reserve.take()) {
+        for (series, reserve) in self.series.iter().zip(self.reserves.drain(..)) {
+            if let Some(histogram) = series.histogram() {
                 let _ = reserve.commit(&histogram_file::encode(histogram));
             }
         }
@@ -135,6 +146,6 @@ fn progress_of(series: &SeriesRecorder) -> Progress {
     Progress { probe: descriptor.probe.clone(), cpu: descriptor.cpu, counts: series.counts(), worst: series.worst() }
 }
 
-fn histogram_path(series: &SeriesRecorder) -> PathBuf {
-    series.path().with_extension("histogram")
+fn histogram_path(series: &Path) -> PathBuf {
+    series.with_extension("histogram")
 }

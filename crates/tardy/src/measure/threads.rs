@@ -9,7 +9,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_run::overhead::ThreadOverhead;
-use tardy_sys::{affinity, memlock, sched};
+use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::overhead::Before;
 use crate::probe::control::Control;
@@ -35,7 +35,14 @@ pub(super) struct MeasuringThread {
     handle: JoinHandle<ThreadReport>,
 }
 
+/// From the moment when the first thread is let go to the first due time; all others must have been let go by then.
+const LEAD: Nanos = Nanos::from_millis(100);
+const NOT_CHOSEN: i64 = i64::MIN;
+
 /// Where threads wait for the start, and learn when it is.
+///
+/// The start is chosen by the measuring thread that is let go first, not by the thread that prepares: whatever holds up an ordinary task on a busy
+/// machine, or a disk, lies before the choice, and no due time waits for it.
 #[derive(Debug)]
 pub(super) struct StartLine {
     barrier: Barrier,
@@ -45,18 +52,17 @@ pub(super) struct StartLine {
 impl StartLine {
     /// For so many measuring threads.
     pub(super) fn new(threads: usize) -> Arc<Self> {
-        Arc::new(Self { barrier: Barrier::new(threads + 1), start: AtomicI64::new(0) })
+        Arc::new(Self { barrier: Barrier::new(threads + 1), start: AtomicI64::new(NOT_CHOSEN) })
     }
 
-    /// Lets all threads go; grids begin at `start`.
-    pub(super) fn go(&self, start: Nanos) {
-        self.start.store(start.get(), Ordering::Release);
+    /// Waits until everybody is there, and answers with the start, at which grids begin. The last thing to be called before a run.
+    pub(super) fn wait(&self) -> Nanos {
         self.barrier.wait();
-    }
-
-    fn wait(&self) -> Nanos {
-        self.barrier.wait();
-        Nanos(self.start.load(Ordering::Acquire))
+        let proposed = Nanos(clock::monotonic()) + LEAD;
+        match self.start.compare_exchange(NOT_CHOSEN, proposed.get(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => proposed,
+            Err(chosen) => Nanos(chosen),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::{Gap, Record, Sample};
-use tardy_core::series::Descriptor;
+use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::keep::Keep;
 use tardy_run::record::StoreFailure;
@@ -62,17 +62,21 @@ struct Unwritten {
     first_due: Option<Nanos>,
 }
 
-impl SeriesRecorder {
+/// A series that has its file and its memory, and waits for the start of the run.
+#[derive(Debug)]
+pub struct PreparedSeries(SeriesRecorder);
+
+impl PreparedSeries {
     /// Creates the series' file in `folder`.
     ///
     /// # Errors
-    /// Those of creating and writing the file.
+    /// Those of creating the file.
     pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: Keep) -> io::Result<Self> {
         let path = folder.join(descriptor.file_name());
-        let writer = Some(SeriesWriter::create(&path, &descriptor)?);
+        let writer = Some(SeriesWriter::without_head(&path)?);
         let encoder = ChunkEncoder::new(&descriptor);
         let binned = vec![0; consumer.bins().len()];
-        Ok(Self {
+        Ok(Self(SeriesRecorder {
             descriptor,
             path,
             writer,
@@ -89,7 +93,44 @@ impl SeriesRecorder {
             },
             failure: None,
             consumer,
-        })
+        }))
+    }
+
+    /// What the series is; its start is not the run's.
+    #[must_use]
+    pub fn descriptor(&self) -> &Descriptor {
+        self.0.descriptor()
+    }
+
+    /// Where its file is.
+    #[must_use]
+    pub fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
+    /// Writes the file's head, which says when samples are due.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(self, schedule: Schedule) -> io::Result<SeriesRecorder> {
+        let mut recorder = self.0;
+        recorder.descriptor.schedule = schedule;
+        recorder.tally.encoder = ChunkEncoder::new(&recorder.descriptor);
+        if let Some(writer) = &mut recorder.writer {
+            writer.write_head(&recorder.descriptor)?;
+        }
+        Ok(recorder)
+    }
+}
+
+impl SeriesRecorder {
+    /// Creates the series' file in `folder`, for a series whose start is known.
+    ///
+    /// # Errors
+    /// Those of creating and writing the file.
+    pub fn create(folder: &std::path::Path, descriptor: Descriptor, consumer: Consumer, keep: Keep) -> io::Result<Self> {
+        let schedule = descriptor.schedule;
+        PreparedSeries::create(folder, descriptor, consumer, keep)?.begin(schedule)
     }
 
     /// Empties the ring and writes what it held.
@@ -266,7 +307,7 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::record::ring::{Producer, ring};
-    use tardy_core::series::{ClockKind, Schedule};
+    use tardy_core::series::ClockKind;
 
     fn recorder(folder: &std::path::Path, capacity: usize, keep: Keep) -> (Producer, SeriesRecorder) {
         let (producer, consumer) = ring(capacity);

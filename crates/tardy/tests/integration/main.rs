@@ -24,6 +24,7 @@ mod report;
 mod response;
 mod run;
 mod split;
+mod start;
 mod statistics;
 mod summaries;
 mod unprivileged;

@@ -25,12 +25,10 @@ use crate::measure::watchdog::Watchdog;
 use crate::probe::control::Control;
 use crate::probe::{self, FoundGrid, Opened, Opening, SeriesInfo};
 use crate::record::ring::{Consumer, ring_with_bins};
-use crate::record::series::SeriesRecorder;
+use crate::record::series::{PreparedSeries, SeriesRecorder};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::journal::{self, Journal};
 
-/// From the moment when all threads are ready to the first due time.
-const LEAD: Nanos = Nanos::from_millis(100);
 /// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be kept from running before some are lost: 1.6 s at 20 kHz,
 /// and 32 s at 1 kHz, because a disk that others keep busy was seen to hold it up for half a minute.
 const RING_SAMPLES: usize = 32_768;
@@ -87,16 +85,14 @@ pub(super) fn arm(
     let threads = launch_threads(places, &line, &control)?;
     note_thread_warnings(&threads, &mut record.warnings);
 
-    let start = Nanos(clock::monotonic()) + LEAD;
     let samples = samples_folder(&plan, &folder)?;
     record.samples_folder = (samples != folder.samples()).then(|| samples.clone());
-    let series = open_series(&record, &samples, series, start)?;
-    record.series = series.iter().map(series_record).collect();
-    record.started.realtime_ns += start - record.started.monotonic_ns;
-    record.started.monotonic_ns = start;
+    let series = prepare_series(&record, &samples, series)?;
+    record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
     folder.update(&record)?;
     let keeper = KeeperThread::start(&plan.tool_cpus).map_err(system("cannot start the keeper of files"))?;
-    let recorder = Recorder::start(series, &plan.tool_cpus, keeper.keeper()).map_err(system("cannot start the recorder"))?;
+    let files = series.iter().map(|(series, _)| series.path());
+    let recorder = Recorder::start(files, &plan.tool_cpus, keeper.keeper()).map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
@@ -105,13 +101,17 @@ pub(super) fn arm(
     // Cycles of a probe without a grid take as long as they take.
     let has_sleeps = |probe: &ProbePlan| probe::find(&probe.name).is_some_and(|info| info.has_period() && !info.has_schedule());
     let counts_cycles = plan.cycles.is_some() && plan.probes.iter().any(has_sleeps);
+    let before = Snapshot::take(root, &plan.measured_cpus);
+    let process_cpu_time = clock::process_cpu_time();
+    // Everything is prepared and on the disk: nothing that the tool waits for comes between this and the first due time.
+    let start = line.wait();
     if !counts_cycles && plan.phases.iter().all(|phase| phase.loads.is_empty()) {
         // Grids begin within the first period, so that each has exactly length / period due times before this.
         control.stop_at(start + plan.length());
     }
-    let before = Snapshot::take(root, &plan.measured_cpus);
-    // Preparing took longer than the lead on a slow machine: then the first due times are missed, and counted as such.
-    line.go(start);
+    record.started.realtime_ns += start - record.started.monotonic_ns;
+    record.started.monotonic_ns = start;
+    recorder.begin(begin_series(series, start)?);
     Ok(Armed {
         record,
         folder,
@@ -124,7 +124,7 @@ pub(super) fn arm(
         watchdog,
         start,
         before,
-        process_cpu_time: clock::process_cpu_time(),
+        process_cpu_time,
         clock_read,
         settings,
     })
@@ -198,12 +198,11 @@ fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
 /// The places of all probes, open, with the consumers of their series.
 struct OpenPlaces {
     places: Vec<(ThreadEntry, Opened)>,
-    series: Vec<OpenSeries>,
+    series: Vec<(SeriesPlan, Consumer)>,
 }
 
-/// A series of which the start is not yet known.
-struct OpenSeries {
-    consumer: Consumer,
+/// What is known of a series before the run has a start.
+struct SeriesPlan {
     thread: ThreadPlan,
     name: String,
     info: SeriesInfo,
@@ -225,8 +224,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);
-        open.series.extend(series.iter().zip(consumers).map(|(series, consumer)| OpenSeries {
-            consumer,
+        let plan = |series: &SeriesInfo| SeriesPlan {
             thread: entry.plan.clone(),
             name: series.name(info.name),
             info: *series,
@@ -235,7 +233,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
             grid: opened.grid,
             external: opened.external,
             least: probe.parameters.duration("least"),
-        }));
+        };
+        open.series.extend(series.iter().map(plan).zip(consumers));
         open.places.push((entry.clone(), opened));
     }
     Ok(open)
@@ -284,33 +283,49 @@ fn samples_folder(plan: &Plan, folder: &RunFolder) -> Result<PathBuf, SessionErr
     Ok(path)
 }
 
-fn open_series(record: &RunRecord, samples: &Path, open: Vec<OpenSeries>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
-    let create = |open: OpenSeries| {
-        let descriptor = descriptor(&open, start, record.clock);
-        SeriesRecorder::create(samples, descriptor, open.consumer, record.plan.keep).map_err(system("cannot write the samples"))
+/// Files and memory of all series, for which a disk may be waited.
+fn prepare_series(
+    record: &RunRecord,
+    samples: &Path,
+    series: Vec<(SeriesPlan, Consumer)>,
+) -> Result<Vec<(PreparedSeries, SeriesPlan)>, SessionError> {
+    let prepare = |(plan, consumer): (SeriesPlan, Consumer)| {
+        let descriptor = plan.descriptor(record.started.monotonic_ns, record.clock);
+        let prepared = PreparedSeries::create(samples, descriptor, consumer, record.plan.keep);
+        prepared.map(|prepared| (prepared, plan)).map_err(system("cannot write the samples"))
     };
-    open.into_iter().map(create).collect()
+    series.into_iter().map(prepare).collect()
 }
 
-fn descriptor(open: &OpenSeries, start: Nanos, clock: ClockKind) -> Descriptor {
-    let plan = open.thread.at(start);
-    let schedule = match (open.grid, plan.schedule) {
-        (Some(grid), _) => open.info.kind.schedule(open.period, grid.first_from(start), Nanos::ZERO),
-        (None, Schedule::Grid { start, dither, .. }) => open.info.kind.schedule(open.period, start, dither),
-        (None, Schedule::Event { .. }) => open.info.kind.schedule(open.period, start, Nanos::ZERO),
-    };
-    Descriptor {
-        quantity: open.info.quantity.to_owned(),
-        meaning: open.info.kind.meaning(open.clock_error, open.least),
-        is_outside_verdict: open.info.is_outside_verdict || open.external == Some(false),
-        copy: plan.copy,
-        external: open.external,
-        ..Descriptor::latency(&open.name, plan.cpu, clock, schedule)
+/// The heads of all files, which go into memory and no further.
+fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Result<Vec<SeriesRecorder>, SessionError> {
+    let begin = |(prepared, plan): (PreparedSeries, SeriesPlan)| prepared.begin(plan.schedule(start));
+    series.into_iter().map(begin).collect::<std::io::Result<_>>().map_err(system("cannot write the samples"))
+}
+
+impl SeriesPlan {
+    /// When samples are due in a run that starts at `start`.
+    fn schedule(&self, start: Nanos) -> Schedule {
+        match (self.grid, self.thread.at(start).schedule) {
+            (Some(grid), _) => self.info.kind.schedule(self.period, grid.first_from(start), Nanos::ZERO),
+            (None, Schedule::Grid { start, dither, .. }) => self.info.kind.schedule(self.period, start, dither),
+            (None, Schedule::Event { .. }) => self.info.kind.schedule(self.period, start, Nanos::ZERO),
+        }
+    }
+
+    fn descriptor(&self, start: Nanos, clock: ClockKind) -> Descriptor {
+        Descriptor {
+            quantity: self.info.quantity.to_owned(),
+            meaning: self.info.kind.meaning(self.clock_error, self.least),
+            is_outside_verdict: self.info.is_outside_verdict || self.external == Some(false),
+            copy: self.thread.copy,
+            external: self.external,
+            ..Descriptor::latency(&self.name, self.thread.cpu, clock, self.schedule(start))
+        }
     }
 }
 
-fn series_record(series: &SeriesRecorder) -> SeriesRecord {
-    let descriptor = series.descriptor();
+fn series_record(descriptor: &Descriptor) -> SeriesRecord {
     SeriesRecord {
         file: descriptor.file_name(),
         probe: descriptor.probe.clone(),

@@ -56,6 +56,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         state_log,
         overruns: 0,
     };
+    follower.prepare_first_phase(root);
     while !follower.are_threads_done() {
         follower.wait()?;
         let now = Nanos(clock::monotonic());
@@ -186,9 +187,10 @@ impl Follower {
         while let Some(step) = self.timeline.step(now) {
             match step {
                 Step::Done => {
-                    // Nothing more to wait for; threads whose end is set by the clock are at it already.
-                    self.note_busy(root);
+                    // Nothing more to wait for; threads whose end is set by the clock are at it already. First of all, so that nothing of what the
+                    // tool does at the end is measured.
                     self.armed.control.stop_at(now);
+                    self.note_busy(root);
                     return Ok(());
                 }
                 Step::Begin(phase) => {
@@ -207,6 +209,19 @@ impl Follower {
             self.armed.keeper.keeper().replace(&path, content);
         }
         Ok(())
+    }
+
+    /// Publishes the start before it comes, with the first phase where that has nothing to be started: the tool is then at rest in the first periods,
+    /// which on a machine of one processor and a kernel that does not preempt its system calls would show it.
+    fn prepare_first_phase(&mut self, root: &Root) {
+        let plan = &self.armed.record.plan;
+        if plan.warm_up == Nanos::ZERO && plan.phases.first().is_some_and(|phase| phase.loads.is_empty()) {
+            self.timeline.step(self.armed.start);
+            self.note_busy(root);
+            self.armed.record.phases = self.timeline.records().to_vec();
+        }
+        // A disk that is full keeps the older record; the last one has its room reserved.
+        let _ = self.armed.folder.publish(&self.armed.record);
     }
 
     /// What the processors did since the last phase began.

@@ -32,17 +32,18 @@ pub(crate) fn build(kernels: &[String]) -> Result<(), Box<dyn Error>> {
 
 /// The folder with the unpacked headers of the kernel; from the cache when they were fetched before.
 fn headers(kernel: &Kernel, release: &str, cache: &Cache) -> Result<PathBuf, Box<dyn Error>> {
+    let _turn = cache.lock(&format!("headers-{}", kernel.digest.as_str()))?;
     let headers = cache.folder("headers")?.join(kernel.digest.as_str());
     if headers.exists() {
         return Ok(headers);
     }
     // Unpacked beside it and renamed: a folder under the final name is whole.
-    let unpacked = cache.folder(&format!("headers/{}.{}", kernel.digest.short(), std::process::id()))?;
-    for package in kernel::fetch_companions(kernel, &[format!("linux-headers-{release}")], cache, &unpacked)? {
-        run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&unpacked))?;
+    let unpacked = cache.scratch("headers")?;
+    for package in kernel::fetch_companions(kernel, &[format!("linux-headers-{release}")], cache, unpacked.path())? {
+        run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(unpacked.path()))?;
         fs::remove_file(&package)?;
     }
-    fs::rename(&unpacked, &headers)?;
+    fs::rename(unpacked.path(), &headers)?;
     Ok(headers)
 }
 

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use super::architecture::Architecture;
-use super::cache::{Cache, CacheError, write_whole};
+use super::cache::{Cache, CacheError, Lock, write_whole};
 use sources::Source;
 
 /// Lists older than this are fetched again when a package is looked for that is not pinned yet.
@@ -50,18 +50,20 @@ pub struct Package {
     pub depends: Vec<String>,
 }
 
-/// apt with the lists of one release for one architecture.
+/// apt with the lists of one release for one architecture. Whoever has it is alone with these lists until it is dropped.
 pub struct PrivateApt {
     root: PathBuf,
     config: PathBuf,
+    _turn: Lock,
 }
 
 impl PrivateApt {
-    /// Writes the configuration for these sources; nothing is fetched yet.
+    /// Waits for its turn with these lists, and writes the configuration for the sources. Nothing is fetched yet.
     ///
     /// # Errors
     /// [`AptError::Cache`], [`AptError::Missing`].
     pub fn open(cache: &Cache, name: &str, architecture: Architecture, sources: &[Source]) -> Result<Self, AptError> {
+        let turn = cache.lock(&format!("apt-{name}-{architecture}"))?;
         let root = cache.folder(&format!("apt/{name}-{architecture}"))?;
         for folder in ["state/lists/partial", "cache/archives/partial", "sources.d"] {
             cache.folder(&format!("apt/{name}-{architecture}/{folder}"))?;
@@ -71,7 +73,7 @@ impl PrivateApt {
         write_whole(&root.join("status"), b"")?;
         let config = root.join("apt.conf");
         write_whole(&config, configuration(&root, architecture, &fetch_settings()?).as_bytes())?;
-        Ok(Self { root, config })
+        Ok(Self { root, config, _turn: turn })
     }
 
     /// Fetches the package lists when there are none, when they are old, or when `always` says so.

@@ -1,7 +1,10 @@
 //! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of it can be deleted at any time.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempDir};
 
 use super::digest::Digest;
 
@@ -56,6 +59,25 @@ impl Cache {
         }
     }
 
+    /// A folder for one use, which nobody else has and which is removed when it is dropped.
+    ///
+    /// # Errors
+    /// [`CacheError::Io`].
+    pub fn scratch(&self, purpose: &str) -> Result<TempDir, CacheError> {
+        let parent = self.folder(purpose)?;
+        tempfile::Builder::new().prefix("").tempdir_in(&parent).map_err(|error| CacheError::Io { path: parent, error })
+    }
+
+    /// Waits until no other thread or process holds the lock of this name, and holds it until it is dropped.
+    ///
+    /// # Errors
+    /// [`CacheError::Io`].
+    pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
+        let path = self.folder("locks")?.join(name);
+        let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
+        locked.map(Lock).map_err(|error| CacheError::Io { path, error })
+    }
+
     /// Keeps a kernel image under its digest and returns both; what is there already stays.
     ///
     /// # Errors
@@ -77,16 +99,20 @@ impl Cache {
     }
 }
 
+/// Holds a lock of the cache until it is dropped; the kernel gives it back when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
+
 /// Writes a file so that others see all of it or nothing: beside it first, then renamed.
 ///
 /// # Errors
 /// [`CacheError::Io`].
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), CacheError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let result = std::fs::write(&beside, content).and_then(|()| std::fs::rename(&beside, path));
-    result.map_err(|error| CacheError::Io { path: path.to_owned(), error })
+    let written = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).and_then(|mut file| {
+        file.write_all(content)?;
+        file.persist(path).map_err(|error| error.error)
+    });
+    written.map(|_| ()).map_err(|error| CacheError::Io { path: path.to_owned(), error })
 }
 
 #[cfg(test)]
@@ -101,5 +127,36 @@ mod tests {
         assert_eq!(cache.image(&digest), Some(path.clone()));
         std::fs::write(&path, b"other").unwrap();
         assert_eq!(cache.image(&digest), None);
+    }
+
+    #[test]
+    fn each_use_has_a_folder_of_its_own_which_goes_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().to_owned());
+        let (one, other) = (cache.scratch("downloads").unwrap(), cache.scratch("downloads").unwrap());
+        assert_ne!(one.path(), other.path());
+        let path = one.path().to_owned();
+        std::fs::write(path.join("package"), b"content").unwrap();
+        drop(one);
+        assert!(!path.exists() && other.path().exists());
+    }
+
+    #[test]
+    fn threads_that_hold_the_same_lock_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().to_owned());
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let _lock = cache.lock("lists").unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two hold the lock");
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                });
+            }
+        });
+        let _other = cache.lock("one").unwrap();
+        drop(cache.lock("two").unwrap());
     }
 }

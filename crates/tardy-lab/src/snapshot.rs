@@ -104,25 +104,23 @@ impl Snapshots {
             return Ok(snapshot);
         }
         // Made beside it and renamed: a folder under the final name is whole.
-        let beside = self.folder.join(format!("{}.{}", inputs.short(), std::process::id()));
-        make_empty(&beside)?;
-        let made = make(qemu, &Boot { folder: &beside, ..boot.clone() }, boot.folder, wall_limit);
+        std::fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
+        let beside = tempfile::Builder::new().prefix(inputs.short()).tempdir_in(&self.folder).map_err(at(&self.folder))?;
+        let made = make(qemu, &Boot { folder: beside.path(), ..boot.clone() }, boot.folder, wall_limit);
         if made.is_err() {
             // The copy is for people; without it the error is still told.
-            std::fs::copy(beside.join(super::qemu::CONSOLE_NAME), console).ok();
-            std::fs::remove_dir_all(&beside).map_err(at(&beside))?;
+            std::fs::copy(beside.path().join(super::qemu::CONSOLE_NAME), console).ok();
         }
         let description = made?;
         let text = serde_json::to_vec(&description).expect("a description is plain data");
-        std::fs::write(beside.join(DESCRIPTION_NAME), text).map_err(at(&beside))?;
-        if std::fs::rename(&beside, &folder).is_err() {
+        std::fs::write(beside.path().join(DESCRIPTION_NAME), text).map_err(at(beside.path()))?;
+        if std::fs::rename(beside.path(), &folder).is_err() {
             // Somebody else was quicker, or what is there is not whole.
             if let Some(snapshot) = read(&folder) {
-                std::fs::remove_dir_all(&beside).map_err(at(&beside))?;
                 return Ok(snapshot);
             }
             std::fs::remove_dir_all(&folder).map_err(at(&folder))?;
-            std::fs::rename(&beside, &folder).map_err(at(&folder))?;
+            std::fs::rename(beside.path(), &folder).map_err(at(&folder))?;
         }
         self.make_room(SystemTime::now());
         Ok(Snapshot { digest: description.digest, state: folder.join(STATE_NAME) })
@@ -229,14 +227,6 @@ fn beginning(shared: &Path) -> Result<[u8; 8], SnapshotError> {
 fn link(original: &Path, link: &Path) -> Result<(), SnapshotError> {
     let original = original.canonicalize().map_err(at(original))?;
     symlink(&original, link).map_err(at(link))
-}
-
-fn make_empty(folder: &Path) -> Result<(), SnapshotError> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(folder)(error)),
-        _ => {}
-    }
-    std::fs::create_dir_all(folder).map_err(at(folder))
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError + use<> {

@@ -3,8 +3,10 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use super::{Kernel, KernelError, fetch_companions};
-use crate::cache::{Cache, CacheError, write_whole};
+use crate::cache::{Cache, write_whole};
 use crate::deb;
 
 /// The files of the modules `names` of the kernel and of what they depend on, each behind its dependencies, uncompressed.
@@ -13,12 +15,11 @@ use crate::deb;
 /// [`KernelError::NoModule`] where the kernel's package has none of that name, or the kernel comes from no package; those of fetching and reading it.
 pub fn modules(kernel: &Kernel, names: &[&str], cache: &Cache) -> Result<Vec<PathBuf>, KernelError> {
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
+    // Whoever comes second finds what the first one fetched.
+    let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
     let mut found = Found { kernel, cache, folder, package: None, order: Vec::new() };
-    let result = names.iter().try_for_each(|name| found.add(&file_name(name)));
-    if let Some(Package::Fetched { folder, .. }) = &found.package {
-        std::fs::remove_dir_all(folder).map_err(|error| CacheError::Io { path: folder.clone(), error })?;
-    }
-    result.map(|()| found.order)
+    names.iter().try_for_each(|name| found.add(&file_name(name)))?;
+    Ok(found.order)
 }
 
 struct Found<'a> {
@@ -34,7 +35,7 @@ struct Found<'a> {
 /// Where modules come from.
 enum Package {
     Own(PathBuf),
-    Fetched { folder: PathBuf, files: Vec<PathBuf> },
+    Fetched { files: Vec<PathBuf>, _folder: TempDir },
 }
 
 impl Found<'_> {
@@ -79,9 +80,9 @@ impl Found<'_> {
         }
         let name = self.kernel.package.as_deref().and_then(|package| package.split_once(' ')).map(|(name, _)| name.to_owned());
         let name = name.ok_or_else(|| self.missing("modules"))?;
-        let folder = self.cache.folder(&format!("downloads/modules-{}", std::process::id()))?;
-        let files = fetch_companions(self.kernel, &[name], self.cache, &folder)?;
-        Ok(Package::Fetched { folder, files })
+        let folder = self.cache.scratch("downloads")?;
+        let files = fetch_companions(self.kernel, &[name], self.cache, folder.path())?;
+        Ok(Package::Fetched { files, _folder: folder })
     }
 
     fn missing(&self, name: &str) -> KernelError {

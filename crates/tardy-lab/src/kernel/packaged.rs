@@ -121,6 +121,10 @@ pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache
             return Err(KernelError::NoSources(wanted.to_string()));
         }
         let apt = PrivateApt::open(cache, release, architecture, &turned)?;
+        // Another thread or process may have fetched it while this one waited for its turn.
+        if !refresh && let Some(kernel) = read_pin(&pin, cache) {
+            return Ok(kernel);
+        }
         // A release that the server does not have yet, or no longer, is not the end of the search.
         if apt.refresh(refresh).is_err() && !apt.has_lists() && releases.len() > 1 {
             continue;
@@ -202,10 +206,8 @@ fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -
 }
 
 fn fetch(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel) -> Result<Kernel, KernelError> {
-    let folder = cache.folder(&format!("downloads/{}", std::process::id()))?;
-    let result = fetch_into(apt, package, cache, wanted, &folder);
-    std::fs::remove_dir_all(&folder).map_err(|error| CacheError::Io { path: folder, error })?;
-    result
+    let folder = cache.scratch("downloads")?;
+    fetch_into(apt, package, cache, wanted, folder.path())
 }
 
 /// From 7.x on the image lies in a package of its own (`linux-binary-*`), on which `linux-image-*` depends.

@@ -16,20 +16,14 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let setting = setting.with_working_accelerator(&variants[0]);
-    let kept = arguments.out.clone();
-    let out = match &kept {
-        Some(out) => out.clone(),
-        None => setting.cache.folder(&format!("check/{}", std::process::id()))?,
-    };
+    let scratch = setting.cache.scratch("check")?;
+    let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
     let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.pads, false), &out);
     let result = outcomes.map(|outcomes| {
         let comparison = compare(&setting, &variants, &outcomes);
         (Verdict::new(&comparison, &outcomes, arguments.limit), comparison)
     });
-    if kept.is_none() {
-        std::fs::remove_dir_all(&out).map_err(|error| LabError::Unable(format!("{}: {error}", out.display())))?;
-    }
     let (verdict, comparison) = result?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&Report { verdict: &verdict, comparison: &comparison }).expect("a report is plain data");

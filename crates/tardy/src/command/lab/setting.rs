@@ -114,9 +114,8 @@ impl Setting {
             wall_limit: WALL_LIMIT,
             snapshots: None,
         };
-        let folder = self.cache.folder(&format!("probe/{}", std::process::id())).map_err(|error| error.to_string())?;
-        let result = guest.run(&self.qemu, &folder);
-        std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+        let folder = self.cache.scratch("probe").map_err(|error| error.to_string())?;
+        let result = guest.run(&self.qemu, folder.path());
         result.map(|_| ()).map_err(|failure| failure.cause.to_string())
     }
 }

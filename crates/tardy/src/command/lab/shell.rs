@@ -36,16 +36,16 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
     };
     let busybox = AddedFile { source: arguments.busybox.clone(), path: SHELL.trim_start_matches('/').to_owned(), executable: true };
     let added: Vec<AddedFile> = arguments.add.iter().map(|add| add.0.clone()).chain([busybox]).collect();
-    let folder = setting.cache.folder(&format!("shell/{}", std::process::id()))?;
+    let scratch = setting.cache.scratch("shell")?;
+    let folder = scratch.path();
     let unable = |error: std::io::Error| LabError::Unable(format!("{}: {error}", folder.display()));
     let written = std::fs::File::create(folder.join(INITRAMFS_NAME))
         .and_then(|file| initramfs::write(std::io::BufWriter::new(file), &setting.binary, &plan, &added));
     let result = written.map_err(unable).and_then(|_| {
         let command_line = kernel_command_line(&setting.machine, &variant.command_line_words(), 0);
-        let boot = Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder: &folder };
+        let boot = Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder };
         eprintln!("tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the host's");
         Ok(boot.run_interactively(&setting.qemu)?)
     });
-    std::fs::remove_dir_all(&folder).map_err(unable)?;
     Ok(if result?.success() { Exit::Done } else { Exit::Machine })
 }

@@ -1,8 +1,9 @@
-//! Development tasks: `cargo xtask test`, `cargo xtask bench`, `cargo xtask build`.
+//! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask build`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod failure;
+mod fuzz;
 mod inject;
 mod program;
 mod static_build;
@@ -28,6 +29,8 @@ enum Task {
     Test(test::TestArguments),
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(bench::BenchArguments),
+    /// Draw new cases for the property tests, and run the fuzz targets
+    Fuzz(fuzz::FuzzArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(arguments) => bench::run(&arguments),
         Task::MakeRun(arguments) => bench::made_run::run(&arguments),
         Task::Inject { kernels } => inject::build(&kernels).map_err(|error| failure::Failure::new(error.to_string())),

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: installs what the tests need, after asking, and runs every check that a submission must pass.
 
 mod apt;
+mod left_out;
 mod packages;
 mod tally;
 
@@ -11,6 +12,7 @@ use clap::Args;
 
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
+use left_out::LeftOut;
 use packages::{PACKAGES, Package};
 use tally::Tally;
 
@@ -20,6 +22,9 @@ pub(crate) struct TestArguments {
     /// Install what is missing without asking
     #[arg(long)]
     yes: bool,
+    /// Fail where a test was left out without a reason on the project's list
+    #[arg(long)]
+    strict: bool,
     /// Only list what the tests need, and why
     #[arg(long, conflicts_with = "yes")]
     list: bool,
@@ -43,7 +48,15 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
             failed.push(name);
         }
     }
-    let tally = test()?;
+    let left_out = LeftOut::new(&workspace::target_folder()?)?;
+    let tally = test(&left_out)?;
+    let lines = left_out.lines()?;
+    for line in &lines {
+        eprintln!("left out: {line} ({})", left_out::reason(line).unwrap_or("no reason on the list"));
+    }
+    if arguments.strict && lines.iter().any(|line| left_out::reason(line).is_none()) {
+        failed.push("tests that were left out");
+    }
     if tally.ignored > 0 {
         eprintln!("xtask: {} tests were ignored; a test that does not run is no test", tally.ignored);
         failed.push("ignored tests");
@@ -55,6 +68,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
     }
+    println!("{} tests tested nothing here", lines.len());
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if failed.is_empty() { Ok(()) } else { Err(Failure::new("not everything passed; what failed is named above")) }
 }
@@ -121,10 +135,10 @@ fn checks() -> Vec<(&'static str, Command)> {
 }
 
 /// Runs all tests, those of documentation too, and counts them.
-fn test() -> Result<Tally> {
+fn test(left_out: &LeftOut) -> Result<Tally> {
     let mut command = workspace::cargo();
     // The development profile: overflow checks and debug assertions are part of the tests.
-    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(left_out::VARIABLE, left_out.file());
     eprintln!("$ {}", program::line(&command));
     let starting = || "running the tests".to_owned();
     let mut child = command.stdout(Stdio::piped()).spawn().while_doing(starting)?;

@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used, clippy::explicit_write, reason = "a test that cannot go on says where")]
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +19,9 @@ use tardy_lab::injection::{Firing, LOG_PATH, MODULE_NAME, parse_log};
 use tardy_lab::kernel::{self, Kernel, KernelSource};
 use tardy_lab::qemu::Qemu;
 use tardy_run::read_series::SeriesFile;
+
+#[path = "../support/mod.rs"]
+mod support;
 
 mod costs;
 mod loads;
@@ -35,7 +37,7 @@ const REAL_TIME: &str = "debian:6.1-rt";
 /// Whether the lab can run here; says so where everybody sees it when it cannot.
 fn lab_is_there(test: &str, with_modules: bool) -> bool {
     if std::env::var_os("TARDY_TEST_LAB").is_some_and(|value| value == "0") {
-        writeln!(std::io::stderr(), "\nSKIPPED {test}: TARDY_TEST_LAB=0 leaves the lab out").unwrap();
+        support::machine::left_out(test, "TARDY_TEST_LAB=0 leaves the lab out");
         return false;
     }
     let kernels = [STOCK, REAL_TIME].map(kernel);
@@ -52,8 +54,7 @@ fn lab_is_there(test: &str, with_modules: bool) -> bool {
     let Some(missing) = missing else { return true };
     assert!(std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"), "{missing}");
     // Not by eprintln!, which the test harness hides for a test that passes.
-    let notice = format!("\nSKIPPED {test}: {missing}\n");
-    std::io::stderr().write_all(notice.as_bytes()).expect("stderr of a test is open");
+    support::machine::left_out(test, &missing);
     false
 }
 

@@ -1,6 +1,5 @@
 //! The player on a sound card of the guest: the kernel's snd-dummy, which plays at the pace of a high-resolution timer or of ticks, to no hardware.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tardy_core::sample::Sample;
@@ -22,7 +21,7 @@ fn card_is_there(test: &str) -> bool {
     let missing = [STOCK, REAL_TIME].into_iter().find_map(|source| modules(source).err());
     let Some(missing) = missing else { return true };
     assert!(std::env::var_os("TARDY_TEST_REQUIRE_LAB").is_none_or(|value| value != "1"), "{missing}");
-    writeln!(std::io::stderr(), "\nSKIPPED {test}: {missing}").unwrap();
+    crate::support::machine::left_out(test, &missing.to_string());
     false
 }
 

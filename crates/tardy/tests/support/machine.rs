@@ -32,11 +32,16 @@ pub(crate) fn may_be_dangerous(test: &str) -> bool {
     may
 }
 
-/// Says that a test did not test.
+/// Says that a test did not test: on stderr, and in the file by which `cargo xtask test` counts such tests.
 pub(crate) fn left_out(test: &str, why: &str) {
     use std::io::Write;
     // Past the capture of the test harness, which would keep the line of a test that passes to itself.
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {test}: {why}");
+    if let Some(path) = std::env::var_os("TARDY_TEST_LEFT_OUT") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).expect("the list of tests left out can be written");
+        let line = format!("{test}: {}\n", why.lines().collect::<Vec<_>>().join(" "));
+        file.write_all(line.as_bytes()).expect("the list of tests left out can be written");
+    }
 }
 
 /// The program, which a test cannot do without.

@@ -1,0 +1,76 @@
+//! `cargo xtask fuzz`: the property tests with cases that nobody has drawn before, and the fuzz targets for as long as asked.
+//!
+//! Every other run of the tests draws the same cases (`PROPTEST_RNG_SEED` in .cargo/config.toml), so that a check that was green stays green.
+//! A case that fails here becomes an ordinary test.
+
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use tardy_core::units::Nanos;
+
+use crate::failure::{Failure, Result, While};
+use crate::{program, workspace};
+
+/// `cargo xtask fuzz`.
+#[derive(Debug, Args)]
+pub(crate) struct FuzzArguments {
+    /// Cases of each property test
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    cases: u32,
+    /// The seed of an earlier run, to draw its cases again
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Also run each target of fuzz/ for so long (needs a nightly compiler and cargo-fuzz)
+    #[arg(long, value_name = "TIME")]
+    targets_for: Option<Nanos>,
+}
+
+/// Runs the task.
+pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
+    let seed = arguments.seed.unwrap_or_else(drawn_seed);
+    println!("to draw the same cases again: cargo xtask fuzz --seed {seed} --cases {}", arguments.cases);
+    let mut failed = Vec::new();
+    for tests in [&["--workspace", "--lib"][..], &["--package", "tardy", "--test", "integration", "import_damage::"]] {
+        let mut command = workspace::cargo();
+        command.args(["test", "--locked", "--no-fail-fast"]).args(tests);
+        command.env("PROPTEST_RNG_SEED", seed.to_string()).env("PROPTEST_CASES", arguments.cases.to_string());
+        if let Err(failure) = program::run(&mut command) {
+            failed.push(failure.to_string());
+        }
+    }
+    if let Some(length) = arguments.targets_for {
+        for target in targets()? {
+            if let Err(failure) = program::run(&mut fuzz_command(&target, length)) {
+                failed.push(failure.to_string());
+            }
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("make an ordinary test of each case that failed: {}", failed.join("; "))))
+    }
+}
+
+fn drawn_seed() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Names of the fuzz targets, in alphabetical order.
+fn targets() -> Result<Vec<String>> {
+    let folder = workspace::root().join("fuzz/fuzz_targets");
+    let entries = std::fs::read_dir(&folder).while_doing(|| format!("reading {}", folder.display()))?;
+    let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.path().file_stem()?.to_str().map(str::to_owned)).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn fuzz_command(target: &str, length: Nanos) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace::root());
+    command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target, "--"]);
+    command.arg(format!("-max_total_time={}", length.get() / 1_000_000_000));
+    command
+}

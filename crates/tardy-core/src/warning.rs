@@ -57,7 +57,13 @@ pub enum Warning {
     /// The measuring thread faulted pages in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
     /// Stalls that look like real-time throttling.
-    LooksLikeThrottling { windows: u64, length: Nanos },
+    LooksLikeThrottling {
+        windows: u64,
+        length: Nanos,
+        /// What throttles here; empty in what older tools wrote.
+        #[serde(default)]
+        rule: String,
+    },
     /// The hypervisor ran something else.
     TimeStolen { cpu: CpuId, stolen: Nanos },
     /// A limit of the control group applied.
@@ -192,10 +198,10 @@ impl fmt::Display for Warning {
                 write!(f, "timers fire at the tick, every {resolution}: high-resolution timers are off (highres=off, or no fit clock)")
             }
             Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}", On(*cpu)),
-            Self::LooksLikeThrottling { windows, length } => write!(
-                f,
-                "{windows} stalls of about {length} look like real-time throttling (kernel.sched_rt_runtime_us), not like latency of the kernel"
-            ),
+            Self::LooksLikeThrottling { windows, length, rule } => {
+                let rule = if rule.is_empty() { "real-time throttling" } else { rule };
+                write!(f, "{windows} stalls of about {length} look like {rule}, not like latency of the kernel")
+            }
             Self::TimeStolen { cpu, stolen } => write!(f, "the hypervisor took {stolen} from cpu {cpu}; such time counts as latency here"),
             Self::CgroupThrottled { periods } => write!(f, "the control group's CPU quota stopped this process in {periods} periods"),
             Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on cpu {cpu}"),

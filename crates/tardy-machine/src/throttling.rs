@@ -66,6 +66,18 @@ pub enum ThrottlingRule {
     Unknown,
 }
 
+impl std::fmt::Display for ThrottlingRule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::RealTimeThrottling => "real-time throttling (kernel.sched_rt_runtime_us)",
+            Self::FairServer => "the fair server, which gives ordinary tasks a share (/sys/kernel/debug/sched/fair_server)",
+            Self::FairServerByDefault => "the fair server, which gives ordinary tasks 50 ms of each second (Linux 6.12 and later)",
+            Self::GroupRealTimeThrottling => "real-time throttling of the control group (cpu.rt_runtime_us)",
+            Self::Unknown => "a rule by which this kernel stops real-time tasks",
+        })
+    }
+}
+
 /// For how long a rule can take a processor from real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {

@@ -11,6 +11,7 @@ use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
 use tardy_core::warning::{Severity, Warning};
+use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
 use tardy_run::imported::Stated;
@@ -24,6 +25,8 @@ use super::{by_phase, stated};
 
 /// A share of missed periods from which on the period is called too short.
 const MOST_PERIODS: f64 = 0.5;
+/// Stalls of one series from which on they may be the work of a rule.
+const STALLS_OF_THROTTLING: u64 = 2;
 /// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
 const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
@@ -97,7 +100,7 @@ impl ReadRun {
     #[must_use]
     pub fn summary(&self) -> Summary {
         let (record, series) = (&self.record, &self.series);
-        let warnings = warnings(record, series, &self.questions);
+        let warnings = warnings(record, series);
         let verdict = self.window().map(|window| verdict(window, self.misses_allowed, series, &warnings, self.measured()));
         let start = record.started.monotonic_ns;
         let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
@@ -206,8 +209,12 @@ impl Read {
 fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
     // A run that was cut off has no end for its last phase: it lasted to the last sample.
     let span = |phase: &tardy_run::record::PhaseRecord| PhaseSpan { begin: phase.begin_ns, end: phase.end_ns.unwrap_or(Nanos::MAX) };
-    let gaps = record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu));
-    Questions { window, stall: gaps.map(|gap| gap.gap).next(), phases: record.phases.iter().map(span).collect(), early_below: Nanos::ZERO }
+    Questions {
+        window,
+        stall: throttling(record).map(|gap| gap.gap),
+        phases: record.phases.iter().map(span).collect(),
+        early_below: Nanos::ZERO,
+    }
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.
@@ -364,7 +371,7 @@ pub(super) fn measured(series: &[Read]) -> Nanos {
     }
 }
 
-fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<Warning> {
+fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
         warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
@@ -397,12 +404,19 @@ fn warnings(record: &RunRecord, series: &[Read], questions: &Questions) -> Vec<W
             warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
         }
     }
-    let stalls: u64 = series.iter().map(|read| read.accumulator.stalls).sum();
-    if let (Some(length), true) = (questions.stall, stalls > 0) {
-        warnings.push(Warning::LooksLikeThrottling { windows: stalls, length });
+    // Throttling comes again and again while it lasts: a single latency of that length is a latency.
+    let is_throttled = series.iter().any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
+    if let (Some(gap), true) = (throttling(record), is_throttled) {
+        let windows = series.iter().map(|read| read.accumulator.stalls).sum();
+        warnings.push(Warning::LooksLikeThrottling { windows, length: gap.gap, rule: gap.rule.to_string() });
     }
     warnings.sort_by_key(Warning::rank);
     warnings
+}
+
+/// By which rule real-time tasks are stopped on this machine, and for how long.
+fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
+    record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu)).next()
 }
 
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {

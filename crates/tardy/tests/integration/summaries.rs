@@ -59,3 +59,27 @@ fn more_processors_than_a_screen_has_lines() {
     let series = (0..40).map(|cpu| latencies(1_000, &[(500, 20_000 + cpu * 1_000)])).collect();
     insta::assert_snapshot!(show(&MadeRun::new(series), ""));
 }
+
+/// A run on a machine with these settings of throttling, with stalls of 50 ms in each of these ms of its only processor.
+fn stalled(throttling: &serde_json::Value, release: &str, at: &[usize]) -> String {
+    let stalls: Vec<_> = at.iter().map(|&index| (index, 50_100_000)).collect();
+    let machine = serde_json::json!({"throttling": throttling, "kernel": {"release": release}});
+    let place = Workplace::new();
+    MadeRun { machine, ..MadeRun::new(vec![latencies(5_000, &stalls)]) }.write(&place.path("run"));
+    place.tardy("show run").stdout
+}
+
+#[test]
+fn stalls_are_laid_to_the_rule_that_this_kernel_has_and_a_single_one_to_none() {
+    let limit = serde_json::json!({"period": 1_000_000_000, "runtime": 950_000_000});
+    let before = serde_json::json!({"real_time": limit, "has_fair_server": false});
+    let since = serde_json::json!({"real_time": limit, "has_fair_server": true});
+    let twice = stalled(&before, "6.1.0", &[1_000, 2_000]);
+    assert!(twice.contains("! 2 stalls of about 50.000 ms look like real-time throttling (kernel.sched_rt_runtime_us), not "), "{twice}");
+    let twice = stalled(&since, "6.12.0", &[1_000, 2_000]);
+    assert!(twice.contains("! 2 stalls of about 50.000 ms look like the fair server, which gives ordinary tasks 50 ms of each"), "{twice}");
+    for throttling in [before, since] {
+        let once = stalled(&throttling, "6.1.0", &[1_000]);
+        assert!(!once.contains("stalls"), "{once}");
+    }
+}

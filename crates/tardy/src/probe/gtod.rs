@@ -1,4 +1,4 @@
-//! `gtod`: reads the clocks one after another and counts the time between any two reads, as gtod_latency of koolwal2009 does for the largest.
+//! `gtod`: reads one clock again and again and counts the time between any two reads, as gtod_latency of koolwal2009 does for the largest; two clocks in turns.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use tardy_sys::clock;
 use super::control::Control;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::member::{Member, Run};
-use super::occupying::{Share, end_of};
+use super::occupying::Share;
 use super::{Opened, Opening};
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
-    times: "gettimeofday(2) and clock_gettime(CLOCK_MONOTONIC) in turns: from one read of a clock to the next of the same; every one is counted",
+    times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read of a clock to the next; every one is counted",
     context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
     source: "koolwal2009 (gtod_latency)",
     parameters: &[Parameter::duration(
@@ -38,8 +38,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     open,
 };
 
-/// What a cycle of `--cycles` stands for.
-const CYCLE: Nanos = Nanos::from_millis(1);
+/// For how long one clock is read before it is the other one's turn. What lies between the reads that are timed is then the same clock's read alone.
+const TURN: Nanos = Nanos::from_millis(1);
 
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let share = Share::of(opening.probe);
@@ -54,50 +54,119 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     Ok(Opened { members: vec![member], ..Opened::default() })
 }
 
+/// A clock that is read again and again, with its series.
+struct Read<C: Fn() -> i64> {
+    clock: C,
+    producer: Producer,
+    /// The last read.
+    last: i64,
+    /// Reads that are still to be made.
+    left: u64,
+    /// Time that its reads covered, in ns.
+    observed: i64,
+}
+
+impl<C: Fn() -> i64> Read<C> {
+    fn new(clock: C, producer: Producer, plan: &ThreadPlan) -> Self {
+        let last = clock();
+        Self { clock, producer, last, left: plan.cycles.unwrap_or(u64::MAX), observed: 0 }
+    }
+
+    /// Begins a turn: what came since the last one is none of this clock's time.
+    #[inline]
+    fn begin(&mut self) {
+        self.last = (self.clock)();
+    }
+
+    /// Reads the clock for a turn, or until it was read often enough; the last gap that was long enough to have its moment and is above the limit.
+    fn take_turn(&mut self, stop_above: Nanos) -> Option<Sample> {
+        let begun = self.last;
+        let mut above = None;
+        while self.left > 0 && self.last - begun < TURN.get() {
+            if let Some(sample) = self.read()
+                && sample.latency > stop_above
+            {
+                above = Some(sample);
+            }
+        }
+        self.observed += self.last - begun;
+        self.producer.observed(self.observed);
+        above
+    }
+
+    /// Reads once, beside the turns.
+    fn read_once_more(&mut self, stop_above: Nanos) -> Option<Sample> {
+        if self.left == 0 {
+            return None;
+        }
+        let before = self.last;
+        let sample = self.read();
+        self.observed += self.last - before;
+        sample.filter(|sample| sample.latency > stop_above)
+    }
+
+    /// Reads once, and counts the gap since the last read; handed over where it is long.
+    #[inline]
+    fn read(&mut self) -> Option<Sample> {
+        let now = (self.clock)();
+        let gap = now - self.last;
+        self.last = now;
+        self.left -= 1;
+        self.producer.begin_cycle();
+        if self.producer.count(gap) {
+            return None;
+        }
+        Some(self.hand_over(gap))
+    }
+
+    /// On the run's clock, whichever was read: a gap is long beside one more read.
+    #[cold]
+    fn hand_over(&mut self, gap: i64) -> Sample {
+        let sample = Sample { due: Nanos(clock::monotonic() - gap), latency: Nanos(gap), missed: 0 };
+        self.producer.push(sample);
+        sample
+    }
+
+    fn close(self, end: Nanos) {
+        self.producer.close(end);
+    }
+}
+
 fn measure(
     plan: &ThreadPlan,
     start: Nanos,
-    (mut of_day, mut of_clock): (Producer, Producer),
+    (of_day, of_clock): (Producer, Producer),
     mut share: Share,
     control: &Control,
 ) -> io::Result<()> {
-    let end = end_of(plan, CYCLE, start);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
-    let (mut day, mut now) = (clock::time_of_day(), clock::monotonic());
-    let mut observed = 0;
-    loop {
-        let (day_before, before) = (day, now);
-        (day, now) = (clock::time_of_day(), clock::monotonic());
-        note(&mut of_day, day - day_before, now);
-        if let Some(sample) = note(&mut of_clock, now - before, now)
-            && sample.latency > stop_above
-        {
+    let (mut day, mut monotonic) = (Read::new(clock::time_of_day, of_day, plan), Read::new(clock::monotonic, of_clock, plan));
+    let end = loop {
+        // Each clock's first read comes before the other one's last: whatever takes the processor between two turns is in the gaps of one of them.
+        let above_of_day = day.take_turn(stop_above);
+        monotonic.begin();
+        let above_of_day = above_of_day.or(day.read_once_more(stop_above));
+        let above = monotonic.take_turn(stop_above);
+        let mut now = Nanos(monotonic.last);
+        if let Some(sample) = above_of_day.or(above) {
             control.stop_because_of(plan.cpu, sample);
         }
-        observed += now - before;
-        if Nanos(now) >= end || control.is_past_end(Nanos(now)) {
-            break;
+        if day.left == 0 && monotonic.left == 0 {
+            break now;
         }
-        if share.give_up_when_used(Nanos(now))? {
-            (day, now) = (clock::time_of_day(), clock::monotonic());
+        let is_rested = share.give_up_when_used(now)?;
+        day.begin();
+        if is_rested {
+            now = Nanos(clock::monotonic());
+        } else if let Some(sample) = monotonic.read_once_more(stop_above) {
+            control.stop_because_of(plan.cpu, sample);
         }
-    }
-    for mut producer in [of_day, of_clock] {
-        producer.observed(observed);
-        producer.close(Nanos(now));
-    }
+        if control.is_past_end(now) {
+            break now;
+        }
+    };
+    day.close(end);
+    monotonic.close(end);
     Ok(())
-}
-
-/// Counts a gap that ended now, and hands it over where it is long.
-#[inline]
-fn note(producer: &mut Producer, gap: i64, now: i64) -> Option<Sample> {
-    producer.begin_cycle();
-    if producer.count(gap) {
-        return None;
-    }
-    let sample = Sample { due: Nanos(now - gap), latency: Nanos(gap), missed: 0 };
-    producer.push(sample);
-    Some(sample)
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use tardy_core::units::Nanos;
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::Calibration;
 
@@ -70,12 +70,6 @@ impl Share {
         }
         Ok(true)
     }
-}
-
-/// When a probe without periods ends that was asked for so many cycles: each counts as `cycle`.
-pub(super) fn end_of(plan: &ThreadPlan, cycle: Nanos, start: Nanos) -> Nanos {
-    plan.cycles
-        .map_or(Nanos::MAX, |cycles| start.saturating_add(Nanos(cycle.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)))))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::control::Control;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::interrupt_counter;
 use super::member::{Member, Run};
-use super::occupying::{Anchor, Share, end_of};
+use super::occupying::{Anchor, Share};
 use super::{Opened, Opening};
 use crate::record::ring::Producer;
 
@@ -159,7 +159,8 @@ fn measure(
     control: &Control,
 ) -> io::Result<()> {
     let calibration = series.calibration;
-    let end = end_of(plan, LOOK, start);
+    // Of a number of cycles each is an interval between two reads.
+    let mut left = plan.cycles.unwrap_or(u64::MAX);
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let (look, own_work_max) = (calibration.ticks(LOOK.get()), calibration.ticks(OWN_WORK_MAX.get()));
     clock::sleep_until(&clock::Instant::from_nanos(start.get()))?;
@@ -170,7 +171,8 @@ fn measure(
     loop {
         let now = read();
         let gap = now.wrapping_sub(last);
-        if gap < series.least && now < next_look {
+        left -= 1;
+        if gap < series.least && now < next_look && left > 0 {
             last = now;
             continue;
         }
@@ -181,12 +183,12 @@ fn measure(
                 control.stop_because_of(plan.cpu, sample);
             }
         }
-        if now >= next_look {
+        if now >= next_look || left == 0 {
             series.look();
             let observed = calibration.nanos(now.wrapping_sub(first).wrapping_sub(not_observed));
             series.observed(observed);
             anchor = Anchor::new(&read, calibration);
-            if anchor.nanos() >= end || control.is_past_end(anchor.nanos()) {
+            if left == 0 || control.is_past_end(anchor.nanos()) {
                 break;
             }
             if share.give_up_when_used(anchor.nanos())? {

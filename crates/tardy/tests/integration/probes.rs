@@ -315,6 +315,34 @@ fn reads_of_the_clock_are_counted_one_by_one() {
 }
 
 #[test]
+fn one_clock_is_read_at_a_time() {
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    let outcome = place.tardy(&format!("run --for 500ms --load none --probe gtod --cpus {cpu} --quiet --json --out run")).ends_with(0);
+    let observed = |name: &str| summary_of(&outcome, name)["gaps"]["observed_ns"].as_i64().unwrap();
+    let (of_day, monotonic, all) = (observed("gtod"), observed("gtod.monotonic"), outcome.json()["measured_ns"].as_i64().unwrap());
+    // Both at once would be twice the time; turns share what lies between them.
+    assert!(of_day > 0 && monotonic > 0 && of_day + monotonic < all + all / 2, "{of_day} and {monotonic} of {all}");
+}
+
+#[test]
+fn cycles_are_reads_of_each_clock_and_intervals_between_reads() {
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    let line = format!("run --cycles 123456 --probe gtod --probe spin:least=100ns --cpus {cpu} --quiet --json --out run");
+    let outcome = place.tardy(&line).ends_with(0);
+    for name in ["gtod", "gtod.monotonic"] {
+        let counts = summary_of(&outcome, name)["counts"].clone();
+        assert_eq!((&counts["expected"], &counts["recorded"]), (&Value::from(123_456), &Value::from(123_456)), "{name}: {counts}");
+    }
+    // Each gap is an interval, few intervals are gaps.
+    let spin = summary_of(&outcome, "spin");
+    assert!(spin["counts"]["recorded"].as_u64() <= Some(123_456), "{spin}");
+    // So many milliseconds are two minutes.
+    assert!(spin["gaps"]["observed_ns"].as_i64() < Some(123_456_000_000), "{spin}");
+}
+
+#[test]
 fn copies_share_the_measured_processors_and_have_series_of_their_own() {
     let place = Workplace::new();
     let cpu = machine::last_cpu();

@@ -56,6 +56,18 @@ pub enum Warning {
     NoHighResolutionTimers { resolution: Nanos },
     /// The measuring thread faulted pages in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
+    /// Samples that a probe took on another processor than its own.
+    Displaced {
+        probe: String,
+        cpu: Option<CpuId>,
+        samples: u64,
+        recorded: u64,
+        elsewhere: CpuList,
+        since_start: Nanos,
+        phases: Vec<String>,
+    },
+    /// Somebody changed how a measuring thread is scheduled while it measured.
+    SchedulingChanged { thread: String, before: String, after: String, since_start: Nanos },
     /// Stalls that look like real-time throttling.
     LooksLikeThrottling {
         windows: u64,
@@ -93,6 +105,12 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// Whether somebody changed the probes while they measured, so that the run shows another system than the one asked about.
+    #[must_use]
+    pub fn is_of_changed_probes(&self) -> bool {
+        matches!(self, Self::Displaced { .. } | Self::SchedulingChanged { .. })
+    }
+
     /// How much it takes away.
     #[must_use]
     pub fn severity(&self) -> Severity {
@@ -110,6 +128,8 @@ impl Warning {
             | Self::NoRealTimePolicy { .. }
             | Self::MemoryNotLocked { .. }
             | Self::NotBound { .. }
+            | Self::Displaced { .. }
+            | Self::SchedulingChanged { .. }
             | Self::CpuLatencyNotSet { .. } => Severity::Degraded,
             _ => Severity::Notice,
         }
@@ -120,7 +140,7 @@ impl Warning {
     pub fn rank(&self) -> (u8, Severity) {
         match self {
             // The cause of what else goes wrong in such a run, lost samples among it.
-            Self::MostPeriodsMissed { .. } => (0, self.severity()),
+            Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::MostPeriodsMissed { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
@@ -198,6 +218,20 @@ impl fmt::Display for Warning {
                 write!(f, "timers fire at the tick, every {resolution}: high-resolution timers are off (highres=off, or no fit clock)")
             }
             Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}", On(*cpu)),
+            Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
+                let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
+                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("cpu {cpu}"));
+                write!(
+                    f,
+                    "{probe} was moved away from {cpu}: cpu {elsewhere} took {samples} of its {recorded} samples, from {since_start} after the start on{phases}; \
+                     no verdict rests on this run: keep taskset, cpusets and CPU hotplug away from it, and measure again"
+                )
+            }
+            Self::SchedulingChanged { thread, before, after, since_start } => write!(
+                f,
+                "the measuring thread {thread} was changed from {before} to {after}, seen {since_start} after the start; no verdict rests on this run: \
+                 keep chrt, taskset, cpusets and tuning daemons away from it, and measure again"
+            ),
             Self::LooksLikeThrottling { windows, length, rule } => {
                 let rule = if rule.is_empty() { "real-time throttling" } else { rule };
                 write!(f, "{windows} stalls of about {length} look like {rule}, not like latency of the kernel")

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use tardy_core::verdict::Outcome;
+use tardy_core::warning::{Severity, Warning};
 use tardy_run::record::State;
 
 use crate::summary::model::Summary;
@@ -36,7 +37,8 @@ impl Exit {
     /// What a run ends with: a failed verdict before an inconclusive one, and that before an interruption.
     #[must_use]
     pub fn of_run(summary: &Summary) -> Self {
-        let incomplete = summary.warnings.iter().any(|warning| warning.severity() == tardy_core::warning::Severity::Incomplete);
+        let decides_nothing = |warning: &Warning| warning.severity() == Severity::Incomplete || warning.is_of_changed_probes();
+        let incomplete = summary.warnings.iter().any(decides_nothing);
         match (summary.state, summary.verdict.as_ref().map(|verdict| verdict.outcome)) {
             (State::Stopped, _) | (_, Some(Outcome::Failed)) => Self::Failed,
             (State::EndedByWatchdog, _) | (_, Some(Outcome::Inconclusive)) => Self::Inconclusive,

@@ -129,6 +129,37 @@ pub struct SeriesRecord {
     pub observed_ns: Option<Nanos>,
     /// Why samples that were to be stored are not.
     pub failure: Option<StoreFailure>,
+    /// Which of its samples another processor took, where the kernel tells; stretch by stretch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// Samples in a row that a bound probe took on another processor than its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The processor; of the last stretch that there is room for, the first of those after it.
+    pub cpu: CpuId,
+    /// When the first of them was due.
+    pub first_due_ns: Nanos,
+    /// When the last of them was due.
+    pub last_due_ns: Nanos,
+    /// How many they are.
+    pub samples: u64,
+}
+
+/// A measuring thread that was scheduled in another way than it began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulingChange {
+    /// Its name, as in `overhead`.
+    pub thread: String,
+    /// Its processor, where it has one.
+    pub cpu: Option<CpuId>,
+    /// When it was seen, at most a second late.
+    pub seen_ns: Nanos,
+    /// How it began.
+    pub before: String,
+    /// How it was then.
+    pub after: String,
 }
 
 /// When the run started.
@@ -178,6 +209,9 @@ pub struct RunRecord {
     pub samples_folder: Option<PathBuf>,
     /// The series.
     pub series: Vec<SeriesRecord>,
+    /// Measuring threads whose policy, priority or processors somebody else changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduling_changes: Vec<SchedulingChange>,
     /// What else touched the measured processors.
     pub interference: Option<Interference>,
     /// What the tool itself cost.

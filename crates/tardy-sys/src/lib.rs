@@ -29,6 +29,7 @@ pub mod namespace;
 pub mod parallel_port;
 pub mod pcm;
 pub mod posix_timer;
+pub mod post;
 pub mod process;
 pub mod rlimit;
 pub mod rtc;

@@ -109,6 +109,16 @@ pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
     Ok((attr.policy, attr.priority))
 }
 
+/// The name of a policy of [`policy`], as in the kernel's documentation.
+#[must_use]
+pub fn policy_name(policy: u32) -> &'static str {
+    // include/uapi/linux/sched.h.
+    ["SCHED_OTHER", "SCHED_FIFO", "SCHED_RR", "SCHED_BATCH", "SCHED_ISO", "SCHED_IDLE", "SCHED_DEADLINE", "SCHED_EXT"]
+        .get(policy as usize)
+        .copied()
+        .unwrap_or("an unknown policy")
+}
+
 /// Sets how much later than asked for the kernel may fire the calling thread's timers, in ns; real-time threads have no slack anyway.
 ///
 /// # Errors

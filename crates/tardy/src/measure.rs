@@ -8,6 +8,7 @@ pub mod overhead;
 pub mod phases;
 pub mod recorder;
 pub mod responding;
+mod scheduling_watch;
 pub mod session;
 pub mod state_log;
 pub mod threads;

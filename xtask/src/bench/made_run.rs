@@ -66,6 +66,7 @@ pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Re
             counts: Some(counts),
             observed_ns: None,
             failure: None,
+            elsewhere: Vec::new(),
         });
     }
     let record = of_a_day(record, entries, load_begins, start + length + Nanos::from_millis(1000));

@@ -158,6 +158,7 @@ impl FolderSink {
             counts: Some(series.counts),
             observed_ns: None,
             failure: None,
+            elsewhere: Vec::new(),
         };
         RunRecord {
             format: FORMAT,
@@ -182,6 +183,7 @@ impl FolderSink {
             load_work: Vec::new(),
             samples_folder: None,
             series: self.series.iter().map(entry).collect(),
+            scheduling_changes: Vec::new(),
             interference: None,
             overhead: None,
             machine: imported.machine,

@@ -16,7 +16,7 @@ use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
 use tardy_run::imported::Stated;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
-use tardy_run::record::{RunRecord, State};
+use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 use tardy_run::series_writer::FLUSH_INTERVAL;
 
 use super::fitted_lateness::{self, FittedLateness};
@@ -410,6 +410,13 @@ fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
         let windows = series.iter().map(|read| read.accumulator.stalls).sum();
         warnings.push(Warning::LooksLikeThrottling { windows, length: gap.gap, rule: gap.rule.to_string() });
     }
+    warnings.extend(record.series.iter().zip(series).filter_map(|(entry, read)| displaced(record, entry, read.accumulator.counts)));
+    warnings.extend(record.scheduling_changes.iter().map(|change| Warning::SchedulingChanged {
+        thread: change.thread.clone(),
+        before: change.before.clone(),
+        after: change.after.clone(),
+        since_start: change.seen_ns - record.started.monotonic_ns,
+    }));
     warnings.sort_by_key(Warning::rank);
     warnings
 }
@@ -417,6 +424,28 @@ fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
 /// By which rule real-time tasks are stopped on this machine, and for how long.
 fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu)).next()
+}
+
+/// What another processor took of a series.
+fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
+    let first = entry.elsewhere.first()?;
+    let was_displaced = |phase: &&PhaseRecord| {
+        let end = phase.end_ns.unwrap_or(Nanos::MAX);
+        entry.elsewhere.iter().any(|stretch| stretch.first_due_ns < end && stretch.last_due_ns >= phase.begin_ns)
+    };
+    let mut phases: Vec<String> = record.phases.iter().filter(was_displaced).map(|phase| phase.name.clone()).collect();
+    phases.dedup();
+    // Of a run without phases worth a name there is nothing to tell.
+    let phases = if record.phases.len() > 1 { phases } else { Vec::new() };
+    Some(Warning::Displaced {
+        probe: entry.probe.clone(),
+        cpu: entry.cpu,
+        samples: entry.elsewhere.iter().map(|stretch| stretch.samples).sum(),
+        recorded: counts.recorded,
+        elsewhere: entry.elsewhere.iter().map(|stretch| stretch.cpu).collect(),
+        since_start: first.first_due_ns - record.started.monotonic_ns,
+        phases,
+    })
 }
 
 fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {

@@ -230,6 +230,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         load_work: Vec::new(),
         samples_folder: None,
         series: Vec::new(),
+        scheduling_changes: Vec::new(),
         interference: None,
         overhead: None,
         machine: MachineFacts::read(root),

@@ -91,6 +91,7 @@ impl TrialSeries {
             counts: is_closed.then_some(self.counts),
             observed_ns: None,
             failure: None,
+            elsewhere: Vec::new(),
         }
     }
 }

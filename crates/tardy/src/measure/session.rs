@@ -103,6 +103,7 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         load_work: Vec::new(),
         samples_folder: None,
         series: Vec::new(),
+        scheduling_changes: Vec::new(),
         interference: None,
         overhead: None,
         machine: MachineFacts::read(root),

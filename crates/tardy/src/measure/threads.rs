@@ -9,9 +9,11 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_run::overhead::ThreadOverhead;
+use tardy_sys::post::Post;
 use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::overhead::Before;
+use super::scheduling_watch::Scheduling;
 use crate::probe::control::Control;
 use crate::probe::{Member, Ready};
 
@@ -23,13 +25,18 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct ThreadReport {
     pub(super) overhead: Option<ThreadOverhead>,
     pub(super) error: Option<std::io::Error>,
+    /// How it was scheduled when its loop had ended.
+    pub(super) scheduling: Option<Scheduling>,
 }
 
 /// A thread that is ready and waits for the start.
 #[derive(Debug)]
 pub(super) struct MeasuringThread {
     pub(super) tid: i32,
+    pub(super) name: String,
     pub(super) cpu: Option<CpuId>,
+    /// How it was scheduled when it was ready.
+    pub(super) scheduling: Option<Scheduling>,
     pub(super) is_watched: bool,
     pub(super) warnings: Vec<Warning>,
     handle: JoinHandle<ThreadReport>,
@@ -79,12 +86,13 @@ pub(super) fn launch(
     let label = if member.role.is_empty() { probe.to_owned() } else { format!("{probe}.{}", member.role) };
     let name = format!("{label}/{}", cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
     let is_watched = member.is_watched;
-    let handle = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+    let handle = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES).spawn(move || {
         let warnings = prepare(&member);
+        let _post = post(&member, &warnings);
         memlock::touch_stack();
         let before = Cell::new(None);
         let wait = || {
-            let _ = ready.send((sched::thread_id(), warnings));
+            let _ = ready.send((sched::thread_id(), Scheduling::of(0).ok(), warnings));
             drop(ready);
             let start = line.wait();
             before.set(Some(Before::now()));
@@ -93,10 +101,10 @@ pub(super) fn launch(
         let result = (member.run)(Ready::new(&control, wait));
         // A thread that failed before the start has no overhead, and its error is what counts.
         let overhead = before.get().map(|before| before.since(&label, cpu));
-        ThreadReport { overhead, error: result.err() }
+        ThreadReport { overhead, error: result.err(), scheduling: Scheduling::of(0).ok() }
     })?;
     match is_ready.recv() {
-        Ok((tid, warnings)) => Ok(MeasuringThread { tid, cpu, is_watched, warnings, handle }),
+        Ok((tid, scheduling, warnings)) => Ok(MeasuringThread { tid, name, cpu, scheduling, is_watched, warnings, handle }),
         Err(_) => {
             Err(handle.join().ok().and_then(|report| report.error).unwrap_or_else(|| std::io::Error::other("it ended before it began")))
         }
@@ -113,6 +121,14 @@ impl MeasuringThread {
     pub(super) fn join(self) -> std::io::Result<ThreadReport> {
         self.handle.join().map_err(|_| std::io::Error::other("a measuring thread ended unexpectedly"))
     }
+}
+
+/// Has samples marked that a thread takes on another processor than the one that it is bound to. Where the kernel does not tell, the look at its processors
+/// once a second has to do.
+fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
+    let is_bound = member.cpus.len() == 1 && !warnings.iter().any(|warning| matches!(warning, Warning::NotBound { .. }));
+    let cpu = member.cpus.iter().next().filter(|_| is_bound)?;
+    Post::take(cpu.0).ok()
 }
 
 fn prepare(member: &Member) -> Vec<Warning> {

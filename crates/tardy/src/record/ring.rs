@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::units::Nanos;
+use tardy_run::record::Elsewhere;
+use tardy_sys::post;
+
+use super::elsewhere::Stretches;
 
 /// Three plain words that are made visible by the ring's head; atomics, because writer and reader share them.
 #[derive(Debug, Default)]
@@ -35,6 +39,8 @@ struct Ring {
     bins: Box<[AtomicU64]>,
     /// Time that was observed, in ns; for series of gaps.
     observed: AtomicI64,
+    /// Samples that were taken on another processor than their thread's.
+    elsewhere: Stretches,
     closing: Closing,
 }
 
@@ -64,6 +70,8 @@ pub struct Producer {
     free_until: u64,
     cycles: u64,
     gap: Gap,
+    /// The head at the sample that was last taken elsewhere.
+    last_elsewhere: u64,
 }
 
 /// The recorder's end.
@@ -91,9 +99,13 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
         cycles: Line::default(),
         bins: (0..bins).map(|_| AtomicU64::new(0)).collect(),
         observed: AtomicI64::new(0),
+        elsewhere: Stretches::default(),
         closing: Closing::default(),
     });
-    (Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default() }, Consumer { ring, tail: 0 })
+    (
+        Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default(), last_elsewhere: 0 },
+        Consumer { ring, tail: 0 },
+    )
 }
 
 impl Producer {
@@ -122,11 +134,23 @@ impl Producer {
     /// Hands over `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
+        // Known without a system call: the kernel tells each thread its processor all the time.
+        if let Some(cpu) = post::elsewhere() {
+            self.note_elsewhere(cpu, sample.due);
+        }
         if self.head == self.free_until {
             self.push_slowly(sample);
         } else {
             self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
         }
+    }
+
+    #[cold]
+    fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
+        // The head stands still where samples are lost: those are one stretch with the one before them.
+        let goes_on = self.head <= self.last_elsewhere + 1;
+        self.last_elsewhere = self.head;
+        self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
     /// Says that `lost` cycles begun since the last sample are not known any more, and `missed` due times of theirs; for loops of other
@@ -217,6 +241,12 @@ impl Consumer {
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed))).filter(|&observed| observed > Nanos::ZERO)
+    }
+
+    /// Samples that another processor took than the one that the measuring thread was put on.
+    #[must_use]
+    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+        self.ring.elsewhere.read()
     }
 
     /// What the writer said at the end, once it has ended. Drain once more after this answers: samples may stand before it.

@@ -12,7 +12,7 @@ use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::keep::Keep;
-use tardy_run::record::StoreFailure;
+use tardy_run::record::{Elsewhere, StoreFailure};
 use tardy_run::series_writer::SeriesWriter;
 
 use super::ring::Consumer;
@@ -245,6 +245,12 @@ impl SeriesRecorder {
     #[must_use]
     pub fn observed(&self) -> Option<Nanos> {
         self.consumer.observed()
+    }
+
+    /// Samples that another processor took than the one that the measuring thread was put on.
+    #[must_use]
+    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+        self.consumer.elsewhere()
     }
 
     /// What was not stored although it was to be.

@@ -7,6 +7,7 @@ mod support;
 mod dangerous;
 mod guardian;
 mod hot_loop;
+mod moved;
 mod nothing_is_left;
 mod tool;
 

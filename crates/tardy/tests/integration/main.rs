@@ -16,6 +16,7 @@ mod import;
 mod import_damage;
 mod interrupted;
 mod media;
+mod moved;
 mod outputs;
 mod phases;
 mod plot;

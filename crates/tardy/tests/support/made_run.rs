@@ -106,7 +106,15 @@ impl MadeRun {
         }
         file.append(&bytes).unwrap();
         let counts = (self.state != State::Running).then_some(counts);
-        SeriesRecord { file: descriptor.file_name(), probe: self.probe.0.to_owned(), cpu, counts, observed_ns: None, failure: None }
+        SeriesRecord {
+            file: descriptor.file_name(),
+            probe: self.probe.0.to_owned(),
+            cpu,
+            counts,
+            observed_ns: None,
+            failure: None,
+            elsewhere: Vec::new(),
+        }
     }
 
     fn record(&self, series: Vec<SeriesRecord>) -> RunRecord {

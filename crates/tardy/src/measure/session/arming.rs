@@ -20,6 +20,7 @@ use crate::measure::interference::Snapshot;
 use crate::measure::keeper::KeeperThread;
 use crate::measure::overhead::clock_read_cost;
 use crate::measure::recorder::Recorder;
+use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::{self, MeasuringThread, StartLine};
 use crate::measure::watchdog::Watchdog;
 use crate::probe::control::Control;
@@ -48,6 +49,7 @@ pub(super) struct Armed {
     pub(super) recorder: Recorder,
     pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
+    pub(super) scheduling: SchedulingWatch,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
     pub(super) process_cpu_time: i64,
@@ -122,6 +124,7 @@ pub(super) fn arm(
         recorder,
         keeper,
         watchdog,
+        scheduling: SchedulingWatch::new(start),
         start,
         before,
         process_cpu_time,
@@ -333,5 +336,6 @@ fn series_record(descriptor: &Descriptor) -> SeriesRecord {
         counts: None,
         observed_ns: None,
         failure: None,
+        elsewhere: Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ use tardy_sys::usage::{Who, usage};
 use super::follow::Followed;
 use super::{SessionError, system};
 use crate::measure::interference::Snapshot;
+use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
 use crate::record::series::SeriesRecorder;
 
@@ -21,10 +22,15 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     let mut record = armed.record;
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
-    let threads = join(armed.threads, &mut record.warnings)?;
+    let mut scheduling = armed.scheduling;
+    let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
     record.warnings.extend(armed.control.take_warnings());
     record.ended_ns = Some(Nanos(clock::monotonic()));
-    for cpu in armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default() {
+    let bitten = armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default();
+    record.scheduling_changes = scheduling.into_changes();
+    // Threads that the watchdog demoted are its own doing.
+    record.scheduling_changes.retain(|change| !bitten.contains(&change.cpu));
+    for cpu in bitten {
         record.warnings.push(Warning::WatchdogEnded { cpu });
         state = State::EndedByWatchdog;
     }
@@ -60,13 +66,20 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     Ok(record)
 }
 
-fn join(threads: Vec<MeasuringThread>, warnings: &mut Vec<Warning>) -> Result<Vec<ThreadOverhead>, SessionError> {
+fn join(
+    threads: Vec<MeasuringThread>,
+    scheduling: &mut SchedulingWatch,
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<ThreadOverhead>, SessionError> {
     let mut overheads = Vec::new();
     for thread in threads {
-        let cpu = thread.cpu;
+        let (cpu, name, began) = (thread.cpu, thread.name.clone(), thread.scheduling.clone());
         let report = thread.join().map_err(system("a measuring thread failed"))?;
         if let Some(error) = report.error {
             return Err(system("a probe could not go on")(error));
+        }
+        if let Some(ended) = report.scheduling {
+            scheduling.note(Nanos(clock::monotonic()), &name, cpu, began.as_ref(), ended);
         }
         let Some(overhead) = report.overhead else { continue };
         if overhead.faults > 0 {
@@ -99,6 +112,7 @@ pub(in crate::measure) fn note_series(series: &[SeriesRecorder], start: Nanos, r
             counts: Some(counts),
             observed_ns: series.observed(),
             failure: series.failure().cloned(),
+            elsewhere: series.elsewhere(),
         });
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
             log.update(now);
         }
         let Follower { armed, timeline, live, .. } = &mut follower;
+        armed.scheduling.update(now, &armed.threads);
         live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
     }
     follower.live.finish();

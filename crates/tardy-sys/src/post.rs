@@ -1,0 +1,241 @@
+//! The processor that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel keeps up to date (Linux 4.18 and later), so that a look
+//! costs a few instructions and no system call.
+//!
+//! There is one area a thread. glibc from 2.35 on registers its own and says where it is (`__rseq_offset` from the thread pointer); with other C libraries,
+//! and older ones, we register ours.
+
+use std::cell::Cell;
+use std::io;
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `struct rseq` (include/uapi/linux/rseq.h) as of Linux 4.18, with its alignment; what came later stands behind it, and is not asked for.
+#[repr(C, align(32))]
+#[derive(Debug)]
+struct Area {
+    cpu_id_start: AtomicU32,
+    cpu_id: AtomicU32,
+    critical_section: AtomicU64,
+    flags: AtomicU32,
+    padding: [AtomicU32; 3],
+}
+
+const AREA_BYTES: u32 = 32;
+/// Stands before abort handlers, of which we have none; what is registered with it must be unregistered with it.
+const SIGNATURE: u32 = 0x5305_3053;
+/// RSEQ_FLAG_UNREGISTER.
+const UNREGISTER: i32 = 1;
+/// RSEQ_CPU_ID_UNINITIALIZED, and no processor's number.
+const NO_CPU: u32 = u32::MAX;
+
+/// Where a thread without a post is, and is to be.
+static NOWHERE: AtomicU32 = AtomicU32::new(NO_CPU);
+
+thread_local! {
+    static CURRENT: Cell<&'static AtomicU32> = const { Cell::new(&NOWHERE) };
+    static EXPECTED: Cell<u32> = const { Cell::new(NO_CPU) };
+}
+
+/// The calling thread's post, until this is dropped.
+#[derive(Debug)]
+pub struct Post {
+    /// Ours, which is to be unregistered; absent where the C library has one.
+    own: Option<Box<Area>>,
+    /// It belongs to the thread that took it.
+    of_thread: PhantomData<*const ()>,
+}
+
+impl Area {
+    fn new() -> Self {
+        Self {
+            cpu_id_start: AtomicU32::new(NO_CPU),
+            cpu_id: AtomicU32::new(NO_CPU),
+            critical_section: AtomicU64::new(0),
+            flags: AtomicU32::new(0),
+            padding: Default::default(),
+        }
+    }
+}
+
+impl Post {
+    /// Has [`elsewhere`] tell from now on when the calling thread is on another processor than `cpu`.
+    ///
+    /// # Errors
+    /// ENOSYS where the kernel has no rseq(2); EBUSY where the thread has a post already; EINVAL where somebody else registered an area that we cannot find.
+    pub fn take(cpu: u32) -> io::Result<Self> {
+        if EXPECTED.get() != NO_CPU {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        let (own, current) = match area_of_the_c_library() {
+            Some(area) => (None, area.cast()),
+            None => {
+                let area = Box::new(Area::new());
+                register(&area, 0)?;
+                let current = std::ptr::from_ref(&area.cpu_id);
+                (Some(area), current)
+            }
+        };
+        // SAFETY: the word lies in the area of this thread, which the C library keeps as long as the thread lives, or in our own on the heap, which lives until
+        // this is dropped; either is aligned, and written by the kernel alone. It is put where only this thread finds it, and taken from there before the
+        // area goes.
+        CURRENT.set(unsafe { &*current });
+        EXPECTED.set(cpu);
+        Ok(Self { own, of_thread: PhantomData })
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        EXPECTED.set(NO_CPU);
+        CURRENT.set(&NOWHERE);
+        if let Some(area) = self.own.take()
+            && register(&area, UNREGISTER).is_err()
+        {
+            // The kernel may still write to it: it must never be used for anything else.
+            Box::leak(area);
+        }
+    }
+}
+
+/// The processor that the calling thread is on, where that is not its post; `None` on its post, and where it has none.
+#[inline]
+#[must_use]
+pub fn elsewhere() -> Option<u32> {
+    let current = CURRENT.get().load(Ordering::Relaxed);
+    (current != EXPECTED.get()).then_some(current)
+}
+
+fn register(area: &Area, flags: i32) -> io::Result<()> {
+    // SAFETY: the kernel writes to the area, which is as large and as aligned as it wants, whenever the thread goes on after it was interrupted. All words are
+    // atomics. The caller keeps it where it is until it has unregistered it.
+    let result = unsafe { libc::syscall(libc::SYS_rseq, std::ptr::from_ref(area), AREA_BYTES, flags, SIGNATURE) };
+    crate::check(result as libc::c_int).map(drop)
+}
+
+/// The word `cpu_id` of the area that the C library registered for the calling thread; `None` where it did not.
+fn area_of_the_c_library() -> Option<*const u32> {
+    let (thread_pointer, offset, size) = c_library::rseq()?;
+    // Set to 0 where glibc is told not to register it (glibc.pthread.rseq=0), or the kernel refused.
+    (size > 0).then(|| thread_pointer.wrapping_byte_offset(offset).wrapping_byte_add(offset_of!(Area, cpu_id)).cast())
+}
+
+#[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+mod c_library {
+    use std::arch::asm;
+
+    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library that has no such symbols.
+    pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
+        let (offset, size): (*const isize, *const u32);
+        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
+        unsafe {
+            asm!(
+                ".weak __rseq_offset",
+                ".weak __rseq_size",
+                "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+                "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
+                offset = out(reg) offset,
+                size = out(reg) size,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        if offset.is_null() || size.is_null() {
+            return None;
+        }
+        let thread_pointer: *const u8;
+        // SAFETY: the word at the thread pointer is the thread pointer itself (System V ABI, thread-local storage of x86-64).
+        unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) thread_pointer, options(nostack, readonly, preserves_flags)) };
+        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
+        let offset = unsafe { *offset };
+        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
+        let size = unsafe { *size };
+        Some((thread_pointer, offset, size))
+    }
+}
+
+#[cfg(all(target_env = "gnu", target_arch = "aarch64"))]
+mod c_library {
+    use std::arch::asm;
+
+    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library that has no such symbols.
+    pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
+        let (offset, size): (*const isize, *const u32);
+        // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
+        unsafe {
+            asm!(
+                ".weak __rseq_offset",
+                ".weak __rseq_size",
+                "adrp {offset}, :got:__rseq_offset",
+                "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
+                "adrp {size}, :got:__rseq_size",
+                "ldr {size}, [{size}, :got_lo12:__rseq_size]",
+                offset = out(reg) offset,
+                size = out(reg) size,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        if offset.is_null() || size.is_null() {
+            return None;
+        }
+        let thread_pointer: *const u8;
+        // SAFETY: Linux lets programs read the register; it touches no memory and no flags.
+        unsafe { asm!("mrs {}, tpidr_el0", out(reg) thread_pointer, options(nomem, nostack, preserves_flags)) };
+        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
+        let offset = unsafe { *offset };
+        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
+        let size = unsafe { *size };
+        Some((thread_pointer, offset, size))
+    }
+}
+
+/// Another C library, which registers no area, or an architecture where we do not look for it: there ours is refused, and threads have no post.
+#[cfg(not(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod c_library {
+    pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity;
+
+    #[test]
+    fn a_thread_that_is_moved_is_elsewhere_and_without_a_post_it_is_nowhere() {
+        std::thread::spawn(|| {
+            let allowed = affinity::get(0).unwrap();
+            let (first, last) = (allowed[0], allowed[allowed.len() - 1]);
+            assert_eq!(elsewhere(), None);
+            affinity::set(0, &[first]).unwrap();
+            let post = Post::take(first).unwrap();
+            assert_eq!(elsewhere(), None);
+            assert_eq!(Post::take(last).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+            affinity::set(0, &[last]).unwrap();
+            assert_eq!(elsewhere(), (last != first).then_some(last));
+            drop(post);
+            assert_eq!(elsewhere(), None);
+            let _post = Post::take(last + 1).unwrap();
+            assert_eq!(elsewhere(), Some(last), "the post may be taken again");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_area_of_our_own_is_registered_once() {
+        std::thread::spawn(|| {
+            let (mine, another) = (Area::new(), Area::new());
+            // The C library of a thread that has one is in the way of the first, else the first of the second.
+            let is_free = area_of_the_c_library().is_none();
+            assert_eq!(register(&mine, 0).is_ok(), is_free);
+            assert!(register(&another, 0).is_err());
+            if is_free {
+                assert_ne!(mine.cpu_id.load(Ordering::Relaxed), NO_CPU);
+                register(&mine, UNREGISTER).unwrap();
+            }
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether the measuring threads are still scheduled as they began. Container managers, tuning daemons and people move and demote other people's threads; such
+//! a run shows another system than the one that was asked about.
+//!
+//! Policy, priority and processors are looked at once a second, and by each thread itself at its end. Which processor took a sample is known for each
+//! sample: [`tardy_sys::post`].
+
+use std::fmt;
+use std::io;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_run::record::SchedulingChange;
+use tardy_sys::{affinity, sched};
+
+use super::threads::MeasuringThread;
+
+const INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// How a thread is scheduled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    policy: u32,
+    priority: u32,
+    cpus: CpuList,
+}
+
+impl Scheduling {
+    /// Of thread `tid`; 0 is the calling one.
+    pub(super) fn of(tid: i32) -> io::Result<Self> {
+        let (policy, priority) = sched::policy(tid)?;
+        Ok(Self { policy, priority, cpus: affinity::get(tid)?.into_iter().map(CpuId).collect() })
+    }
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(sched::policy_name(self.policy))?;
+        if self.priority > 0 {
+            write!(formatter, " {}", self.priority)?;
+        }
+        write!(formatter, " on cpu {}", self.cpus)
+    }
+}
+
+/// The look once a second, and what it found: each thread once.
+#[derive(Debug)]
+pub(super) struct SchedulingWatch {
+    next: Nanos,
+    changes: Vec<SchedulingChange>,
+}
+
+impl SchedulingWatch {
+    /// For a run that starts at `start`.
+    pub(super) fn new(start: Nanos) -> Self {
+        Self { next: start + INTERVAL, changes: Vec::new() }
+    }
+
+    /// Looks if it is time.
+    pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + INTERVAL;
+        for thread in threads.iter().filter(|thread| !thread.is_finished()) {
+            // A thread that has ended meanwhile has looked itself.
+            if let Ok(scheduling) = Scheduling::of(thread.tid) {
+                self.note(now, &thread.name, thread.cpu, thread.scheduling.as_ref(), scheduling);
+            }
+        }
+    }
+
+    /// Notes how a thread is scheduled `now` that began as `before`, where that is known.
+    pub(super) fn note(&mut self, now: Nanos, thread: &str, cpu: Option<CpuId>, before: Option<&Scheduling>, after: Scheduling) {
+        let Some(before) = before.filter(|before| **before != after) else { return };
+        let is_known = self.changes.iter().any(|change| change.thread == thread);
+        if !is_known {
+            let (before, after) = (before.to_string(), after.to_string());
+            self.changes.push(SchedulingChange { thread: thread.to_owned(), cpu, seen_ns: now, before, after });
+        }
+    }
+
+    /// What was found.
+    pub(super) fn into_changes(self) -> Vec<SchedulingChange> {
+        self.changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_once_and_no_change_is_none() {
+        let began = Scheduling { policy: 1, priority: 95, cpus: "1".parse().unwrap() };
+        let demoted = Scheduling { policy: 0, priority: 0, cpus: "0-1".parse().unwrap() };
+        let mut watch = SchedulingWatch::new(Nanos::ZERO);
+        watch.note(Nanos(1), "cyclic/1", Some(CpuId(1)), Some(&began), began.clone());
+        watch.note(Nanos(2), "cyclic/1", Some(CpuId(1)), Some(&began), demoted.clone());
+        watch.note(Nanos(3), "cyclic/1", Some(CpuId(1)), Some(&began), demoted.clone());
+        watch.note(Nanos(3), "app/-", None, None, demoted);
+        let changes = watch.into_changes();
+        let told: Vec<_> = changes.iter().map(|change| (change.seen_ns.get(), change.before.as_str(), change.after.as_str())).collect();
+        assert_eq!(told, [(2, "SCHED_FIFO 95 on cpu 1", "SCHED_OTHER on cpu 0-1")]);
+    }
+}

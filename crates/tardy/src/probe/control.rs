@@ -52,6 +52,16 @@ impl Control {
         self.end.store(i64::MIN, Ordering::Relaxed);
     }
 
+    /// From when on no due time is waited for; none where the run was stopped at once, since what was due before that was to be measured.
+    #[cold]
+    #[must_use]
+    pub fn end(&self) -> Nanos {
+        match self.end.load(Ordering::Relaxed) {
+            i64::MIN => Nanos::MAX,
+            end => Nanos(end),
+        }
+    }
+
     /// Whether a sample due at `due` is past the end.
     #[inline]
     #[must_use]

@@ -24,7 +24,7 @@ pub(super) fn by_due_times(
         let due = Nanos(walk.due().to_nanos());
         sleep_until(due.get())?;
         let now = clock::monotonic();
-        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) };
+        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
@@ -51,8 +51,7 @@ pub(super) fn by_expiries(
         let expiries = wait()?;
         let now = clock::monotonic();
         let due = walk.base();
-        let sample = Sample { due, latency: Nanos(now) - due, missed: u32::try_from(expiries - 1).unwrap_or(u32::MAX) };
-        walk.advance_by(expiries);
+        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_by(expiries, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

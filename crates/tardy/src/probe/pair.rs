@@ -221,7 +221,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) });
+                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(start.control.end())) });
                 if pair.begin_period() == Turn::Wake {
                     pair.wake()?;
                 }
@@ -277,7 +277,7 @@ fn paced_woken<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: 
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now) });
+                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(start.control.end())) });
                 latencies.begin_cycle();
                 pair.ask.wake()?;
                 let sample = loop {

@@ -62,24 +62,39 @@ impl GridWalk {
         &self.due
     }
 
-    /// Moves on to the first due time after `now`, and tells how many were skipped.
+    /// Moves on to the first due time after `now`, or to the first one at `end` where that comes before, and tells how many were skipped: nobody would have
+    /// waited for what is due at the end or later. The end is asked for only where due times were skipped.
     #[inline]
-    pub(crate) fn advance_past(&mut self, now: i64) -> u32 {
+    pub(crate) fn advance_past(&mut self, now: i64, end: impl FnOnce() -> Nanos) -> u32 {
         self.base += self.period;
         if self.dither.is_none() {
             self.due.advance(self.period);
         } else {
             self.draw_due();
         }
-        if self.due.to_nanos() > now { 0 } else { self.skip_past(now) }
+        if self.due.to_nanos() > now { 0 } else { self.skip_past(now, end()) }
     }
 
-    /// Moves on over `expiries` that a timer on the same grid had; a grid without dither.
+    /// Moves on over `expiries` that a timer on the same grid had, at most to the first due time at `end`, and tells how many were skipped; a grid without
+    /// dither.
     #[inline]
-    pub(crate) fn advance_by(&mut self, expiries: u64) {
-        let step = self.period.saturating_mul(i64::try_from(expiries).unwrap_or(i64::MAX));
+    pub(crate) fn advance_by(&mut self, expiries: u64, end: impl FnOnce() -> Nanos) -> u32 {
+        self.base += self.period;
+        self.due.advance(self.period);
+        if expiries <= 1 {
+            return 0;
+        }
+        let skipped = self.left_until(end()).min(i64::try_from(expiries - 1).unwrap_or(i64::MAX));
+        let step = self.period.saturating_mul(skipped);
         self.base += step;
         self.due.advance(step);
+        u32::try_from(skipped).unwrap_or(u32::MAX)
+    }
+
+    /// Grid points from the current one on that lie before `end`.
+    fn left_until(&self, end: Nanos) -> i64 {
+        let left = i128::from(end.get()) - i128::from(self.base);
+        i64::try_from((left + i128::from(self.period) - 1).div_euclid(i128::from(self.period)).max(0)).unwrap_or(i64::MAX)
     }
 
     /// Out of line, so that the generator's state takes no registers from the loop.
@@ -90,7 +105,8 @@ impl GridWalk {
     }
 
     #[cold]
-    fn skip_past(&mut self, now: i64) -> u32 {
+    fn skip_past(&mut self, now: i64, end: Nanos) -> u32 {
+        let (first, left) = (self.base, self.left_until(end));
         // Grid points that lie further back than the widest dither have passed whatever was drawn for them.
         let width = self.dither.as_ref().map_or(0, |dither| dither.width);
         let mut skipped = ((now - width - self.base) / self.period).max(0);
@@ -99,6 +115,11 @@ impl GridWalk {
             self.base += self.period;
             self.draw_due();
             skipped += 1;
+        }
+        if skipped > left {
+            skipped = left;
+            self.base = first + self.period * left;
+            self.draw_due();
         }
         u32::try_from(skipped).unwrap_or(u32::MAX)
     }
@@ -112,16 +133,28 @@ mod tests {
     #[test]
     fn overrun_is_counted_when_two_periods_are_missed() {
         let mut walk = GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1);
-        assert_eq!(walk.advance_past(1050), 0);
+        assert_eq!(walk.advance_past(1050, || Nanos::MAX), 0);
         assert_eq!(walk.base(), Nanos(1100));
-        assert_eq!(walk.advance_past(1350), 2);
+        assert_eq!(walk.advance_past(1350, || Nanos::MAX), 2);
         assert_eq!(walk.base(), Nanos(1400));
+    }
+
+    #[test]
+    fn what_is_due_after_the_end_is_not_skipped_however_late_the_last_wake_up_is() {
+        for (end, skipped) in [(1350, 3), (1301, 3), (1300, 2), (1299, 2), (1101, 1), (1100, 0), (700, 0), (i64::MAX, 8)] {
+            let (mut walk, mut counted) =
+                (GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1), GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1));
+            assert_eq!(walk.advance_past(1880, || Nanos(end)), skipped, "{end}");
+            assert_eq!(walk.base(), Nanos(1100 + i64::from(skipped) * 100));
+            assert_eq!(counted.advance_by(9, || Nanos(end)), skipped, "{end}");
+            assert_eq!((counted.base(), counted.due().to_nanos()), (walk.base(), walk.base().get()));
+        }
     }
 
     #[test]
     fn a_due_time_that_is_now_has_passed() {
         let mut walk = GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1);
-        assert_eq!(walk.advance_past(1100), 1);
+        assert_eq!(walk.advance_past(1100, || Nanos::MAX), 1);
         assert_eq!(walk.base(), Nanos(1200));
     }
 
@@ -136,7 +169,7 @@ mod tests {
             prop_assert!((7..7 + period).contains(&due));
             prop_assume!(late / period < i64::from(u32::MAX));
             let now = due + late;
-            let missed = walk.advance_past(now);
+            let missed = walk.advance_past(now, || Nanos::MAX);
             prop_assert!(walk.due().to_nanos() > now);
             prop_assert!(walk.base().get() - period <= now, "the point before may have passed");
             prop_assert_eq!((walk.base() - start).get() / period, i64::from(missed) + 1);

@@ -135,7 +135,7 @@ fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut d
         let finished = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
         // Due times that pass while the work is under way are missed by it, and by the next start.
-        let missed = walk.advance_past(finished);
+        let missed = walk.advance_past(finished, || end.min(control.end()));
         started.push(Sample { due, latency: begin - due, missed });
         let sample = Sample { due, latency: Nanos(finished) - due, missed };
         done.push(sample);

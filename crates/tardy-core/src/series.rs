@@ -89,6 +89,9 @@ pub struct Descriptor {
     /// Whether the values say nothing about a deadline: the verdict is then given without them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outside_verdict: bool,
+    /// Whether work was due, not a look at the clock alone: see [`Descriptor::is_work`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stands_for_work: bool,
     /// Whether the answers that were timed came from outside of this machine; absent for what is of this machine by its nature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
@@ -160,9 +163,18 @@ impl Descriptor {
             schedule,
             meaning: Meaning::default(),
             is_outside_verdict: false,
+            stands_for_work: false,
             copy: None,
             external: None,
         }
+    }
+
+    /// Whether work was due: a due time that was skipped was then never done, and misses any deadline. Else the series only asks how late a task would
+    /// have started, and a skipped due time was as late as the wake-up that skipped it tells.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        // Folders from before the key say it by what they measured.
+        self.stands_for_work || self.quantity == "completion" || self.meaning == Meaning::Skew
     }
 
     /// The file's name in the run folder: `PROBE.cpuN.series`, or `PROBE.copyN.series` where copies run side by side.

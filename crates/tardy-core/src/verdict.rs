@@ -1,6 +1,9 @@
 //! Whether a deadline was met, said with no more certainty than the samples give.
 
 pub mod longer;
+pub mod requirement;
+mod sentence;
+pub mod skipped;
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::statistics::confidence::Confidence;
 use crate::statistics::proportion::{proportion_lower, proportion_upper};
 use crate::units::{Nanos, ParseNanosError};
+
+use requirement::Requirement;
+pub use sentence::significant;
 
 /// The latencies that are in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,8 +46,8 @@ impl Window {
 impl fmt::Display for Window {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.earliest {
-            None => write!(formatter, "the deadline of {}", self.latest),
-            Some(earliest) => write!(formatter, "the window from {earliest} to {}", self.latest),
+            None => write!(formatter, "the deadline of {}", self.latest.exact()),
+            Some(earliest) => write!(formatter, "the window from {} to {}", earliest.exact(), self.latest.exact()),
         }
     }
 }
@@ -85,38 +91,63 @@ pub enum Outcome {
     Inconclusive,
 }
 
+/// Which loads ran while the samples were taken: a rate holds for those, and for no others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stress {
+    /// None, or nothing is known of them.
+    #[default]
+    None,
+    /// The same ones all the time.
+    Same,
+    /// Different ones one after another: their samples are no one population, and a rate over all of them is that of this mixture.
+    Mixture,
+}
+
 /// What a verdict is made from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Samples that missed, and due times that were skipped.
+    /// Due times that missed the window: wake-ups, and skipped due times whose lateness lies behind it.
     pub misses: u64,
-    /// How many of them were skipped: they passed unused, because the wake-up before them came more than a period late or its work took so long.
+    /// How many of the misses were skipped due times.
+    #[serde(default)]
+    pub misses_skipped: u64,
+    /// Due times that were skipped, whether they count as misses or not.
     #[serde(default)]
     pub skipped: u64,
-    /// Due times in all.
-    pub samples: u64,
+    /// How many of those the requirement limits; absent where it limits none.
+    #[serde(default)]
+    pub skipped_limited: Option<u64>,
+    /// Due times in all, without those whose samples were lost.
+    pub due_times: u64,
     /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and independence is assumed.
     pub extremal_index: Option<f64>,
     /// Length of what was measured.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
+    /// Loads that ran meanwhile.
+    #[serde(default)]
+    pub stress: Stress,
     /// Reasons why nothing can be concluded from these samples, whatever they say.
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not seen.
     pub incomplete: Vec<String>,
 }
 
-/// A statement about a run and a deadline, with its evidence.
+/// A statement about a run and what it is held to, with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// What it comes to.
     pub outcome: Outcome,
     /// The same in words.
     pub sentence: String,
-    /// The deadline.
-    pub window: Window,
+    /// The deadline; absent where skipped periods alone are limited.
+    pub window: Option<Window>,
     /// The share of misses that is allowed; none where absent.
     pub misses_allowed: Option<f64>,
+    /// Skipped periods that were said to be allowed; where absent, none is by a deadline at or below the period, and any number by a longer one.
+    #[serde(default)]
+    pub skipped_allowed: Option<u64>,
     /// Bounds of the share of misses, one-sided each, with the confidence below.
     pub share_lower: f64,
     /// See `share_lower`.
@@ -127,146 +158,146 @@ pub struct Verdict {
     pub evidence: Evidence,
 }
 
-/// Judges `evidence` against `window`; `misses_allowed` is the share of samples that may miss, none where absent.
+impl Verdict {
+    /// Misses in an hour at most, with the confidence of the bounds; absent where the length of the measurement is not known.
+    #[must_use]
+    pub fn misses_an_hour_at_most(&self) -> Option<f64> {
+        let hours = self.evidence.measured.as_secs_f64() / 3600.0;
+        (hours > 0.0 && self.evidence.due_times > 0).then(|| self.share_upper * self.evidence.due_times as f64 / hours)
+    }
+}
+
+impl Outcome {
+    /// The worse one: a failure before what is not decided.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Failed, _) | (_, Self::Failed) => Self::Failed,
+            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
+            _ => Self::Passed,
+        }
+    }
+}
+
+/// What `evidence` comes to, held to `requirement`.
 #[must_use]
-pub fn judge(window: Window, misses_allowed: Option<f64>, evidence: Evidence) -> Verdict {
+pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
     let confidence = Confidence::NINETY_FIVE;
-    let index = evidence.extremal_index.unwrap_or(1.0);
-    let (misses, samples) = (evidence.misses as f64 * index, evidence.samples as f64 * index);
-    let share_lower = proportion_lower(misses, samples, confidence);
-    let share_upper = proportion_upper(misses, samples, confidence);
-    let decided = match misses_allowed {
-        _ if evidence.samples == 0 => Outcome::Inconclusive,
+    let (share_lower, share_upper) = share(evidence.misses, &evidence, confidence);
+    let by_misses = match requirement.misses_allowed {
         None if evidence.misses > 0 => Outcome::Failed,
         None => Outcome::Passed,
-        Some(allowed) if share_lower > allowed => Outcome::Failed,
-        Some(allowed) if share_upper <= allowed => Outcome::Passed,
-        Some(_) => Outcome::Inconclusive,
+        Some(allowed) => by_share(allowed, (share_lower, share_upper)),
     };
+    let by_skipped = match (evidence.skipped_limited, requirement.skipped_allowed, requirement.misses_allowed) {
+        (None, _, _) => Outcome::Passed,
+        (Some(skipped), Some(allowed), _) => {
+            if skipped > allowed {
+                Outcome::Failed
+            } else {
+                Outcome::Passed
+            }
+        }
+        (Some(skipped), None, Some(allowed)) => by_share(allowed, share(skipped, &evidence, confidence)),
+        (Some(skipped), None, None) => {
+            if skipped > 0 {
+                Outcome::Failed
+            } else {
+                Outcome::Passed
+            }
+        }
+    };
+    let decided = if evidence.due_times == 0 { Outcome::Inconclusive } else { by_misses.worse(by_skipped) };
     // A miss that was seen stays seen, whatever else was lost; but what a degraded set-up shows says nothing about the system.
     let outcome = match decided {
         _ if !evidence.degraded.is_empty() => Outcome::Inconclusive,
         Outcome::Passed if !evidence.incomplete.is_empty() => Outcome::Inconclusive,
         decided => decided,
     };
-    let sentence = sentence(outcome, decided, window, misses_allowed, (share_lower, share_upper), &evidence);
-    Verdict { outcome, sentence, window, misses_allowed, share_lower, share_upper, confidence: confidence.get(), evidence }
+    let mut verdict = Verdict {
+        outcome,
+        sentence: String::new(),
+        window: requirement.window,
+        misses_allowed: requirement.misses_allowed,
+        skipped_allowed: requirement.skipped_allowed,
+        share_lower,
+        share_upper,
+        confidence: confidence.get(),
+        evidence,
+    };
+    verdict.sentence = sentence::sentence(&verdict, (by_misses, by_skipped), decided);
+    verdict
 }
 
-fn sentence(
-    outcome: Outcome,
-    decided: Outcome,
-    window: Window,
-    misses_allowed: Option<f64>,
-    (lower, upper): (f64, f64),
-    evidence: &Evidence,
-) -> String {
-    let (misses, samples) = (evidence.misses, evidence.samples);
-    let skipped = match evidence.skipped.min(misses) {
-        0 => String::new(),
-        1 if misses == 1 => " (skipped)".to_owned(),
-        all if all == misses => " (skipped, all of them)".to_owned(),
-        some => format!(" ({some} of them skipped)"),
-    };
-    let independent = if evidence.extremal_index.is_none() && samples > 0 { ", assuming independent samples" } else { "" };
-    let observed = match (misses, misses_allowed) {
-        _ if samples == 0 => "no sample was taken that says something about a deadline".to_owned(),
-        (0, _) => {
-            let hours = evidence.measured.as_secs_f64() / 3600.0;
-            // Of some imports the length is not known.
-            let bound = if hours > 0.0 {
-                format!("fewer than {} an hour", significant(upper * samples as f64 / hours))
-            } else {
-                format!("fewer than {} in a million", significant(upper * 1e6))
-            };
-            format!("no miss in {samples} samples: {bound} at 95 %{independent}, under these loads")
-        }
-        (_, None) => format!("{misses} of {samples} due times missed {window}{skipped}"),
-        (_, Some(_)) => format!(
-            "{misses} of {samples} due times missed {window}{skipped}: between {lower:.3e} and {upper:.3e} of them at 95 % each{independent}"
-        ),
-    };
-    let allowed = match (misses_allowed, decided) {
-        (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
-        (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
-        (Some(allowed), Outcome::Inconclusive) if samples > 0 => {
-            format!("; that does not decide about the {allowed:e} allowed: measure longer")
-        }
-        _ => String::new(),
-    };
-    let reasons: Vec<&str> = evidence.degraded.iter().chain(&evidence.incomplete).map(String::as_str).collect();
-    let because = if outcome != decided { format!(" (inconclusive because {})", reasons.join("; ")) } else { String::new() };
-    format!("{observed}{allowed}{because}")
+/// Bounds of the share of so many among the due times.
+fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
+    let index = evidence.extremal_index.unwrap_or(1.0);
+    let (events, due_times) = (events as f64 * index, evidence.due_times as f64 * index);
+    (proportion_lower(events, due_times, confidence), proportion_upper(events, due_times, confidence))
 }
 
-/// Two significant digits, rounded up: a bound must not become smaller by being printed.
-fn significant(value: f64) -> String {
-    if !value.is_finite() || value <= 0.0 {
-        return value.to_string();
+fn by_share(allowed: f64, (lower, upper): (f64, f64)) -> Outcome {
+    match () {
+        () if lower > allowed => Outcome::Failed,
+        () if upper <= allowed => Outcome::Passed,
+        () => Outcome::Inconclusive,
     }
-    let step = 10_f64.powf(value.log10().floor() - 1.0);
-    let rounded = (value / step - 1e-9).ceil() * step;
-    if step >= 1.0 { format!("{rounded:.0}") } else { format!("{rounded:.*}", (-step.log10()).round() as usize) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn evidence(misses: u64, samples: u64) -> Evidence {
-        Evidence {
-            misses,
-            skipped: 0,
-            samples,
-            extremal_index: Some(1.0),
-            measured: Nanos::from_secs(3600),
-            degraded: Vec::new(),
-            incomplete: Vec::new(),
-        }
+    fn evidence(misses: u64, due_times: u64) -> Evidence {
+        Evidence { misses, due_times, extremal_index: Some(1.0), measured: Nanos::from_secs(3600), ..Evidence::default() }
     }
 
-    const WINDOW: Window = Window { earliest: None, latest: Nanos(200_000) };
+    const DEADLINE: Nanos = Nanos(200_000);
+
+    fn judged(misses_allowed: Option<f64>, evidence: Evidence) -> Verdict {
+        judge(&Requirement { misses_allowed, ..Requirement::deadline(DEADLINE) }, evidence)
+    }
 
     #[test]
     fn without_an_allowance_any_miss_fails() {
-        assert_eq!(judge(WINDOW, None, evidence(1, 3_600_000)).outcome, Outcome::Failed);
+        assert_eq!(judged(None, evidence(1, 3_600_000)).outcome, Outcome::Failed);
     }
 
     #[test]
     fn no_miss_is_never_called_meeting_the_deadline() {
-        let verdict = judge(WINDOW, None, evidence(0, 3_600_000));
+        let verdict = judged(None, evidence(0, 3_600_000));
         assert_eq!(verdict.outcome, Outcome::Passed);
-        assert_eq!(verdict.sentence, "no miss in 3600000 samples: fewer than 3.0 an hour at 95 %, under these loads");
+        assert_eq!(verdict.sentence, "no miss in 3600000 due times: fewer than 3.0 an hour at 95 %");
     }
 
     #[test]
     fn an_allowance_is_decided_by_bounds_and_not_by_the_share_seen() {
         // 0 of 1e6 bounds the share at 2.9957e-6 (statistics.md 1.2, rule of three).
-        assert_eq!(judge(WINDOW, Some(3e-6), evidence(0, 1_000_000)).outcome, Outcome::Passed);
-        assert_eq!(judge(WINDOW, Some(2.9e-6), evidence(0, 1_000_000)).outcome, Outcome::Inconclusive);
-        assert_eq!(judge(WINDOW, Some(1e-6), evidence(3, 1_000_000)).outcome, Outcome::Inconclusive);
-        assert_eq!(judge(WINDOW, Some(1e-6), evidence(30, 1_000_000)).outcome, Outcome::Failed);
+        assert_eq!(judged(Some(3e-6), evidence(0, 1_000_000)).outcome, Outcome::Passed);
+        assert_eq!(judged(Some(2.9e-6), evidence(0, 1_000_000)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(Some(1e-6), evidence(3, 1_000_000)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(Some(1e-6), evidence(30, 1_000_000)).outcome, Outcome::Failed);
     }
 
     #[test]
     fn clustered_misses_weigh_less() {
         let clustered = Evidence { extremal_index: Some(0.1), ..evidence(0, 1_000_000) };
-        assert_eq!(judge(WINDOW, Some(3e-6), clustered).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(Some(3e-6), clustered).outcome, Outcome::Inconclusive);
     }
 
     #[test]
     fn a_degraded_set_up_decides_nothing_and_lost_samples_cannot_undo_a_miss() {
         let degraded = Evidence { degraded: vec!["no real-time policy".into()], ..evidence(5, 100) };
-        assert_eq!(judge(WINDOW, None, degraded).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(None, degraded).outcome, Outcome::Inconclusive);
         let lost = |misses| Evidence { incomplete: vec!["4 samples lost".into()], ..evidence(misses, 100) };
-        assert_eq!(judge(WINDOW, None, lost(0)).outcome, Outcome::Inconclusive);
-        assert_eq!(judge(WINDOW, None, lost(1)).outcome, Outcome::Failed);
-        assert!(judge(WINDOW, None, lost(0)).sentence.contains("4 samples lost"));
+        assert_eq!(judged(None, lost(0)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(None, lost(1)).outcome, Outcome::Failed);
+        assert!(judged(None, lost(0)).sentence.contains("4 samples lost"));
     }
 
     #[test]
     fn no_sample_decides_nothing() {
-        assert_eq!(judge(WINDOW, None, evidence(0, 0)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(None, evidence(0, 0)).outcome, Outcome::Inconclusive);
     }
 
     #[test]
@@ -278,10 +309,42 @@ mod tests {
     }
 
     #[test]
-    fn printed_bounds_are_rounded_up() {
-        assert_eq!(significant(2.9957), "3.0");
-        assert_eq!(significant(2.91), "3.0");
-        assert_eq!(significant(0.0123), "0.013");
-        assert_eq!(significant(10_784.6), "11000");
+    fn a_rate_is_said_to_hold_under_loads_only_where_there_were_loads() {
+        let under = |stress| judged(None, Evidence { stress, ..evidence(0, 3_600_000) }).sentence;
+        assert!(under(Stress::Same).ends_with("at 95 %, under these loads"));
+        assert!(under(Stress::Mixture).ends_with("at 95 %, over this mixture of loads"));
+        assert!(under(Stress::None).ends_with("at 95 %"));
+    }
+
+    #[test]
+    fn skipped_periods_have_a_limit_of_their_own() {
+        let skipped = |limited, allowed| {
+            let requirement = Requirement { skipped_allowed: allowed, ..Requirement::deadline(DEADLINE) };
+            judge(&requirement, Evidence { skipped: 7, skipped_limited: limited, ..evidence(0, 100_000) })
+        };
+        assert_eq!(skipped(None, None).outcome, Outcome::Passed);
+        assert!(skipped(None, None).sentence.ends_with("; 7 skipped ones would have been in time (--skipped limits them)"));
+        assert_eq!(skipped(Some(7), None).outcome, Outcome::Failed);
+        assert!(skipped(Some(7), None).sentence.contains("7 periods were skipped, and none may be"));
+        assert_eq!(skipped(Some(7), Some(7)).outcome, Outcome::Passed);
+        assert_eq!(skipped(Some(7), Some(6)).outcome, Outcome::Failed);
+        assert!(skipped(Some(7), Some(6)).sentence.ends_with("7 periods were skipped, more than the 6 allowed"));
+    }
+
+    #[test]
+    fn a_share_that_may_miss_is_the_share_that_may_be_skipped_unless_a_number_is_given() {
+        let of = |skipped| Evidence { skipped, skipped_limited: Some(skipped), ..evidence(0, 1_000_000) };
+        assert_eq!(judged(Some(1e-4), of(20)).outcome, Outcome::Passed);
+        assert_eq!(judged(Some(1e-4), of(100)).outcome, Outcome::Inconclusive);
+        assert_eq!(judged(Some(1e-4), of(200)).outcome, Outcome::Failed);
+        let none = Requirement { misses_allowed: Some(1e-4), skipped_allowed: Some(0), ..Requirement::deadline(DEADLINE) };
+        assert_eq!(judge(&none, of(1)).outcome, Outcome::Failed);
+    }
+
+    #[test]
+    fn skipped_periods_alone_can_be_limited() {
+        let alone = Requirement { skipped_allowed: Some(2), ..Requirement::default() };
+        let verdict = judge(&alone, Evidence { skipped_limited: Some(3), skipped: 3, ..evidence(0, 1_000) });
+        assert_eq!((verdict.outcome, verdict.sentence.as_str()), (Outcome::Failed, "3 periods were skipped, more than the 2 allowed"));
     }
 }

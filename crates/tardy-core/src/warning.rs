@@ -190,7 +190,7 @@ impl fmt::Display for Warning {
             }
             Self::MostPeriodsMissed { probe, cpu, share, period } => write!(
                 f,
-                "{probe}{} missed {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
+                "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
                 On(*cpu),
                 share * 100.0
             ),

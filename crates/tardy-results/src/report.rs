@@ -6,6 +6,7 @@ pub mod cost_text;
 pub mod date;
 pub mod html;
 pub mod junit;
+pub mod ladder_text;
 pub mod plan_text;
 pub mod repeat;
 pub mod split_text;

@@ -2,7 +2,9 @@
 
 mod by_phase;
 mod fitted_lateness;
+mod ladder;
 pub mod model;
 pub mod read;
 pub mod split;
 mod stated;
+mod verdict;

@@ -7,6 +7,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
 use tardy_machine::irq_affinity::IrqMove;
 use tardy_machine::undo::Undo;
@@ -46,6 +47,9 @@ pub struct Plan {
     pub window: Option<Window>,
     /// Share of samples that may miss.
     pub misses_allowed: Option<f64>,
+    /// How many periods may be skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped_allowed: Option<u64>,
     /// Samples to store.
     pub keep: Keep,
     /// Folder in memory to write to while measuring.
@@ -79,6 +83,12 @@ impl Plan {
         self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&&*probe.name))
     }
 
+    /// What the run is held to.
+    #[must_use]
+    pub fn requirement(&self) -> Requirement {
+        Requirement { window: self.window, misses_allowed: self.misses_allowed, skipped_allowed: self.skipped_allowed }
+    }
+
     /// A plan of a run that probes nothing: of costs, or of another tool's results.
     #[must_use]
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
@@ -95,6 +105,7 @@ impl Plan {
             cycles: None,
             window: None,
             misses_allowed: None,
+            skipped_allowed: None,
             keep: Keep::All,
             spool: None,
             cpu_dma_latency_us: None,

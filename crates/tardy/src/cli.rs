@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 
 /// Tells whether a Linux system is on time.
 #[derive(Debug, Parser)]
@@ -75,7 +76,7 @@ pub enum Command {
 /// A deadline and how strictly it is meant.
 #[derive(Debug, Clone, Args)]
 pub struct DeadlineArgs {
-    /// Latest wake-up that is in time, as in 200us; later ones are misses
+    /// Latest wake-up that is in time, as in 200us; later ones are misses, and so are skipped periods that would have been later
     #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Wake-ups that are in time, as in -111us..+111us: too early is as bad as too late
@@ -84,9 +85,24 @@ pub struct DeadlineArgs {
     /// Share of samples that may miss, as in 1e-6; without it any miss fails
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
+    /// Periods that may be skipped because the wake-up before came too late; a deadline up to the period allows none [default: the share of --misses, else 0]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub skipped: Option<u64>,
 }
 
 impl DeadlineArgs {
+    /// What a run is held to.
+    #[must_use]
+    pub fn requirement(&self) -> Requirement {
+        Requirement { window: self.window(), misses_allowed: self.misses, skipped_allowed: self.skipped }
+    }
+
+    /// Whether anything was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.window().is_some() || self.misses.is_some() || self.skipped.is_some()
+    }
+
     /// The latencies that are in time, if any were given.
     #[must_use]
     pub fn window(&self) -> Option<Window> {

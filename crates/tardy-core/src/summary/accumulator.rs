@@ -7,13 +7,11 @@ use crate::chunk::Chunk;
 use crate::histogram::{Budget, Histogram};
 use crate::sample::{Gap, Sample};
 use crate::series::Schedule;
-use crate::summary::cell::Cell;
+use crate::summary::cell::{Cell, EXPANDED_MAX};
 use crate::summary::miss_runs::MissRuns;
 use crate::units::Nanos;
 use crate::verdict::Window;
-
-/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader busy for hours.
-const EXPANDED_MAX: u64 = 100_000_000;
+use crate::verdict::skipped::SkippedLateness;
 
 /// From when to when a phase lasted, on the series' clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +33,8 @@ pub struct Questions {
     pub phases: Vec<PhaseSpan>,
     /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an error; see [`crate::series::Meaning`].
     pub early_below: Nanos,
+    /// Whether work was due, so that every skipped due time misses any window; see [`crate::series::Descriptor::is_work`].
+    pub is_work: bool,
 }
 
 /// Wake-ups before their time.
@@ -219,14 +219,24 @@ impl SeriesAccumulator {
         }
         if let Some(window) = self.questions.window {
             let itself = u64::from(window.misses(sample.latency));
-            let misses = itself + u64::from(sample.missed);
-            self.miss_runs.add(place + 1 - itself, misses);
-            cell.misses += misses;
+            let skipped = self.late_skipped(sample, &window);
+            // The first ones skipped are the latest ones: those that miss stand right behind the sample.
+            self.miss_runs.add(place + 1 - itself, itself + skipped);
+            cell.misses += itself + skipped;
+            cell.misses_skipped += skipped;
         }
         if sample.missed > 0 {
             let expand = cell.missed.saturating_add(u64::from(sample.missed)) <= EXPANDED_MAX;
-            cell.note_skipped(sample, self.schedule.period(), expand);
+            cell.note_skipped(sample, &self.schedule, expand);
         }
+    }
+
+    /// How many of the due times that `sample` skipped miss the window.
+    fn late_skipped(&self, sample: Sample, window: &Window) -> u64 {
+        if self.questions.is_work || sample.missed == 0 {
+            return u64::from(sample.missed);
+        }
+        SkippedLateness::of(sample, &self.schedule).late(sample.missed, self.schedule.period(), window)
     }
 
     /// Adds the part of the same series that follows.

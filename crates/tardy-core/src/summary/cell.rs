@@ -2,8 +2,14 @@
 
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
+use crate::series::Schedule;
 use crate::summary::top::Top;
 use crate::units::Nanos;
+use crate::verdict::Window;
+use crate::verdict::skipped::SkippedLateness;
+
+/// Skipped due times that are expanded at most in one series; a damaged file must not keep a reader busy for hours.
+pub const EXPANDED_MAX: u64 = 100_000_000;
 
 /// Counts of some samples of a series.
 #[derive(Debug, Clone)]
@@ -12,12 +18,16 @@ pub struct Cell {
     pub latency: Histogram,
     /// Latencies that the skipped due times would have had: late sample minus one period, minus two, and so on.
     pub skipped: Histogram,
+    /// The most that the lateness of other skipped due times can have been, whose wake-up was in time: see [`SkippedLateness::AtMost`].
+    pub skipped_at_most: Histogram,
     /// The largest latency; the first one where several are equal.
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
     pub top: Top,
-    /// Samples and skipped due times outside of the window asked for.
+    /// Samples outside of the window asked for, and skipped due times behind it.
     pub misses: u64,
+    /// How many of them are skipped due times.
+    pub misses_skipped: u64,
     /// Due times skipped.
     pub missed: u64,
     /// Sum of the latencies in ns.
@@ -29,9 +39,11 @@ impl Default for Cell {
         Self {
             latency: Histogram::new(Budget::ANALYSIS),
             skipped: Histogram::new(Budget::ANALYSIS),
+            skipped_at_most: Histogram::new(Budget::ANALYSIS),
             worst: None,
             top: Top::default(),
             misses: 0,
+            misses_skipped: 0,
             missed: 0,
             sum: 0,
         }
@@ -43,9 +55,11 @@ impl Cell {
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.skipped.merge(&other.skipped);
+        self.skipped_at_most.merge(&other.skipped_at_most);
         self.note_worst(other.worst);
         self.top.merge(&other.top);
         self.misses += other.misses;
+        self.misses_skipped += other.misses_skipped;
         self.missed += other.missed;
         self.sum += other.sum;
     }
@@ -65,19 +79,66 @@ impl Cell {
         }
     }
 
-    /// Counts the due times that `sample` skipped, each with the latency that it would have had. Where its own latency does not cover them, because what came
-    /// after the wake-up took so long, theirs are not known, and the histogram stays uncorrected.
-    pub fn note_skipped(&mut self, sample: Sample, period: Nanos, expand: bool) {
+    /// Counts the due times that `sample` skipped, each with the latency that it would have had. Where the sample's own latency does not cover them, because
+    /// what came after the wake-up took so long, only the most that it can have been is known, and the histogram stays uncorrected.
+    pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
         self.missed += u64::from(sample.missed);
-        let last = i128::from(sample.latency.get()) - i128::from(period.get()) * i128::from(sample.missed);
-        // Dither moves due times by up to half a period.
-        if expand && last >= -i128::from(period.get() / 2) {
-            let mut latency = sample.latency.get();
-            for _ in 0..sample.missed {
-                latency = latency.saturating_sub(period.get());
-                self.skipped.record(latency);
-            }
+        if !expand {
+            return;
         }
+        let lateness = SkippedLateness::of(sample, schedule);
+        let histogram = match lateness {
+            SkippedLateness::Known { .. } => &mut self.skipped,
+            SkippedLateness::AtMost { .. } => &mut self.skipped_at_most,
+        };
+        let mut latency = lateness.latency().get();
+        for _ in 0..sample.missed {
+            latency = latency.saturating_sub(schedule.period().get());
+            histogram.record(latency);
+        }
+    }
+
+    /// Finds the latencies of skipped due times from those of all samples, where not every sample was kept: each stall of several periods skipped one less than it
+    /// lasted. Where that does not account for those that were skipped, nothing is found, and nothing more is known of them.
+    pub fn find_skipped(&mut self, period: Nanos) {
+        let period = period.get();
+        if period <= 0 || self.missed == 0 || self.missed > EXPANDED_MAX {
+            return;
+        }
+        let of_stalls = |value: i64| u64::try_from(value.div_euclid(period)).unwrap_or(0);
+        let mut stalls: Vec<(i64, u64)> = Vec::new();
+        self.latency.for_each(|value, count| {
+            if value >= period {
+                stalls.push((value, count))
+            }
+        });
+        let found = stalls.iter().fold(0_u64, |sum, &(value, count)| sum.saturating_add(of_stalls(value).saturating_mul(count)));
+        if found != self.missed {
+            return;
+        }
+        self.skipped = Histogram::new(Budget::ANALYSIS);
+        self.skipped_at_most = Histogram::new(Budget::ANALYSIS);
+        for (value, count) in stalls {
+            (1..=value.div_euclid(period)).for_each(|periods| self.skipped.record_many(value - periods * period, count));
+        }
+    }
+
+    /// Samples and skipped due times that miss `window`, and how many of them were skipped, by what was counted of all; those skipped of which nothing more
+    /// is known are misses. Where `is_work`, all of them are.
+    #[must_use]
+    pub fn misses_of(&self, window: &Window, is_work: bool) -> (u64, u64) {
+        let beyond = |histogram: &Histogram, is_miss: &dyn Fn(i64) -> bool| {
+            let mut beyond = 0;
+            histogram.for_each(|value, count| beyond += if is_miss(value) { count } else { 0 });
+            beyond
+        };
+        let is_late = |value: i64| value > window.latest.get();
+        let unknown = self.missed.saturating_sub(self.skipped.count() + self.skipped_at_most.count());
+        let skipped = match is_work {
+            true => self.missed,
+            false => unknown + beyond(&self.skipped, &is_late) + beyond(&self.skipped_at_most, &is_late),
+        };
+        (beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped, skipped)
     }
 
     /// The histogram with the skipped due times expanded; `None` where there were none, or too many to expand.
@@ -89,5 +150,36 @@ impl Cell {
             corrected.merge(&self.skipped);
             corrected
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Nanos = Nanos(1_000);
+
+    fn kept_as_histogram(latencies: &[i64], missed: u64) -> Cell {
+        let mut cell = Cell { missed, ..Cell::default() };
+        latencies.iter().for_each(|&latency| cell.latency.record(latency));
+        cell.find_skipped(PERIOD);
+        cell
+    }
+
+    #[test]
+    fn skipped_due_times_are_found_from_the_stalls_in_a_histogram() {
+        let cell = kept_as_histogram(&[10, 3_400, 1_000, 20], 4);
+        let mut found = Vec::new();
+        cell.skipped.for_each(|value, count| found.push((value, count)));
+        assert_eq!(found, [(0, 1), (400, 1), (1_400, 1), (2_400, 1)]);
+        let misses = |deadline| cell.misses_of(&Window::deadline(Nanos(deadline)), false);
+        assert_eq!([2_000, 3_400].map(misses), [(2, 1), (0, 0)]);
+        assert_eq!(cell.corrected().unwrap().count(), 8);
+    }
+
+    #[test]
+    fn skipped_due_times_that_no_stall_accounts_for_miss_whatever_the_deadline() {
+        let cell = kept_as_histogram(&[10, 3_400, 20], 5);
+        assert_eq!(cell.misses_of(&Window::deadline(Nanos(10_000)), false), (5, 5));
     }
 }

@@ -54,8 +54,11 @@ pub struct Numbers {
     pub extremal_index: Option<f64>,
     /// Due times skipped.
     pub missed: u64,
-    /// Samples and skipped due times outside of the window; absent where no window was asked for.
+    /// Samples outside of the window, and skipped due times behind it; absent where no window was asked for.
     pub misses: Option<u64>,
+    /// How many of the misses are skipped due times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses_skipped: Option<u64>,
     /// Samples whose latency is known to 1/64 only, because memory was bounded.
     pub coarse: u64,
 }
@@ -78,6 +81,7 @@ pub fn numbers(cell: &Cell, extremal_index: Option<f64>, start_ns: i64, has_wind
         extremal_index: index,
         missed: cell.missed,
         misses: has_window.then_some(cell.misses),
+        misses_skipped: has_window.then_some(cell.misses_skipped),
         coarse: cell.latency.coarse(),
     })
 }

@@ -13,16 +13,16 @@ const SAMPLES_MAX: f64 = 1e16;
 #[must_use]
 pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let evidence = &verdict.evidence;
-    let is_sound = evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.samples > 0;
+    let is_sound = evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.due_times > 0;
     let allowed = verdict.misses_allowed.filter(|_| verdict.outcome == Outcome::Inconclusive && is_sound)?;
     let confidence = Confidence::new(verdict.confidence).ok()?;
     let index = evidence.extremal_index.unwrap_or(1.0);
-    let share = evidence.misses as f64 / evidence.samples as f64;
+    let share = evidence.misses as f64 / evidence.due_times as f64;
     let decides = |samples: f64| {
         let (events, trials) = (share * samples * index, samples * index);
         proportion_upper(events, trials, confidence) <= allowed || proportion_lower(events, trials, confidence) > allowed
     };
-    let mut enough = evidence.samples as f64;
+    let mut enough = evidence.due_times as f64;
     while !decides(enough) {
         enough *= 2.0;
         if enough > SAMPLES_MAX {
@@ -43,7 +43,7 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
 pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
     let needed = samples_to_decide(verdict)?;
     let evidence = &verdict.evidence;
-    let factor = needed as f64 / evidence.samples as f64 - 1.0;
+    let factor = needed as f64 / evidence.due_times as f64 - 1.0;
     let longer = evidence.measured.get() as f64 * factor;
     // Past 292 years there is no such number, and nobody who would wait for it.
     (longer < i64::MAX as f64).then_some(Nanos(longer.ceil() as i64))
@@ -51,21 +51,15 @@ pub fn time_to_decide(verdict: &Verdict) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Evidence, Window, judge};
+    use super::super::requirement::Requirement;
+    use super::super::{Evidence, judge};
     use super::*;
     use proptest::prelude::*;
 
     fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {
-        let evidence = Evidence {
-            misses,
-            skipped: 0,
-            samples,
-            extremal_index: index,
-            measured: Nanos::from_secs(3600),
-            degraded: Vec::new(),
-            incomplete: Vec::new(),
-        };
-        judge(Window::deadline(Nanos(200_000)), Some(allowed), evidence)
+        let evidence =
+            Evidence { misses, due_times: samples, extremal_index: index, measured: Nanos::from_secs(3600), ..Evidence::default() };
+        judge(&Requirement { misses_allowed: Some(allowed), ..Requirement::deadline(Nanos(200_000)) }, evidence)
     }
 
     #[test]
@@ -97,7 +91,7 @@ mod tests {
             prop_assume!(found.outcome == Outcome::Inconclusive);
             let needed = samples_to_decide(&found).unwrap();
             let at = |samples: f64| {
-                let (events, trials) = (misses as f64 / found.evidence.samples as f64 * samples * index, samples * index);
+                let (events, trials) = (misses as f64 / found.evidence.due_times as f64 * samples * index, samples * index);
                 let level = Confidence::NINETY_FIVE;
                 proportion_upper(events, trials, level) <= allowed || proportion_lower(events, trials, level) > allowed
             };

@@ -6,6 +6,7 @@ use tardy_core::statistics::confidence::Interval;
 use tardy_core::summary::numbers::Percentile;
 use tardy_core::total_delay::{Crossover, Estimate};
 use tardy_core::verdict::Outcome;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 
@@ -119,7 +120,7 @@ fn comparison(fast: &Kernel, real_time: &Kernel, slower: Option<Slowdown>) -> Re
 fn percentiles(kernel: &Kernel) -> Result<Vec<Percentile>, SummaryError> {
     let mut longest: Option<(u64, Vec<Percentile>)> = None;
     for run in &kernel.runs {
-        let summary = summarize(&run.folder, None, None)?;
+        let summary = summarize(&run.folder, &Requirement::default())?;
         let found = summary.probes.into_iter().find(|probe| probe.quantity == "latency").and_then(|probe| probe.numbers);
         if let Some(numbers) = found
             && longest.as_ref().is_none_or(|(samples, _)| *samples < numbers.samples)

@@ -8,10 +8,10 @@ mod taken;
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::summary::numbers::Percentile;
+use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::longer::time_to_decide;
-use tardy_core::verdict::{Evidence, Verdict, judge};
+use tardy_core::verdict::{Evidence, Stress, Verdict, judge};
 use tardy_core::warning::{Severity, Warning};
 
 use self::taken::{Measured, Taken, take};
@@ -153,14 +153,14 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
             Some("virtual time: lengths of code paths in instructions say nothing of when this work is done on a machine".to_owned());
         return Ok(found);
     }
-    let (Some(deadline), Some(window)) = (task.deadline_ns, first.window) else {
+    let (Some(deadline), requirement) = (task.deadline_ns, first.requirement) else {
         found.no_verdict_because = Some("no deadline was given (--deadline)".to_owned());
         return Ok(found);
     };
-    let verdict = judge(window, task.misses_allowed(), evidence(&taken));
+    let verdict = judge(&requirement, evidence(&taken));
     found.margin = margin(&taken, task, deadline, first.added);
     found.measure_longer_ns = time_to_decide(&verdict);
-    let is_sound = verdict.evidence.samples > 0 && verdict.evidence.degraded.is_empty() && verdict.evidence.incomplete.is_empty();
+    let is_sound = verdict.evidence.due_times > 0 && verdict.evidence.degraded.is_empty() && verdict.evidence.incomplete.is_empty();
     let a_year = YEAR.get() as f64 / task.period_ns.unwrap_or(first.probe().period_ns).get() as f64;
     found.misses_a_year_at_most = is_sound.then_some(verdict.share_upper * a_year);
     found.verdict = Some(verdict);
@@ -191,12 +191,18 @@ fn evidence(taken: &[Taken]) -> Evidence {
     };
     let indices: Vec<(u64, Option<f64>)> =
         taken.iter().map(|run| (seen(run), run.numbers().and_then(|numbers| numbers.extremal_index))).collect();
+    let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(Taken::numbers).map(of).sum::<u64>();
+    let is_limited = |run: &&Taken| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, Measured::Completion(_)));
+    let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.missed)).collect();
     Evidence {
-        misses: taken.iter().filter_map(|run| run.numbers()?.misses).sum(),
-        skipped: taken.iter().filter_map(|run| Some(run.numbers()?.missed)).sum(),
-        samples: taken.iter().map(seen).sum(),
+        misses: sum(|numbers| numbers.misses.unwrap_or(0)),
+        misses_skipped: sum(|numbers| numbers.misses_skipped.unwrap_or(0)),
+        skipped: sum(|numbers| numbers.missed),
+        skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
+        due_times: taken.iter().map(seen).sum(),
         extremal_index: pooled_index(&indices),
         measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
+        stress: Stress::None,
         degraded: of(Severity::Degraded),
         incomplete: of(Severity::Incomplete),
     }

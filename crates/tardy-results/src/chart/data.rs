@@ -6,6 +6,7 @@ use tardy_core::histogram::Histogram;
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_run::record::{RunKind, RunRecord};
 
 use super::model::Span;
@@ -135,8 +136,8 @@ impl RunData {
     ///
     /// # Errors
     /// [`DataError`].
-    pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>, detail: &Detail) -> Result<Self, DataError> {
-        let run = read(path, window, misses_allowed)?;
+    pub fn read(path: &Path, requirement: &Requirement, detail: &Detail) -> Result<Self, DataError> {
+        let run = read(path, requirement)?;
         if run.record.kind == RunKind::Cost {
             return Err(DataError::Cost(path.display().to_string()));
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_run::folder;
 use tardy_run::record::RunRecord;
 
@@ -59,7 +60,7 @@ impl RunRead {
     /// As [`Side::read`].
     pub fn read(folder: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let record = folder::open(folder)?;
-        let summary = summarize(folder, window, None)?;
+        let summary = summarize(folder, &Requirement::window(window))?;
         Ok(Self { folder: folder.to_owned(), record, summary })
     }
 }

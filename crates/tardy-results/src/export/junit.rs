@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tardy_core::verdict::Outcome as Judged;
+use tardy_core::verdict::{Outcome as Judged, Verdict};
 use tardy_core::warning::Severity;
 
 use super::run::ExportedRun;
@@ -23,19 +23,21 @@ impl Exporter for Junit {
     }
 
     fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
-        let deadline = match &run.summary.verdict {
-            None => Outcome::Skipped("no deadline was given: see --deadline".to_owned()),
-            Some(verdict) => match verdict.outcome {
-                Judged::Passed => Outcome::Passed,
-                Judged::Failed => Outcome::Failed(verdict.sentence.clone()),
-                Judged::Inconclusive => Outcome::Skipped(verdict.sentence.clone()),
-            },
+        let judged = |verdict: &Verdict| match verdict.outcome {
+            Judged::Passed => Outcome::Passed,
+            Judged::Failed => Outcome::Failed(verdict.sentence.clone()),
+            Judged::Inconclusive => Outcome::Skipped(verdict.sentence.clone()),
         };
+        let none = || Outcome::Skipped("no deadline was given: see --deadline".to_owned());
+        let deadline = run.summary.verdict.as_ref().map_or_else(none, judged);
         let text = summary_text::text(&run.summary, false, |_, _| String::new());
         let lost = worded(run, Severity::Incomplete).map_or(Outcome::Passed, Outcome::Failed);
         let degraded = worded(run, Severity::Degraded).map_or(Outcome::Passed, Outcome::Skipped);
         let case = |name: &str, outcome, output: &str| Case { name: name.to_owned(), outcome, output: output.to_owned() };
-        let cases = vec![case("deadline", deadline, &text), case("accounting", lost, ""), case("set-up", degraded, "")];
+        let mut cases = vec![case("deadline", deadline, &text)];
+        let of_probes = run.summary.verdicts_of_probes();
+        cases.extend(of_probes.into_iter().map(|(probe, verdict)| case(&format!("deadline of {probe}"), judged(verdict), "")));
+        cases.extend([case("accounting", lost, ""), case("set-up", degraded, "")]);
         out.write_all(document("tardy", &[Suite { name: run.summary.run.clone(), cases }]).as_bytes())?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tardy_core::verdict::Outcome;
+use tardy_core::verdict::{Outcome, Verdict};
 
 use super::metric::{metrics, name};
 use super::run::ExportedRun;
@@ -31,8 +31,7 @@ impl Exporter for Kcidb {
         let origin = options.origin.as_deref().unwrap_or(ORIGIN);
         let start = run.record.started.realtime_ns;
         let id = format!("{origin}:{}-{}", name(run.record.machine.host_name.as_deref().unwrap_or("host")), start.get());
-        let tests: Vec<Value> = verdict(run)
-            .into_iter()
+        let tests: Vec<Value> = verdicts(run)
             .chain(numbers(run))
             .enumerate()
             .collect::<Vec<_>>()
@@ -59,15 +58,19 @@ impl Exporter for Kcidb {
     }
 }
 
-/// An undecided verdict is a measurement without one.
-fn verdict(run: &ExportedRun) -> Option<Value> {
-    let verdict = run.summary.verdict.as_ref()?;
-    let status = match verdict.outcome {
-        Outcome::Passed => "PASS",
-        Outcome::Failed => "FAIL",
-        Outcome::Inconclusive => "DONE",
+/// The verdict on the run, then that on each probe where there are several. An undecided one is a measurement without a result.
+fn verdicts(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {
+    let object = move |what: &str, verdict: &Verdict| {
+        let status = match verdict.outcome {
+            Outcome::Passed => "PASS",
+            Outcome::Failed => "FAIL",
+            Outcome::Inconclusive => "DONE",
+        };
+        json!({"path": path(run, what), "status": status, "comment": verdict.sentence})
     };
-    Some(json!({"path": path(run, "deadline"), "status": status, "comment": verdict.sentence}))
+    let of_run = run.summary.verdict.iter().map(move |verdict| object("deadline", verdict));
+    let of_probes = run.summary.verdicts_of_probes().into_iter();
+    of_run.chain(of_probes.map(move |(probe, verdict)| object(&format!("deadline-{}", name(probe).replace('.', "_")), verdict)))
 }
 
 fn numbers(run: &ExportedRun) -> impl Iterator<Item = Value> + '_ {

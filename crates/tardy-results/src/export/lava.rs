@@ -30,9 +30,12 @@ impl Exporter for Lava {
         if let Some(verdict) = &run.summary.verdict {
             writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline RESULT={}>", result(verdict.outcome))?;
         }
+        for (probe, verdict) in run.summary.verdicts_of_probes() {
+            writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=deadline-{} RESULT={}>", name(probe), result(verdict.outcome))?;
+        }
         let incomplete = run.summary.warnings.iter().any(|warning| warning.severity() == Severity::Incomplete);
         writeln!(out, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=accounting RESULT={}>", if incomplete { "fail" } else { "pass" })?;
-        let latest = run.summary.verdict.as_ref().map(|verdict| verdict.window.latest.get() as f64 / 1e3);
+        let latest = run.summary.verdict.as_ref().and_then(|verdict| Some(verdict.window?.latest.get() as f64 / 1e3));
         for metric in metrics(run) {
             let is_late = metric.is_max && latest.is_some_and(|latest| metric.value > latest);
             let result = if is_late { "fail" } else { "pass" };

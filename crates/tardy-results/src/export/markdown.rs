@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use tardy_core::summary::numbers::Numbers;
-use tardy_core::verdict::Outcome;
 
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 use crate::report::compare::markdown::{escape, table};
+use crate::report::summary_text;
 
 /// `--format markdown`.
 pub(super) struct Markdown;
@@ -31,13 +31,8 @@ impl Exporter for Markdown {
 fn text(run: &ExportedRun) -> String {
     let summary = &run.summary;
     let mut out = format!("## {}\n\n", escape(&summary.run));
-    if let Some(verdict) = &summary.verdict {
-        let word = match verdict.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "failed",
-            Outcome::Inconclusive => "inconclusive",
-        };
-        let _ = writeln!(out, "**{word}**: {}\n", escape(&verdict.sentence));
+    for (outcome, sentence) in summary_text::verdict_lines(summary) {
+        let _ = writeln!(out, "**{}**: {}\n", summary_text::word(outcome).to_lowercase(), escape(&sentence));
     }
     for warning in &summary.warnings {
         let _ = writeln!(out, "- :warning: {}", escape(&warning.to_string()));
@@ -79,11 +74,11 @@ fn text(run: &ExportedRun) -> String {
 }
 
 fn head(numbers: Option<&Numbers>) -> Vec<String> {
-    let mut head = ["us", "samples", "missed", "min", "mean"].map(str::to_owned).to_vec();
+    let mut head = ["us", "samples", "skipped", "min", "mean"].map(str::to_owned).to_vec();
     let percentiles = numbers.iter().flat_map(|numbers| &numbers.percentiles);
     head.extend(percentiles.map(|percentile| format!("{} %", (percentile.probability * 1e9).round() / 1e7)));
     head.push("max".to_owned());
-    head.extend(numbers.and_then(|numbers| numbers.misses).map(|_| "late".to_owned()));
+    head.extend(numbers.and_then(|numbers| numbers.misses).map(|_| "misses".to_owned()));
     head
 }
 

@@ -7,7 +7,7 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::Sample;
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::{folder, histogram_file};
@@ -41,9 +41,9 @@ impl ExportedRun {
     ///
     /// # Errors
     /// [`ExportError`] where it cannot be read, is of another kind, or has no such probe.
-    pub fn open(path: &Path, window: Option<Window>, misses: Option<f64>, probe: Option<&str>) -> Result<Self, ExportError> {
+    pub fn open(path: &Path, requirement: &Requirement, probe: Option<&str>) -> Result<Self, ExportError> {
         let record = folder::open(path).map_err(SummaryError::Folder)?;
-        let mut summary = summarize(path, window, misses)?;
+        let mut summary = summarize(path, requirement)?;
         let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
         let mut series = Vec::new();
         for entry in &record.series {

@@ -26,6 +26,9 @@ pub fn text(plan: &Plan) -> String {
             plan.misses_allowed.map_or_else(String::new, |share| format!(", missed by at most {share:e}"))
         );
     }
+    if let Some(skipped) = plan.skipped_allowed {
+        let _ = writeln!(out, "skipped    at most {skipped} periods");
+    }
     let _ = writeln!(out, "disk       about {:.1} MB", plan.bytes_estimated as f64 / 1e6);
     let _ = writeln!(out, "seed       {}", plan.seed);
     if plan.changes.is_empty() {

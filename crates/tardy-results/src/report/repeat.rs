@@ -69,6 +69,9 @@ pub fn command(plan: &Plan) -> String {
     if let Some(misses) = plan.misses_allowed {
         option("misses", format!("{misses:e}"));
     }
+    if let Some(skipped) = plan.skipped_allowed {
+        option("skipped", skipped.to_string());
+    }
     match plan.keep {
         Keep::All => {}
         Keep::Tail(least) => option("keep", format!("tail:{}", least.exact())),

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Outcome;
+use tardy_core::verdict::{Outcome, Verdict, significant};
 use tardy_run::record::State;
 
+use super::ladder_text;
 use super::table::Table;
-use crate::summary::model::{ProbeSummary, SeriesSummary, Summary};
+use crate::summary::model::{LoadSummary, ProbeSummary, SeriesSummary, Summary};
 
 /// Series shown one by one; the worst come first, and the others are in the row of all.
 const SERIES_SHOWN: usize = 6;
@@ -49,7 +50,7 @@ fn table_of(summary: &Summary, probe: &ProbeSummary) -> String {
         fitted(&mut out, series);
         gaps(&mut out, series);
     }
-    out
+    out + &probe.ladder.as_ref().map_or_else(String::new, |ladder| ladder_text::text(ladder, &probe.probe, summary.probes.len() > 1))
 }
 
 fn head(out: &mut String, summary: &Summary, is_colored: bool) {
@@ -73,20 +74,43 @@ fn head(out: &mut String, summary: &Summary, is_colored: bool) {
             State::EndedByWatchdog => ", ended by the watchdog",
         }
     );
-    if let Some(verdict) = &summary.verdict {
-        let (word, color) = match verdict.outcome {
-            Outcome::Passed => ("PASSED", "32"),
-            Outcome::Failed => ("FAILED", "31"),
-            Outcome::Inconclusive => ("INCONCLUSIVE", "33"),
+    for (outcome, sentence) in verdict_lines(summary) {
+        let color = match outcome {
+            Outcome::Passed => "32",
+            Outcome::Failed => "31",
+            Outcome::Inconclusive => "33",
         };
+        let word = word(outcome);
         let word = if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() };
-        let _ = writeln!(out, "{word}: {}", verdict.sentence);
+        let _ = writeln!(out, "{word}: {sentence}");
     }
     for warning in summary.warnings.iter().take(WARNINGS_SHOWN) {
         let _ = writeln!(out, "! {warning}");
     }
     if summary.warnings.len() > WARNINGS_SHOWN {
         let _ = writeln!(out, "! and {} more warnings: see --json", summary.warnings.len() - WARNINGS_SHOWN);
+    }
+}
+
+/// What stands first: the verdict on the run, or that on each probe where several are judged, the worst first.
+#[must_use]
+pub fn verdict_lines(summary: &Summary) -> Vec<(Outcome, String)> {
+    let of_probes = summary.verdicts_of_probes();
+    if of_probes.is_empty() {
+        return summary.verdict.iter().map(|verdict| (verdict.outcome, verdict.sentence.clone())).collect();
+    }
+    let worded = |(probe, verdict): &(&str, &Verdict)| (verdict.outcome, format!("{probe}: {}", verdict.sentence));
+    let of = |outcome| of_probes.iter().filter(move |(_, verdict)| verdict.outcome == outcome).map(worded);
+    [Outcome::Failed, Outcome::Inconclusive, Outcome::Passed].into_iter().flat_map(of).collect()
+}
+
+/// An outcome in one word.
+#[must_use]
+pub fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "PASSED",
+        Outcome::Failed => "FAILED",
+        Outcome::Inconclusive => "INCONCLUSIVE",
     }
 }
 
@@ -109,11 +133,11 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
         return;
     };
     let has_misses = all.misses.is_some();
-    let mut head = vec![title(probe, summary), "samples".into(), "missed".into(), "min".into(), "median".into(), "mean".into()];
+    let mut head = vec![title(probe, summary), "samples".into(), "skipped".into(), "min".into(), "median".into(), "mean".into()];
     head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
     head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
     if has_misses {
-        head.extend(["late", "in a row"].map(str::to_owned));
+        head.extend(["misses", "in a row"].map(str::to_owned));
     }
     let mut table = Table::new(head);
     for series in series.iter().take(SERIES_SHOWN) {
@@ -258,10 +282,18 @@ fn phases(out: &mut String, summary: &Summary) {
         return;
     }
     let has_misses = summary.verdict.is_some();
+    let verdict = |load: &LoadSummary, probe: &str| {
+        let Some(verdict) = load.verdict_of(probe) else { return Vec::new() };
+        let an_hour = verdict.misses_an_hour_at_most().map_or_else(|| "-".to_owned(), |an_hour| format!("< {}", significant(an_hour)));
+        vec![an_hour, word(verdict.outcome).to_lowercase()]
+    };
     let title = if summary.is_ranked { "load, worst first" } else { "phase" };
     let mut head = vec![title, "times", "length", "samples", "median", "99.9 %", "99.999 %", "max us"];
     if has_misses {
-        head.push("late");
+        head.push("misses");
+    }
+    if summary.loads.iter().any(|load| !load.verdicts.is_empty()) {
+        head.extend(["an hour, 95 %", "verdict"]);
     }
     let mut table = Table::new(head);
     for load in summary.loads.iter().take(PHASES_SHOWN) {
@@ -277,7 +309,10 @@ fn phases(out: &mut String, summary: &Summary) {
             let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
             let mut cells = vec![label, load.phases.to_string(), seconds(load.length_ns), numbers.samples.to_string()];
             cells.extend([at(0), at(2), at(4), micros(numbers.max_ns)]);
-            cells.extend(numbers.misses.map(|misses| misses.to_string()));
+            if has_misses {
+                cells.push(numbers.misses.map_or_else(|| "-".to_owned(), |misses| misses.to_string()));
+                cells.extend(verdict(load, probe));
+            }
             table.row(cells);
         }
     }

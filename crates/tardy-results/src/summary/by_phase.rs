@@ -3,10 +3,12 @@
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Verdict;
 use tardy_run::record::{PhaseRecord, RunRecord};
 
 use super::model::{LoadSummary, PhaseSummary};
 use super::read::{Read, measured, names, together};
+use super::verdict::{Judge, Part};
 
 /// A measured processor of which a phase's loads used less than this, in percent, was not under that load.
 const STRESSED_PERCENT: i64 = 10;
@@ -30,7 +32,7 @@ pub(super) fn phases(record: &RunRecord, series: &[Read]) -> Vec<PhaseSummary> {
 }
 
 /// Phases of the same name as one, worst first.
-pub(super) fn loads(record: &RunRecord, series: &[Read]) -> Vec<LoadSummary> {
+pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> Vec<LoadSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let mut names: Vec<&str> = Vec::new();
@@ -46,7 +48,8 @@ pub(super) fn loads(record: &RunRecord, series: &[Read]) -> Vec<LoadSummary> {
         let loads = record.phases[of_name[0]].loads.clone();
         let not_stressed = if loads.is_empty() { CpuList::default() } else { not_stressed(record, &of_name, length_ns) };
         let probes = numbers_of(series, &of_name, &not_stressed, start);
-        LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, probes }
+        let verdicts = verdicts_of(series, &of_name, &not_stressed, |parts| judge.load(parts, length_ns, !loads.is_empty()));
+        LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, probes, verdicts }
     };
     let mut summaries: Vec<LoadSummary> = names.into_iter().map(summary).collect();
     let worst = |load: &LoadSummary| load.probes.iter().filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns)).max();
@@ -90,9 +93,29 @@ fn numbers_of(
     let of_probe = |probe: &str| {
         let counted = series.iter().filter(|read| read.descriptor.probe == probe);
         let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        let is_judged = series.iter().any(|read| read.descriptor.probe == probe && read.is_judged());
+        let is_judged = series.iter().any(|read| read.descriptor.probe == probe && read.has_window());
         let cells: Vec<Cell> = counted.map(|read| read.accumulator.phases(phases)).collect();
         (probe.to_owned(), together(&cells.iter().collect::<Vec<_>>(), start, is_judged))
     };
     probes.into_iter().map(of_probe).collect()
+}
+
+/// What `judge` says of each probe in `phases`, without the processors in `left_out`; nothing of a probe of which not every sample was kept.
+fn verdicts_of(
+    series: &[Read],
+    phases: &[usize],
+    left_out: &CpuList,
+    judge: impl Fn(&[Part<'_>]) -> Option<Verdict>,
+) -> Vec<(String, Verdict)> {
+    let of_probe = |probe: &str| {
+        let of_name = || series.iter().filter(|read| read.descriptor.probe == probe && read.is_judged());
+        if of_name().next().is_none() || of_name().any(|read| !read.has_every_sample()) {
+            return None;
+        }
+        let counted = of_name().filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
+        let cells: Vec<(&Read, Cell)> = counted.map(|read| (read, read.accumulator.phases(phases))).collect();
+        let parts: Vec<Part<'_>> = cells.iter().map(|(read, cell)| Part::of_phases(read, cell)).collect();
+        Some((probe.to_owned(), judge(&parts)?))
+    };
+    names(series).into_iter().filter_map(of_probe).collect()
 }

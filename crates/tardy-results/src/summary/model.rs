@@ -23,7 +23,7 @@ pub struct Summary {
     pub clock: ClockKind,
     /// What must be known before the numbers, what matters most first.
     pub warnings: Vec<Warning>,
-    /// What the samples say about the deadline; absent where none was asked for.
+    /// What the samples say about the deadline, of several probes the worst; absent where none was asked for.
     pub verdict: Option<Verdict>,
     /// From the first due time to the last wake-up.
     pub measured_ns: Nanos,
@@ -49,6 +49,16 @@ pub struct Summary {
     pub interrupts: Vec<InterruptCount>,
     /// What the tool itself cost.
     pub overhead: Option<Overhead>,
+}
+
+impl Summary {
+    /// The verdicts on each probe where several are judged, in the order of the plan; nothing where there is one, whose verdict is that on the run.
+    #[must_use]
+    pub fn verdicts_of_probes(&self) -> Vec<(&str, &Verdict)> {
+        let of_probes = self.probes.iter().filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?)));
+        let of_probes: Vec<_> = of_probes.collect();
+        if of_probes.len() > 1 { of_probes } else { Vec::new() }
+    }
 }
 
 /// Interrupts of one line on the measured processors.
@@ -78,6 +88,43 @@ pub struct ProbeSummary {
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
+    /// What its samples say about the deadline; absent where none was asked for, and where its values say nothing about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// What they say about common deadlines; absent where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<Ladder>,
+}
+
+/// Some deadlines, and how often each was missed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ladder {
+    /// Common ones and the period, from short to long.
+    pub rungs: Vec<Rung>,
+    /// The shortest one that none of the samples missed; absent where every deadline was missed, because work was skipped.
+    pub smallest: Option<Rung>,
+    /// The load under which the largest value came; absent where there was one load alone.
+    pub worst_load: Option<WorstLoad>,
+}
+
+/// One deadline of a ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// The deadline.
+    pub deadline_ns: Nanos,
+    /// Due times that missed it.
+    pub misses: u64,
+    /// Misses in an hour at most, at 95 %; absent where the length of the measurement is not known.
+    pub misses_an_hour_at_most: Option<f64>,
+}
+
+/// A load and the worst that it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstLoad {
+    /// Its name.
+    pub name: String,
+    /// The largest value.
+    pub max_ns: Nanos,
 }
 
 /// One series.
@@ -160,6 +207,17 @@ pub struct LoadSummary {
     pub not_stressed: CpuList,
     /// Each probe's numbers; absent where there is no sample.
     pub probes: Vec<(String, Option<Numbers>)>,
+    /// The verdict on each probe under this load; absent where none was asked for, where its values say nothing about one, and where not every sample was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<(String, Verdict)>,
+}
+
+impl LoadSummary {
+    /// The verdict on a probe under this load.
+    #[must_use]
+    pub fn verdict_of(&self, probe: &str) -> Option<&Verdict> {
+        self.verdicts.iter().find(|(name, _)| name == probe).map(|(_, verdict)| verdict)
+    }
 }
 
 /// One phase.

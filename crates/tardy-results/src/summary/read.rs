@@ -9,8 +9,9 @@ use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
 use tardy_core::units::Nanos;
-use tardy_core::verdict::{Evidence, Outcome, Verdict, Window, judge};
-use tardy_core::warning::{Severity, Warning};
+use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::warning::Warning;
 use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
@@ -20,8 +21,9 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 use tardy_run::series_writer::FLUSH_INTERVAL;
 
 use super::fitted_lateness::{self, FittedLateness};
-use super::model::{GapSummary, InterruptCount, ProbeSummary, SeriesSummary, Summary};
-use super::{by_phase, stated};
+use super::model::{GapSummary, InterruptCount, LoadSummary, ProbeSummary, SeriesSummary, Summary};
+use super::verdict::Judge;
+use super::{by_phase, ladder, stated, verdict};
 
 /// A share of missed periods from which on the period is called too short.
 const MOST_PERIODS: f64 = 0.5;
@@ -66,24 +68,25 @@ pub struct ReadRun {
     /// Its series, as in `run.json`.
     pub series: Vec<Read>,
     questions: Questions,
-    misses_allowed: Option<f64>,
+    requirement: Requirement,
 }
 
-/// Makes the summary of the run in `path`, judged against `window`, or against the one that the run was made with.
+/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what the run was made with.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
-pub fn summarize(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<Summary, SummaryError> {
-    Ok(read(path, window, misses_allowed)?.summary())
+pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, SummaryError> {
+    Ok(read(path, requirement)?.summary())
 }
 
-/// Reads the run in `path`, to be judged against `window`, or against the one that it was made with.
+/// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was made with.
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
-pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) -> Result<ReadRun, SummaryError> {
+pub fn read(path: &Path, requirement: &Requirement) -> Result<ReadRun, SummaryError> {
     let record = folder::open(path)?;
-    let questions = questions(&record, window.or(record.plan.window));
+    let requirement = requirement.or(record.plan.requirement());
+    let questions = questions(&record, requirement.window);
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
     let mut series = Vec::new();
     for (index, entry) in record.series.iter().enumerate() {
@@ -91,8 +94,7 @@ pub fn read(path: &Path, window: Option<Window>, misses_allowed: Option<f64>) ->
         let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?;
         series.push(Read { observed: entry.observed_ns, ..read });
     }
-    let misses_allowed = misses_allowed.or(record.plan.misses_allowed);
-    Ok(ReadRun { folder: path.to_owned(), record, series, questions, misses_allowed })
+    Ok(ReadRun { folder: path.to_owned(), record, series, questions, requirement })
 }
 
 impl ReadRun {
@@ -101,7 +103,9 @@ impl ReadRun {
     pub fn summary(&self) -> Summary {
         let (record, series) = (&self.record, &self.series);
         let warnings = warnings(record, series);
-        let verdict = self.window().map(|window| verdict(window, self.misses_allowed, series, &warnings, self.measured()));
+        let judge = Judge::new(self, &warnings);
+        let loads = by_phase::loads(record, series, &judge);
+        let probes = self.probe_summaries(&judge, &loads);
         let start = record.started.monotonic_ns;
         let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
         summaries.sort_by_key(|series| {
@@ -111,14 +115,14 @@ impl ReadRun {
             run: self.folder.display().to_string(),
             state: record.state,
             clock: record.clock,
+            verdict: verdict::of_run(self, &probes),
             warnings,
-            verdict,
             measured_ns: self.measured(),
             started_realtime_ns: record.started.realtime_ns,
-            probes: probe_summaries(series, start),
+            probes,
             series: summaries,
             phases: by_phase::phases(record, series),
-            loads: by_phase::loads(record, series),
+            loads,
             is_ranked: by_phase::is_ranked(record),
             load_work: record.load_work.clone(),
             measured_cpus: record.measured_cpus.clone(),
@@ -134,10 +138,37 @@ impl ReadRun {
         self.questions.window
     }
 
+    /// What it is held to.
+    #[must_use]
+    pub fn requirement(&self) -> &Requirement {
+        &self.requirement
+    }
+
     /// From the first due time to the last wake-up.
     #[must_use]
     pub fn measured(&self) -> Nanos {
         length(&self.record, &self.series)
+    }
+
+    fn probe_summaries(&self, judge: &Judge<'_>, loads: &[LoadSummary]) -> Vec<ProbeSummary> {
+        let start = self.record.started.monotonic_ns;
+        let summary = |name: &str| {
+            let of_probe: Vec<&Read> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
+            let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
+            let all = merged(&cells);
+            let ladder = || ladder::ladder(judge, &of_probe, &all, self.measured(), loads);
+            ProbeSummary {
+                probe: name.to_owned(),
+                quantity: first.descriptor.quantity.clone(),
+                has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
+                period_ns: first.descriptor.schedule.period(),
+                numbers: stated::numbers_of_all(&of_probe, numbers(&all, index_of(&cells), start.get(), first.has_window())),
+                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
+                verdict: judge.probe(&of_probe, loads),
+                ladder: if self.window().is_none() { ladder() } else { None },
+            }
+        };
+        names(&self.series).into_iter().map(summary).collect()
     }
 
     /// The names of the probes, in the order of their series.
@@ -199,6 +230,11 @@ impl Read {
         &self.file
     }
 
+    /// Whether its file has every sample that was recorded.
+    pub(super) fn has_every_sample(&self) -> bool {
+        self.whole.latency.count() <= self.accumulator.samples && self.accumulator.counts.unstored == 0
+    }
+
     /// What its values are multiples of: 1 ns for what this tool measured, what another tool rounds to for an import.
     #[must_use]
     pub fn resolution(&self) -> Nanos {
@@ -213,7 +249,7 @@ fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
         window,
         stall: throttling(record).map(|gap| gap.gap),
         phases: record.phases.iter().map(span).collect(),
-        early_below: Nanos::ZERO,
+        ..Questions::default()
     }
 }
 
@@ -246,7 +282,7 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated
     // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
-    let whole = whole(&accumulator, histogram.as_ref());
+    let whole = whole(&accumulator, histogram.as_ref(), &descriptor);
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = match descriptor.meaning {
@@ -264,10 +300,11 @@ fn questions_of(descriptor: &Descriptor, questions: &Questions) -> Questions {
         stall: questions.stall.filter(|_| is_lateness),
         phases: questions.phases.clone(),
         early_below: descriptor.meaning.early_below(),
+        is_work: descriptor.is_work(),
     }
 }
 
-fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> Cell {
+fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, descriptor: &Descriptor) -> Cell {
     let mut whole = accumulator.whole();
     if let Some(stored) = stored.filter(|stored| stored.histogram.count() > whole.latency.count()) {
         let mut sum = 0_i128;
@@ -275,12 +312,13 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>) -> C
         whole.sum = sum;
         whole.latency = stored.histogram.clone();
         whole.top = tardy_core::summary::top::Top::default();
-        if let Some(window) = accumulator.window() {
-            let mut misses = accumulator.counts.missed;
-            stored.histogram.for_each(|value, count| misses += if window.misses(Nanos(value)) { count } else { 0 });
-            whole.misses = misses;
-        }
         whole.missed = accumulator.counts.missed;
+        if whole.skipped.count() + whole.skipped_at_most.count() < whole.missed {
+            whole.find_skipped(descriptor.schedule.period());
+        }
+        if let Some(window) = accumulator.window() {
+            (whole.misses, whole.misses_skipped) = whole.misses_of(&window, descriptor.is_work());
+        }
     }
     whole
 }
@@ -306,7 +344,7 @@ impl Read {
     }
 
     /// Probe and processor in words.
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {
             (Some(cpu), _) => format!("{probe} on cpu {cpu}"),
@@ -315,21 +353,27 @@ impl Read {
         }
     }
 
-    /// Whether it can miss a deadline.
+    /// Whether its values say something about a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
+        !self.descriptor.is_outside_verdict
+    }
+
+    /// Whether it was counted how many of its due times miss a window.
+    #[must_use]
+    pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
 
     fn summary(&self, start: Nanos) -> SeriesSummary {
         let whole = &self.whole;
         let from_histogram = whole.latency.count() > self.accumulator.samples;
-        let is_every_sample = !from_histogram && self.accumulator.counts.unstored == 0;
+        let is_every_sample = self.has_every_sample();
         SeriesSummary {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.is_judged())),
+            numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.has_window())),
             counts: self.accumulator.counts,
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
@@ -448,37 +492,6 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
     })
 }
 
-fn verdict(window: Window, misses_allowed: Option<f64>, series: &[Read], warnings: &[Warning], measured: Nanos) -> Verdict {
-    let of =
-        |severity| -> Vec<String> { warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect() };
-    let cells: Vec<(&Cell, Counts)> =
-        series.iter().filter(|read| read.is_judged()).map(|read| (&read.whole, read.accumulator.counts)).collect();
-    // What was lost was not seen, and says nothing about misses.
-    let seen = |counts: &Counts| counts.expected.saturating_sub(counts.lost);
-    let judged = |cells: &[(&Cell, Counts)], of_extremes: u64| {
-        let indices: Vec<_> = cells.iter().map(|(cell, counts)| (seen(counts), cell.extremal_index())).collect();
-        let evidence = Evidence {
-            misses: cells.iter().map(|(cell, _)| cell.misses).sum::<u64>() + of_extremes,
-            skipped: cells.iter().map(|(cell, _)| cell.missed).sum(),
-            samples: cells.iter().map(|(_, counts)| seen(counts)).sum(),
-            extremal_index: pooled_index(&indices),
-            measured,
-            degraded: of(Severity::Degraded),
-            incomplete: of(Severity::Incomplete).into_iter().chain(stated::shortcoming(series, window)).collect(),
-        };
-        judge(window, misses_allowed, evidence)
-    };
-    let together = judged(&cells, stated::misses(series, window));
-    if together.outcome == Outcome::Failed || misses_allowed.is_none() {
-        return together;
-    }
-    // A processor that surely misses more than its share is not made good by the others.
-    let of_judged = series.iter().filter(|read| read.is_judged()).zip(&cells);
-    let failed =
-        of_judged.map(|(read, cell)| (read, judged(std::slice::from_ref(cell), 0))).find(|(_, alone)| alone.outcome == Outcome::Failed);
-    failed.map_or(together, |(read, alone)| Verdict { sentence: format!("{} alone: {}", read.place(), alone.sentence), ..alone })
-}
-
 /// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.
 pub(super) fn names(series: &[Read]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
@@ -490,31 +503,20 @@ pub(super) fn names(series: &[Read]) -> Vec<&str> {
     names
 }
 
-fn probe_summaries(series: &[Read], start: Nanos) -> Vec<ProbeSummary> {
-    let names = names(series);
-    names
-        .iter()
-        .map(|&name| {
-            let of_probe: Vec<&Read> = series.iter().filter(|read| read.descriptor.probe == name).collect();
-            let cells: Vec<&Cell> = of_probe.iter().map(|read| &read.whole).collect();
-            ProbeSummary {
-                probe: name.to_owned(),
-                quantity: of_probe[0].descriptor.quantity.clone(),
-                has_no_period: matches!(of_probe[0].descriptor.meaning, Meaning::Gap { .. }),
-                period_ns: of_probe[0].descriptor.schedule.period(),
-                numbers: stated::numbers_of_all(&of_probe, together(&cells, start, of_probe[0].is_judged())),
-                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
-            }
-        })
-        .collect()
-}
-
 /// The numbers of several series as one.
 pub(super) fn together(cells: &[&Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
+    numbers(&merged(cells), index_of(cells), start.get(), has_window)
+}
+
+fn merged(cells: &[&Cell]) -> Cell {
     let mut together = Cell::default();
     cells.iter().for_each(|cell| together.merge(cell));
+    together
+}
+
+fn index_of(cells: &[&Cell]) -> Option<f64> {
     let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();
-    numbers(&together, pooled_index(&weighted), start.get(), has_window)
+    pooled_index(&weighted)
 }
 
 /// The extremal index of several series together, from (samples, index) of each: effective samples add up. `None` where one is not known.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
 use tardy_run::folder;
 use tardy_run::plan::{LoadPlan, PolicyName, ProbePlan, WaitsFor};
@@ -91,7 +92,7 @@ pub struct Mixed {
 pub fn split(runs: &[PathBuf]) -> Result<Split, SummaryError> {
     let mut split = Split::default();
     for run in runs.iter().flat_map(|path| folders(path)) {
-        split.add(&run, &folder::open(&run)?, &summarize(&run, None, None)?);
+        split.add(&run, &folder::open(&run)?, &summarize(&run, &Requirement::default())?);
     }
     Ok(split)
 }

@@ -57,6 +57,7 @@ fn of_stated(stated: &[Stated]) -> Option<Numbers> {
         extremal_index: None,
         missed: 0,
         misses: None,
+        misses_skipped: None,
         coarse: 0,
     })
 }
@@ -69,7 +70,7 @@ fn mean(stated: &[Stated]) -> Option<f64> {
 }
 
 /// Extremes beyond the deadline of series of which nothing else is known: each is at least one miss.
-pub(super) fn misses(series: &[Read], window: Window) -> u64 {
+pub(super) fn misses(series: &[&Read], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
 
@@ -80,7 +81,7 @@ fn late_extremes(read: &Read, window: Window) -> u64 {
 }
 
 /// Why a share of misses cannot be told: there are late samples among some of which only the extremes are known.
-pub(super) fn shortcoming(series: &[Read], window: Window) -> Option<String> {
+pub(super) fn shortcoming(series: &[&Read], window: Window) -> Option<String> {
     series
         .iter()
         .any(|read| late_extremes(read, window) > 0)

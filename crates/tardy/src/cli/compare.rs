@@ -88,7 +88,7 @@ impl CompareArgs {
     /// How to compare.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let deadline = DeadlineArgs { deadline: self.deadline.deadline, window: self.deadline.window, misses: None };
+        let deadline = DeadlineArgs { deadline: self.deadline.deadline, window: self.deadline.window, misses: None, skipped: None };
         let mut quantiles = self.quantiles.clone();
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();

@@ -37,7 +37,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
             Some(path) => replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
         };
     }
-    let run = ExportedRun::open(&args.run, args.deadline.window(), args.deadline.misses, args.probe.as_deref())?;
+    let run = ExportedRun::open(&args.run, &args.deadline.requirement(), args.probe.as_deref())?;
     let options = Options { is_histogram: args.histogram, origin: args.origin.clone(), build_id: args.build_id.clone() };
     let unstored: u64 = run.summary.series.iter().map(|series| series.counts.unstored).sum();
     match &args.output {

@@ -47,11 +47,11 @@ fn probes() -> String {
 }
 
 fn schedule(probe: &ProbeInfo) -> &'static str {
-    match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Skew), probe.has_schedule()) {
+    match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew), probe.has_schedule()) {
         (true, _) => "on a grid of due times",
         (false, false) if !probe.has_period() => "whenever there is one",
         (false, true) => "due when another thread says so, once a period",
-        (false, false) => "without a schedule: nothing can be missed",
+        (false, false) => "without a schedule: nothing can be skipped",
     }
 }
 

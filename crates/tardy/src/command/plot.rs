@@ -60,7 +60,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     let has_model = matches!(args.kind, Kind::Cdf | Kind::Ccdf);
     let statistics = has_model.then(|| Question { horizon: args.horizon, ..Question::default() });
     let detail = Detail { columns: 8192, points: POINTS, statistics };
-    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, &detail);
+    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let probe = probe(&runs, args.probe.as_deref())?;
     let mut charts: Vec<Option<Chart>> = build::each(args.kind, &runs, &probe);

@@ -59,7 +59,7 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
     let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), ..Question::default() };
     let detail =
         Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
-    let read = |path: &PathBuf| RunData::read(path, args.deadline.window(), args.deadline.misses, &detail);
+    let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
     let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(html::page(&runs, Nanos(now)))
 }

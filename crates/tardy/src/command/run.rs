@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Severity;
 use tardy_machine::root::Root;
 use tardy_results::exit::Exit;
@@ -48,7 +49,7 @@ pub fn run(args: &RunArgs) -> Exit {
         announce(&out, &plan);
     }
     match session::run(plan, &out, args.quiet, &root) {
-        Ok(_) => show::show(&out, None, None, args.json),
+        Ok(_) => show::show(&out, &Requirement::default(), args.json),
         Err(error) => {
             eprintln!("tardy: {error}");
             if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_results::exit::Exit;
 use tardy_results::report::terminal_histogram::{self, Blocks};
 use tardy_results::report::{statistics_text, summary_text};
@@ -30,7 +30,7 @@ struct Shown<'a> {
 pub fn run(args: &ShowArgs) -> Exit {
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => {
-            if args.deadline.window().is_some() || args.deadline.misses.is_some() || args.statistics {
+            if args.deadline.is_given() || args.statistics {
                 eprintln!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
                 return Exit::Usage;
             }
@@ -43,27 +43,27 @@ pub fn run(args: &ShowArgs) -> Exit {
         // What is wrong with the folder is said by who reads it for its summary.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
-            show_with(&args.run, args.deadline.window(), args.deadline.misses, args.json, question.as_ref())
+            show_with(&args.run, &args.deadline.requirement(), args.json, question.as_ref())
         }
     }
 }
 
 /// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.
 #[must_use]
-pub fn show(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, is_json: bool) -> Exit {
-    show_with(folder, window, misses_allowed, is_json, None)
+pub fn show(folder: &Path, requirement: &Requirement, is_json: bool) -> Exit {
+    show_with(folder, requirement, is_json, None)
 }
 
 /// The same, with statistics where they are asked for.
-fn show_with(folder: &Path, window: Option<Window>, misses_allowed: Option<f64>, is_json: bool, question: Option<&Question>) -> Exit {
-    let run = match read(folder, window, misses_allowed) {
+fn show_with(folder: &Path, requirement: &Requirement, is_json: bool, question: Option<&Question>) -> Exit {
+    let run = match read(folder, requirement) {
         Ok(run) => run,
         Err(error) => {
             eprintln!("tardy: {error}");
             return Exit::Usage;
         }
     };
-    if misses_allowed.is_some() && run.window().is_none() {
+    if requirement.misses_allowed.is_some() && run.window().is_none() {
         eprintln!("tardy: --misses is the share that may miss a deadline: give --deadline or --window too");
         return Exit::Usage;
     }

@@ -92,7 +92,7 @@ fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> St
     }
     let (missed, lost) = progress.iter().fold((0, 0), |sum, series| (sum.0 + series.counts.missed, sum.1 + series.counts.lost));
     if missed > 0 {
-        let _ = write!(line, "; {missed} periods missed");
+        let _ = write!(line, "; {missed} periods skipped");
     }
     if lost > 0 {
         let _ = write!(line, "; {lost} SAMPLES LOST");

@@ -68,6 +68,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         cycles: request.cycles,
         window: request.deadline.window(),
         misses_allowed: request.deadline.misses,
+        skipped_allowed: request.deadline.skipped,
         keep: request.keep,
         spool: request.spool.clone(),
         cpu_dma_latency_us: match request.cpu_dma_latency {

@@ -16,7 +16,7 @@ use crate::app::relay::{LoopRings, RunningLoop, relay};
 use crate::load::Surroundings;
 
 const DONE: SeriesInfo =
-    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };
+    SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false };
 const START: SeriesInfo =
     SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false };
 
@@ -50,7 +50,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
     let found = look_at(&mut reader);
     let grid = found.period.map(|period| FoundGrid { period, phase: found.phase });
-    let kind = if grid.is_some() { SeriesKind::Grid } else { SeriesKind::Event };
+    let kind = if grid.is_some() { SeriesKind::Work } else { SeriesKind::Event };
     let series = [DONE, START].map(|series| SeriesInfo { kind, ..series }).to_vec();
     let notes = vec![describe(&found)];
     let (start, done) = match (opening.producers.pop(), opening.producers.pop()) {

@@ -58,7 +58,9 @@ pub enum SeriesKind {
     Grid,
     /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be missed.
     Event,
-    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`].
+    /// Lateness of the end of work against due times on a grid. Work that was due and skipped was never done: it misses any deadline.
+    Work,
+    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A frame that was skipped was never shown.
     Skew,
     /// Time between two events less the period, nothing being known of when they were due; see [`Meaning::IntervalError`].
     Interval {
@@ -124,18 +126,24 @@ impl SeriesKind {
     #[must_use]
     pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
         match self {
-            Self::Grid | Self::Skew => Schedule::Grid { period, start, dither },
+            Self::Grid | Self::Work | Self::Skew => Schedule::Grid { period, start, dither },
             Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
             // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
             Self::Gap => Schedule::Event { request: Nanos(1) },
         }
     }
 
+    /// Whether work was due at its due times, rather than a look at the clock; see [`tardy_core::series::Descriptor::is_work`].
+    #[must_use]
+    pub fn is_work(self) -> bool {
+        matches!(self, Self::Work | Self::Skew)
+    }
+
     /// What the values say, where the probe reads a clock with this error, and shorter gaps than `least` are none.
     #[must_use]
     pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
         match self {
-            Self::Grid | Self::Event => Meaning::Lateness { clock_error },
+            Self::Grid | Self::Work | Self::Event => Meaning::Lateness { clock_error },
             Self::Skew => Meaning::Skew,
             Self::Interval { has_own_clock } => Meaning::IntervalError { has_own_clock },
             Self::Gap => Meaning::Gap { least },
@@ -147,7 +155,7 @@ impl ProbeInfo {
     /// Whether due times form a grid, so that some can be missed.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
-        self.series.iter().any(|series| matches!(series.kind, SeriesKind::Grid | SeriesKind::Skew))
+        self.series.iter().any(|series| matches!(series.kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew))
     }
 
     /// The schedule of its threads. A pair of threads records events, but one of the two walks a grid.

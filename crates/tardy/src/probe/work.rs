@@ -42,7 +42,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     series: &[
         SeriesInfo::GRID_LATENCY,
-        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false },
+        SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false },
     ],
     placement: Placement::EachCpu,
     policy: PolicyName::Fifo,

@@ -8,6 +8,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_results::import::folder_sink::import;
 use tardy_results::import::{FORMATS, ImportError, Settings, Unit};
 use tardy_results::statistics::read::{Question, statistics};
@@ -110,7 +111,7 @@ fn check(bytes: &[u8], format: Option<usize>, settings: &Settings) {
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left but the file");
         }
         Ok(made) => {
-            let run = read(&out, None, None).unwrap();
+            let run = read(&out, &Requirement::default()).unwrap();
             let summary = run.summary();
             assert_eq!(summary.series.len(), made.series);
             for series in &summary.series {

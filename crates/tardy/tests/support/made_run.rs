@@ -26,6 +26,11 @@ pub(crate) struct MadeRun {
     pub(crate) state: State,
     pub(crate) window: Option<Window>,
     pub(crate) misses_allowed: Option<f64>,
+    pub(crate) skipped_allowed: Option<u64>,
+    /// Whether the series say that work was due.
+    pub(crate) stands_for_work: bool,
+    /// Series of other probes, without a processor of their own: name of the probe, what its values are, and these.
+    pub(crate) beside: Vec<(&'static str, &'static str, Vec<i64>)>,
     pub(crate) warnings: Vec<Warning>,
     /// Latencies in ns of one processor each.
     pub(crate) latencies: Vec<Vec<i64>>,
@@ -52,6 +57,9 @@ impl MadeRun {
             state: State::Finished,
             window: None,
             misses_allowed: None,
+            skipped_allowed: None,
+            stands_for_work: false,
+            beside: Vec::new(),
             warnings: Vec::new(),
             latencies,
             gaps: Vec::new(),
@@ -72,19 +80,35 @@ impl MadeRun {
     /// Writes the folder.
     pub(crate) fn write(&self, path: &Path) {
         let mut folder = RunFolder::create(path).unwrap();
-        let series = (0..self.latencies.len()).map(|index| self.write_series(&folder.samples(), index)).collect();
+        let samples = folder.samples();
+        let of_probe = self.latencies.iter().enumerate().map(|(index, latencies)| {
+            let place = if self.is_unbound { (None, Some(index as u32)) } else { (Some(CpuId(index as u32)), None) };
+            self.write_series(&samples, self.probe, place, latencies)
+        });
+        let beside =
+            self.beside.iter().map(|(probe, quantity, latencies)| self.write_series(&samples, (probe, quantity), (None, None), latencies));
+        let series = of_probe.chain(beside).collect();
         folder.finish(&self.record(series)).unwrap();
     }
 
-    fn write_series(&self, folder: &Path, index: usize) -> SeriesRecord {
-        let (cpu, copy) = if self.is_unbound { (None, Some(index as u32)) } else { (Some(CpuId(index as u32)), None) };
+    fn write_series(
+        &self,
+        folder: &Path,
+        (probe, quantity): (&str, &str),
+        (cpu, copy): (Option<CpuId>, Option<u32>),
+        latencies: &[i64],
+    ) -> SeriesRecord {
         let schedule = Schedule::Grid { period: PERIOD, start: START, dither: Nanos::ZERO };
-        let (probe, quantity) = self.probe;
-        let descriptor = Descriptor { quantity: quantity.to_owned(), copy, ..Descriptor::latency(probe, cpu, self.clock, schedule) };
+        let descriptor = Descriptor {
+            quantity: quantity.to_owned(),
+            copy,
+            stands_for_work: self.stands_for_work,
+            ..Descriptor::latency(probe, cpu, self.clock, schedule)
+        };
         let mut file = SeriesWriter::create(&folder.join(descriptor.file_name()), &descriptor).unwrap();
         let mut encoder = ChunkEncoder::new(&descriptor);
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());
-        for (index, &latency) in self.latencies[index].iter().enumerate() {
+        for (index, &latency) in latencies.iter().enumerate() {
             if let Some(&(_, lost)) = self.gaps.iter().find(|(at, _)| *at == index) {
                 encoder.push(Record::Gap(Gap { lost, missed: 0 }));
                 counts.lost += lost;
@@ -108,7 +132,7 @@ impl MadeRun {
         let counts = (self.state != State::Running).then_some(counts);
         SeriesRecord {
             file: descriptor.file_name(),
-            probe: self.probe.0.to_owned(),
+            probe: probe.to_owned(),
             cpu,
             counts,
             observed_ns: None,
@@ -132,7 +156,7 @@ impl MadeRun {
             "probes": [{"name": self.probe.0.split('.').next(), "period_ns": PERIOD, "dither_ns": 0, "policy": "fifo", "priority": 95, "parameters": self.parameters}],
             "threads": self.cpus().iter().map(thread).collect::<Vec<_>>(),
             "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),
-            "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "keep": "all", "spool": null,
+            "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "skipped_allowed": self.skipped_allowed, "keep": "all", "spool": null,
             "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
             "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [],
         });

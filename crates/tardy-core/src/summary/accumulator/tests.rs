@@ -56,13 +56,13 @@ fn listed(histogram: &Histogram) -> Vec<(i64, u64)> {
 }
 
 #[test]
-fn skipped_due_times_are_expanded_and_count_as_misses() {
+fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
     let questions = Questions { window: Some(Window::deadline(Nanos(500))), ..Questions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, 3_400, 20, 600, 30]), 2), &questions);
     let whole = accumulator.whole();
     assert_eq!(listed(&whole.skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
-    assert_eq!((whole.misses, whole.missed), (1 + 3 + 1, 3));
-    assert_eq!(accumulator.miss_runs.longest().unwrap().length, 4);
+    assert_eq!((whole.misses, whole.misses_skipped, whole.missed), (1 + 2 + 1, 2, 3));
+    assert_eq!(accumulator.miss_runs.longest().unwrap().length, 3);
     assert_eq!(accumulator.miss_runs.longest().unwrap().place, 1);
     assert_eq!(whole.corrected().unwrap().count(), 8);
 }
@@ -77,6 +77,17 @@ fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_lat
     let whole = accumulator.whole();
     assert_eq!((whole.missed, whole.skipped.count()), (2, 0));
     assert!(whole.corrected().is_none());
+    assert_eq!(listed(&whole.skipped_at_most), [(1_000, 1), (2_000, 1)], "the probe was back before the third due time");
+}
+
+#[test]
+fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
+    let window = Window::deadline(Nanos(50_000));
+    let questions = Questions { window: Some(window), is_work: true, ..Questions::default() };
+    let whole = accumulate(&chunks(&samples(&[10, 3_400, 20, 30]), 2), &questions).whole();
+    assert_eq!((whole.misses, whole.misses_skipped), (3, 3));
+    assert_eq!(whole.misses_of(&window, true), (3, 3));
+    assert_eq!(whole.misses_of(&window, false), (0, 0));
 }
 
 #[test]
@@ -126,13 +137,13 @@ proptest! {
     #[test]
     fn chunks_phases_and_parts_give_what_the_samples_give(
         latencies in any_latencies(), size in 1_usize..50, cut in 0_usize..200,
-        edges in proptest::collection::vec((0_i64..150, 1_i64..100), 0..4), limit in 0_i64..2_000,
+        edges in proptest::collection::vec((0_i64..150, 1_i64..100), 0..4), limit in 0_i64..2_000, is_work: bool,
     ) {
         let samples = samples(&latencies);
         let chunks = chunks(&samples, size);
         let phases: Vec<PhaseSpan> =
             edges.iter().map(|&(begin, length)| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + length) * PERIOD) }).collect();
-        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone(), early_below: Nanos::ZERO };
+        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone(), early_below: Nanos::ZERO, is_work };
         let mut accumulator = accumulate(&chunks[..cut.min(chunks.len())], &questions);
         accumulator.merge(&accumulate(&chunks[cut.min(chunks.len())..], &questions));
 
@@ -144,12 +155,15 @@ proptest! {
         prop_assert_eq!(whole.worst.map(|worst| worst.latency.get()), sorted.last().copied());
         prop_assert_eq!(whole.sum, latencies.iter().map(|&latency| i128::from(latency)).sum::<i128>());
 
-        let misses_of = |sample: &Sample| u64::from(sample.latency.get() > limit) + u64::from(sample.missed);
+        let skipped_misses = |sample: &Sample| (1..=i64::from(sample.missed)).map(|periods| is_work || sample.latency.get() - periods * PERIOD > limit).collect::<Vec<_>>();
+        let misses_of = |sample: &Sample| u64::from(sample.latency.get() > limit) + skipped_misses(sample).iter().filter(|&&miss| miss).count() as u64;
+        let window = Window::deadline(Nanos(limit));
+        prop_assert_eq!(whole.misses_of(&window, is_work), (whole.misses, whole.misses_skipped));
         prop_assert_eq!(whole.misses, samples.iter().map(misses_of).sum::<u64>());
         let mut flags = Vec::new();
         for sample in &samples {
             flags.push(sample.latency.get() > limit);
-            flags.extend(std::iter::repeat_n(true, sample.missed as usize));
+            flags.extend(skipped_misses(sample));
         }
         let longest = flags.split(|miss| !miss).map(<[bool]>::len).max().unwrap_or(0) as u64;
         prop_assert_eq!(accumulator.miss_runs.longest().map_or(0, |run| run.length), longest);

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use tardy_core::series::Descriptor;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_run::plan::ProbePlan;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 
@@ -27,8 +27,8 @@ pub(super) struct Taken {
     pub(super) measured: Measured,
     /// What the model puts behind each value.
     pub(super) added: Nanos,
-    /// The values that are in time; absent without a deadline.
-    pub(super) window: Option<Window>,
+    /// What its values are held to.
+    pub(super) requirement: Requirement,
     /// Policy and priority.
     pub(super) scheduling: Option<String>,
     /// Whether the tool held sleep states off.
@@ -106,13 +106,13 @@ fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
 }
 
 fn summarized(run: &LatencyRun, task: &Task, name: String, measured: Measured, added: Nanos) -> Result<Taken, SummaryError> {
-    let window = task.window(added);
-    let summary = summarize(&run.folder, window, task.misses_allowed())?;
+    let requirement = Requirement { misses_allowed: task.misses_allowed(), ..Requirement::window(task.window(added)) };
+    let summary = summarize(&run.folder, &requirement)?;
     let scheduling = planned(run, &name).and_then(|probe| {
         let policy = probe.policy.to_possible_value()?;
         let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
         Some(format!("policy {}{priority}", policy.get_name()))
     });
     let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
-    Ok(Taken { summary, name, measured, added, window, scheduling, is_kept_awake })
+    Ok(Taken { summary, name, measured, added, requirement, scheduling, is_kept_awake })
 }

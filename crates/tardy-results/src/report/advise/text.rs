@@ -118,7 +118,7 @@ fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
     let evidence = &verdict.evidence;
     match judgement.measure_longer_ns {
         Some(longer) => format!("run for {} more, if misses stay as rare as seen", hours(longer)),
-        None if evidence.samples == 0 => "no sample was taken; run again".to_owned(),
+        None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
         None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
             "no longer run would decide; run again without what is warned of".to_owned()
         }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
-use tardy_core::verdict::Outcome;
+use tardy_core::verdict::significant;
 use tardy_run::record::State;
 
 use super::figure;
@@ -10,8 +10,8 @@ use crate::chart::data::RunData;
 use crate::chart::model::Table;
 use crate::chart::words::{micros, whole};
 use crate::report::date::date_and_time;
-use crate::report::summary_text;
-use crate::summary::model::Summary;
+use crate::report::{ladder_text, summary_text};
+use crate::summary::model::{Ladder, LoadSummary, Rung, Summary};
 
 pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
     html! {
@@ -41,14 +41,7 @@ pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
 
 fn first(run: &RunData) -> Markup {
     let summary = &run.summary;
-    let (class, word, sentence) = match &summary.verdict {
-        None => ("", "NO DEADLINE ASKED FOR", "The numbers stand for themselves; give --deadline for a verdict."),
-        Some(verdict) => match verdict.outcome {
-            Outcome::Passed => ("passed", "PASSED", verdict.sentence.as_str()),
-            Outcome::Failed => ("failed", "FAILED", verdict.sentence.as_str()),
-            Outcome::Inconclusive => ("inconclusive", "INCONCLUSIVE", verdict.sentence.as_str()),
-        },
-    };
+    let verdicts = summary_text::verdict_lines(summary);
     let state = match summary.state {
         State::Finished => "",
         State::Running => ", CUT OFF",
@@ -64,14 +57,33 @@ fn first(run: &RunData) -> Markup {
             (format!("{:.1} s", summary.measured_ns.as_secs_f64())) " measured" (state) ", "
             (date_and_time(summary.started_realtime_ns)) " UTC"
         }
-        div class={ "verdict " (class) } { b { (word) } p { (sentence) } }
+        @for (outcome, sentence) in &verdicts {
+            div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (sentence) } }
+        }
+        @if verdicts.is_empty() {
+            div class="verdict " { b { "NO DEADLINE ASKED FOR" } p { "Give --deadline for a verdict; below is what these samples say about common ones." } }
+        }
         @if !summary.warnings.is_empty() {
             ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (warning.to_string()) } } }
         }
         @for probe in &summary.probes {
             @if let Some(numbers) = &probe.numbers { (key_figures(&probe.probe, numbers, summary.probes.len() > 1)) }
+            @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }
         }
         (blind_spot(summary))
+    }
+}
+
+/// How often common deadlines were missed.
+fn rungs(ladder: &Ladder) -> Markup {
+    let row = |name: &str, of: &dyn Fn(&Rung) -> String| {
+        std::iter::once(name.to_owned()).chain(ladder.rungs.iter().map(of)).collect::<Vec<String>>()
+    };
+    let an_hour = |rung: &Rung| rung.misses_an_hour_at_most.map_or_else(|| "–".to_owned(), significant);
+    let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour at most, 95 %", &an_hour)];
+    html! {
+        (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, ""))
+        p class="note" { (ladder_text::smallest(ladder)) }
     }
 }
 
@@ -120,7 +132,7 @@ fn tables(run: &RunData, is_named: bool) -> Markup {
 }
 
 const COLUMNS: [&str; 13] =
-    ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "missed the deadline"];
+    ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses"];
 
 fn of_processors(run: &RunData, probe: &str) -> Table {
     let mut rows = Vec::new();
@@ -151,6 +163,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
 
 fn of_loads(run: &RunData, probe: &str) -> Table {
     let mut rows = Vec::new();
+    let is_judged = run.summary.loads.iter().any(|load| load.verdict_of(probe).is_some());
     for load in &run.summary.loads {
         let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
         let skipped = if load.not_stressed.is_empty() { String::new() } else { format!(" (cpus {} not stressed)", load.not_stressed) };
@@ -160,6 +173,9 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
                 let mut cells = row(name, numbers, 0);
                 cells[3] = format!("{:.1} s", load.length_ns.as_secs_f64());
                 cells.insert(1, load.phases.to_string());
+                if is_judged {
+                    cells.extend(judged(load, probe));
+                }
                 rows.push(cells);
             }
             None => rows.push(vec![name]),
@@ -168,6 +184,9 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     let mut head = COLUMNS.map(str::to_owned).to_vec();
     head[3] = "length".to_owned();
     head.insert(1, "times".to_owned());
+    if is_judged {
+        head.extend(["misses an hour at most, 95 %", "verdict"].map(str::to_owned));
+    }
     Table { head, rows }
 }
 
@@ -180,6 +199,15 @@ fn row(name: String, numbers: &Numbers, lost: u64) -> Vec<String> {
     cells.push(one_decimal(numbers.max_ns));
     cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));
     cells
+}
+
+/// Misses an hour at most, and the verdict, of a load.
+fn judged(load: &LoadSummary, probe: &str) -> [String; 2] {
+    let none = || "–".to_owned();
+    let verdict = load.verdict_of(probe);
+    let an_hour = verdict.and_then(tardy_core::verdict::Verdict::misses_an_hour_at_most);
+    let word = verdict.map(|verdict| summary_text::word(verdict.outcome).to_lowercase());
+    [an_hour.map_or_else(none, significant), word.unwrap_or_else(none)]
 }
 
 fn bound(percentile: &Percentile) -> String {

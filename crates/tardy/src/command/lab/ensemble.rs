@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::comparison::Comparison;
 use tardy_lab::experiment::{Experiment, Outcome};
@@ -161,7 +162,7 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
         if !outcome.folder.join("run.json").exists() {
             return Ok(None);
         }
-        summarize(&outcome.folder, None, None).map(Some).map_err(|error| error.to_string())
+        summarize(&outcome.folder, &Requirement::default()).map(Some).map_err(|error| error.to_string())
     };
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }

@@ -321,6 +321,7 @@ impl SeriesPlan {
             quantity: self.info.quantity.to_owned(),
             meaning: self.info.kind.meaning(self.clock_error, self.least),
             is_outside_verdict: self.info.is_outside_verdict || self.external == Some(false),
+            stands_for_work: self.info.kind.is_work(),
             copy: self.thread.copy,
             external: self.external,
             ..Descriptor::latency(&self.name, self.thread.cpu, clock, self.schedule(start))

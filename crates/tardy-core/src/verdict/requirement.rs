@@ -1,0 +1,76 @@
+//! What a run is held to.
+
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+use crate::units::Nanos;
+
+/// Latencies that are in time, and how many due times may be late or skipped all the same. What is absent is not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Requirement {
+    /// Latencies that are in time.
+    pub window: Option<Window>,
+    /// The share of due times that may miss it; none where absent.
+    pub misses_allowed: Option<f64>,
+    /// How many periods may be skipped; where absent, see [`Requirement::limits_skipped`].
+    pub skipped_allowed: Option<u64>,
+}
+
+impl Requirement {
+    /// At most `window` late, if that, and no more said.
+    #[must_use]
+    pub fn window(window: Option<Window>) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    /// At most `latest` late.
+    #[must_use]
+    pub fn deadline(latest: Nanos) -> Self {
+        Self::window(Some(Window::deadline(latest)))
+    }
+
+    /// What is asked for here, and where it is silent, what `planned` asks for.
+    #[must_use]
+    pub fn or(self, planned: Self) -> Self {
+        Self {
+            window: self.window.or(planned.window),
+            misses_allowed: self.misses_allowed.or(planned.misses_allowed),
+            skipped_allowed: self.skipped_allowed.or(planned.skipped_allowed),
+        }
+    }
+
+    /// Whether there is anything to judge.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.window.is_some() || self.skipped_allowed.is_some()
+    }
+
+    /// Whether skipped periods of this length are limited: by a number that was given, or by a deadline that a wake-up in the next period cannot keep.
+    /// Where `is_work`, a skipped one is a miss of any deadline, and needs no other limit.
+    #[must_use]
+    pub fn limits_skipped(&self, period: Nanos, is_work: bool) -> bool {
+        self.skipped_allowed.is_some() || (!is_work && self.window.is_some_and(|window| window.latest <= period))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_up_to_the_period_limits_skipped_periods_and_a_longer_one_does_not() {
+        let deadline = Requirement::deadline(Nanos::from_millis(1));
+        assert!(deadline.limits_skipped(Nanos::from_millis(1), false) && deadline.limits_skipped(Nanos::from_millis(2), false));
+        assert!(!deadline.limits_skipped(Nanos::from_micros(999), false) && !deadline.limits_skipped(Nanos::from_millis(1), true));
+        assert!(Requirement { skipped_allowed: Some(0), ..deadline }.limits_skipped(Nanos(1), true));
+        assert!(!Requirement::default().limits_skipped(Nanos(1), false));
+    }
+
+    #[test]
+    fn what_is_not_asked_again_is_as_planned() {
+        let planned = Requirement { misses_allowed: Some(1e-3), ..Requirement::deadline(Nanos(5)) };
+        let asked = Requirement { skipped_allowed: Some(3), ..Requirement::deadline(Nanos(7)) };
+        assert_eq!(asked.or(planned), Requirement { misses_allowed: Some(1e-3), ..asked });
+        assert!(!Requirement::default().is_asked() && asked.is_asked());
+    }
+}

@@ -1,0 +1,119 @@
+//! A verdict in words: what was seen, what it bounds, and why nothing is decided where nothing is.
+
+use super::{Evidence, Outcome, Stress, Verdict};
+
+/// The sentence of `verdict`: what misses and what skipped periods come to, and what both would come to with a sound set-up.
+pub(super) fn sentence(verdict: &Verdict, (by_misses, by_skipped): (Outcome, Outcome), decided: Outcome) -> String {
+    let evidence = &verdict.evidence;
+    if evidence.due_times == 0 {
+        return format!("no sample was taken that says something about a deadline{}", because(verdict, decided));
+    }
+    let parts = [verdict.window.map(|_| misses(verdict, by_misses)), skipped(verdict, by_skipped)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{}{}", parts.join("; "), because(verdict, decided))
+}
+
+fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
+    let evidence = &verdict.evidence;
+    let (misses, due_times) = (evidence.misses, evidence.due_times);
+    let window = verdict.window.map_or_else(String::new, |window| window.to_string());
+    let independent = if evidence.extremal_index.is_none() { ", assuming independent samples" } else { "" };
+    let observed = match (misses, verdict.misses_allowed) {
+        (0, _) => {
+            // Of some imports the length is not known.
+            let bound = match verdict.misses_an_hour_at_most() {
+                Some(an_hour) => format!("fewer than {} an hour", significant(an_hour)),
+                None => format!("fewer than {} in a million", significant(verdict.share_upper * 1e6)),
+            };
+            format!("no miss in {due_times} due times: {bound} at 95 %{independent}{}", stress(evidence))
+        }
+        (_, None) => format!("{misses} of {due_times} due times missed {window}{}", of_them_skipped(evidence)),
+        (_, Some(_)) => format!(
+            "{misses} of {due_times} due times missed {window}{}: between {:.3e} and {:.3e} of them at 95 % each{independent}",
+            of_them_skipped(evidence),
+            verdict.share_lower,
+            verdict.share_upper
+        ),
+    };
+    let allowed = match (verdict.misses_allowed, by_misses) {
+        (Some(allowed), Outcome::Failed) => format!("; more than the {allowed:e} allowed"),
+        (Some(allowed), Outcome::Passed) => format!("; at most the {allowed:e} allowed"),
+        (Some(allowed), Outcome::Inconclusive) => format!("; that does not decide about the {allowed:e} allowed: measure longer"),
+        (None, _) => String::new(),
+    };
+    observed + &allowed
+}
+
+fn of_them_skipped(evidence: &Evidence) -> String {
+    match evidence.misses_skipped.min(evidence.misses) {
+        0 => String::new(),
+        1 if evidence.misses == 1 => " (skipped)".to_owned(),
+        all if all == evidence.misses => " (all of them skipped)".to_owned(),
+        some => format!(" ({some} of them skipped)"),
+    }
+}
+
+fn stress(evidence: &Evidence) -> &'static str {
+    match evidence.stress {
+        Stress::None => "",
+        Stress::Same => ", under these loads",
+        Stress::Mixture => ", over this mixture of loads",
+    }
+}
+
+/// What is said of skipped periods; nothing where there are none and nobody asked.
+fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
+    let evidence = &verdict.evidence;
+    let periods = |count: u64| if count == 1 { "1 period was skipped".to_owned() } else { format!("{count} periods were skipped") };
+    let Some(limited) = evidence.skipped_limited else {
+        // Skipped ones that are misses are told as such.
+        let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
+        return (others > 0).then(|| format!("{others} skipped ones would have been in time (--skipped limits them)"));
+    };
+    Some(match (verdict.skipped_allowed, verdict.misses_allowed) {
+        (None, _) if limited == 0 => return None,
+        (Some(0), _) if limited == 0 => "no period was skipped".to_owned(),
+        (Some(0), _) => format!("{}, and none may be (--skipped 0)", periods(limited)),
+        (Some(allowed), _) if limited > allowed => format!("{}, more than the {allowed} allowed", periods(limited)),
+        (Some(allowed), _) => format!("{}, at most the {allowed} allowed", periods(limited)),
+        (None, Some(allowed)) => match by_skipped {
+            Outcome::Failed => format!("{}, surely more than the {allowed:e} allowed", periods(limited)),
+            Outcome::Passed => format!("{}, surely no more than the {allowed:e} allowed", periods(limited)),
+            Outcome::Inconclusive => format!("{}, which does not decide about the {allowed:e} allowed", periods(limited)),
+        },
+        (None, None) => format!("{}, and none may be with a deadline up to the period (--skipped N allows N)", periods(limited)),
+    })
+}
+
+fn because(verdict: &Verdict, decided: Outcome) -> String {
+    let evidence = &verdict.evidence;
+    if verdict.outcome == decided {
+        return String::new();
+    }
+    let reasons: Vec<&str> = evidence.degraded.iter().chain(&evidence.incomplete).map(String::as_str).collect();
+    format!(" (inconclusive because {})", reasons.join("; "))
+}
+
+/// Two significant digits, rounded up: a bound must not become smaller by being printed.
+#[must_use]
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() || value <= 0.0 {
+        return value.to_string();
+    }
+    let step = 10_f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / step - 1e-9).ceil() * step;
+    if step >= 1.0 { format!("{rounded:.0}") } else { format!("{rounded:.*}", (-step.log10()).round() as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_bounds_are_rounded_up() {
+        assert_eq!(significant(2.9957), "3.0");
+        assert_eq!(significant(2.91), "3.0");
+        assert_eq!(significant(0.0123), "0.013");
+        assert_eq!(significant(10_784.6), "11000");
+    }
+}

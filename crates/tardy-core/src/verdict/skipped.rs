@@ -1,0 +1,106 @@
+//! How late the due times are that a wake-up skipped: each as late as the wake-up that skipped it, less the periods between the two.
+
+use super::Window;
+use crate::sample::Sample;
+use crate::series::Schedule;
+use crate::units::Nanos;
+
+/// How late the due times were that a sample skipped: by `latency` less one period, less two periods, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkippedLateness {
+    /// The wake-up itself came so late that its latency covers them.
+    Known {
+        /// That latency.
+        latency: Nanos,
+    },
+    /// The wake-up was in time, and what came after it took too long. The probe was back before the due time that it did not skip, which bounds them.
+    AtMost {
+        /// From the sample's due time to the next one that was not skipped, dither included.
+        latency: Nanos,
+    },
+}
+
+impl SkippedLateness {
+    /// Of the due times that `sample` skipped, of a series with this schedule.
+    #[must_use]
+    pub fn of(sample: Sample, schedule: &Schedule) -> Self {
+        let (period, missed) = (i128::from(schedule.period().get()), i128::from(sample.missed));
+        let last = i128::from(sample.latency.get()) - period * missed;
+        // Dither moves due times by up to half a period.
+        if last >= -(period / 2) {
+            return Self::Known { latency: sample.latency };
+        }
+        let dither = match *schedule {
+            Schedule::Grid { dither, .. } => dither,
+            Schedule::Event { .. } => Nanos::ZERO,
+        };
+        let latency = period * (missed + 1) + i128::from(dither.get());
+        Self::AtMost { latency: Nanos(i64::try_from(latency).unwrap_or(i64::MAX)) }
+    }
+
+    /// Lateness of the first one less a period.
+    #[must_use]
+    pub fn latency(self) -> Nanos {
+        match self {
+            Self::Known { latency } | Self::AtMost { latency } => latency,
+        }
+    }
+
+    /// How many of `missed` skipped due times lie behind the window. Where only a bound is known, it counts; where there is no period, all of them do.
+    #[must_use]
+    pub fn late(self, missed: u32, period: Nanos, window: &Window) -> u64 {
+        if period <= Nanos::ZERO {
+            return u64::from(missed);
+        }
+        let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
+        // Those with beyond - k periods above zero.
+        let late = (beyond - 1).div_euclid(i128::from(period.get()));
+        u64::try_from(late.clamp(0, i128::from(missed))).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PERIOD: Nanos = Nanos(1_000);
+    const GRID: Schedule = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos::ZERO };
+
+    fn late(latency: i64, missed: u32, deadline: i64) -> u64 {
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), missed };
+        SkippedLateness::of(sample, &GRID).late(missed, PERIOD, &Window::deadline(Nanos(deadline)))
+    }
+
+    #[test]
+    fn a_skipped_due_time_is_late_by_what_was_left_of_the_stall() {
+        // Skipped ones were late by 4400, 3400, 2400, 1400 and 400.
+        assert_eq!([300, 400, 1_399, 2_400, 4_399, 4_400, 5_400].map(|deadline| late(5_400, 5, deadline)), [5, 4, 4, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn one_of_unknown_lateness_counts_with_the_most_that_it_can_have_been() {
+        // In time by itself, then away for five periods: back before the sixth due time, so that they were late by at most 5000, 4000 and so on.
+        assert_eq!([999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)), [5, 4, 1, 0]);
+        let dithered = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos(300) };
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), missed: 5 };
+        assert_eq!(SkippedLateness::of(sample, &dithered), SkippedLateness::AtMost { latency: Nanos(6_300) });
+    }
+
+    #[test]
+    fn without_a_period_every_one_counts() {
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), missed: 5 };
+        let event = Schedule::Event { request: Nanos::ZERO };
+        assert_eq!(SkippedLateness::of(sample, &event).late(5, Nanos::ZERO, &Window::deadline(Nanos::MAX)), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn as_many_are_late_as_are_when_taken_one_by_one(latency in 0_i64..20_000, missed in 0_u32..20, deadline in 0_i64..20_000) {
+            let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), missed };
+            let first = SkippedLateness::of(sample, &GRID).latency().get();
+            let one_by_one = (1..=i64::from(missed)).filter(|periods| first - periods * PERIOD.get() > deadline).count() as u64;
+            prop_assert_eq!(late(latency, missed, deadline), one_by_one);
+        }
+    }
+}

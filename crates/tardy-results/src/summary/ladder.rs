@@ -1,0 +1,56 @@
+//! What a run says of deadlines when none was asked for: how many of some common ones were missed, and which one was not.
+
+use tardy_core::series::{ClockKind, Meaning};
+use tardy_core::summary::cell::Cell;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::verdict::{Window, judge};
+
+use super::model::{Ladder, LoadSummary, Rung, WorstLoad};
+use super::read::Read;
+use super::verdict::{Judge, Part};
+
+/// The deadlines, beside the probe's own period.
+const DEADLINES: [Nanos; 5] =
+    [Nanos::from_micros(50), Nanos::from_micros(100), Nanos::from_micros(200), Nanos::from_micros(500), Nanos::from_millis(1)];
+
+/// The ladder of a probe, of which `all` are the samples of all series together. Absent where values are no lateness, where the time is not that of a
+/// machine, or where there is no sample.
+pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: Nanos, loads: &[LoadSummary]) -> Option<Ladder> {
+    let descriptor = series.first()?.descriptor();
+    let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
+    let largest = Nanos(all.latency.max()?);
+    if !is_lateness || descriptor.clock == ClockKind::Virtual {
+        return None;
+    }
+    let rung = |deadline| of_deadline(judge, series, all, measured, deadline);
+    let mut deadlines = DEADLINES.to_vec();
+    deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
+    deadlines.sort_unstable();
+    deadlines.dedup();
+    let latest = all.skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
+    Some(Ladder {
+        rungs: deadlines.into_iter().map(rung).collect(),
+        // Where work was skipped, or nothing is known of what was skipped, no deadline held.
+        smallest: Some(rung(latest.max(Nanos::ZERO))).filter(|rung| rung.misses == 0),
+        worst_load: worst_load(&descriptor.probe, loads),
+    })
+}
+
+fn of_deadline(judges: &Judge<'_>, series: &[&Read], all: &Cell, measured: Nanos, deadline: Nanos) -> Rung {
+    let requirement = Requirement::deadline(deadline);
+    let parts: Vec<Part<'_>> = series.iter().map(|read| Part::whole(read)).collect();
+    let mut evidence = judges.evidence(&requirement, &parts, measured, judges.stress());
+    (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(deadline), series[0].descriptor().is_work());
+    let verdict = judge(&requirement, evidence);
+    Rung { deadline_ns: deadline, misses: verdict.evidence.misses, misses_an_hour_at_most: verdict.misses_an_hour_at_most() }
+}
+
+/// The load with the largest value; nothing to choose from where there is one.
+fn worst_load(probe: &str, loads: &[LoadSummary]) -> Option<WorstLoad> {
+    let of_load = |load: &LoadSummary| {
+        let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref())?;
+        Some(WorstLoad { name: load.name.clone(), max_ns: Nanos(numbers.max_ns) })
+    };
+    loads.iter().filter_map(of_load).max_by_key(|load| load.max_ns).filter(|_| loads.len() > 1)
+}

@@ -1,0 +1,138 @@
+//! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each load is a population of its own, and has one.
+
+use tardy_core::series::Descriptor;
+use tardy_core::summary::cell::Cell;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::verdict::{Evidence, Outcome, Stress, Verdict, judge};
+use tardy_core::warning::{Severity, Warning};
+use tardy_run::record::RunRecord;
+
+use super::model::{LoadSummary, ProbeSummary};
+use super::read::{Read, ReadRun, pooled_index};
+use super::stated;
+
+/// Judges the samples of one run.
+pub(super) struct Judge<'a> {
+    run: &'a ReadRun,
+    stress: Stress,
+    degraded: Vec<String>,
+    incomplete: Vec<String>,
+}
+
+/// Samples of one series, or of some of its phases.
+pub(super) struct Part<'a> {
+    descriptor: &'a Descriptor,
+    cell: &'a Cell,
+    due_times: u64,
+}
+
+impl<'a> Part<'a> {
+    /// All samples of a series. What was lost was not seen, and says nothing about misses.
+    pub(super) fn whole(read: &'a Read) -> Self {
+        let counts = read.counts();
+        Self { descriptor: read.descriptor(), cell: read.whole(), due_times: counts.expected.saturating_sub(counts.lost) }
+    }
+
+    /// Those of a series in `cell`.
+    pub(super) fn of_phases(read: &'a Read, cell: &'a Cell) -> Self {
+        Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.missed }
+    }
+}
+
+impl<'a> Judge<'a> {
+    /// For a run with these warnings, which say what its samples cannot decide.
+    pub(super) fn new(run: &'a ReadRun, warnings: &[Warning]) -> Self {
+        let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
+        Self { run, stress: stress(&run.record), degraded: of(Severity::Degraded), incomplete: of(Severity::Incomplete) }
+    }
+
+    /// The verdict on a probe: all its series together; where a share may miss, none of them alone beyond it, and no load either.
+    pub(super) fn probe(&self, series: &[&Read], loads: &[LoadSummary]) -> Option<Verdict> {
+        let requirement = self.run.requirement();
+        let first = series.first().filter(|read| read.is_judged() && requirement.is_asked())?;
+        let of = |series: &[&Read]| {
+            let parts: Vec<Part> = series.iter().map(|read| Part::whole(read)).collect();
+            let mut evidence = self.evidence(requirement, &parts, self.run.measured(), self.stress);
+            evidence.misses += requirement.window.map_or(0, |window| stated::misses(series, window));
+            evidence.incomplete.extend(self.shortcomings(series));
+            judge(requirement, evidence)
+        };
+        let together = of(series);
+        if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
+            return Some(together);
+        }
+        // A processor, or a load, with which surely more than the share is missed is not made good by the others.
+        let alone = series.iter().map(|read| (format!("{} alone", read.place()), of(&[read])));
+        let name = &first.descriptor().probe;
+        let under = loads.iter().filter_map(|load| Some((format!("under {}", load.name), load.verdict_of(name)?.clone())));
+        let failed = alone.chain(under).find(|(_, verdict)| verdict.outcome == Outcome::Failed);
+        Some(failed.map_or(together, |(who, verdict)| Verdict { sentence: format!("{who}: {}", verdict.sentence), ..verdict }))
+    }
+
+    /// The verdict on a probe while a load ran, for `length` in all.
+    pub(super) fn load(&self, parts: &[Part<'_>], length: Nanos, is_loaded: bool) -> Option<Verdict> {
+        let requirement = self.run.requirement();
+        let stress = if is_loaded { Stress::Same } else { Stress::None };
+        requirement.is_asked().then(|| judge(requirement, self.evidence(requirement, parts, length, stress)))
+    }
+
+    /// What is known of these samples.
+    pub(super) fn evidence(&self, requirement: &Requirement, parts: &[Part<'_>], measured: Nanos, stress: Stress) -> Evidence {
+        let sum = |of: fn(&Part<'_>) -> u64| parts.iter().map(of).sum::<u64>();
+        let is_limited = |part: &&Part<'_>| requirement.limits_skipped(part.descriptor.schedule.period(), part.descriptor.is_work());
+        let limited: Vec<u64> = parts.iter().filter(is_limited).map(|part| part.cell.missed).collect();
+        let indices: Vec<_> = parts.iter().map(|part| (part.due_times, part.cell.extremal_index())).collect();
+        Evidence {
+            misses: sum(|part| part.cell.misses),
+            misses_skipped: sum(|part| part.cell.misses_skipped),
+            skipped: sum(|part| part.cell.missed),
+            skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
+            due_times: sum(|part| part.due_times),
+            extremal_index: pooled_index(&indices),
+            measured,
+            stress,
+            degraded: self.degraded.clone(),
+            incomplete: self.incomplete.clone(),
+        }
+    }
+
+    /// The loads of the whole run.
+    pub(super) fn stress(&self) -> Stress {
+        self.stress
+    }
+
+    /// What an import does not tell, and would have to for this requirement.
+    fn shortcomings(&self, series: &[&Read]) -> Vec<String> {
+        let requirement = self.run.requirement();
+        let of_extremes = requirement.window.and_then(|window| stated::shortcoming(series, window));
+        let is_limited = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some();
+        let of_skipped = is_limited.then(|| "the tool that measured this need not count every skipped period".to_owned());
+        of_extremes.into_iter().chain(of_skipped).collect()
+    }
+}
+
+/// The verdict on the run: that on its probe, and of several the worst, with the probe's name before it. Absent where nothing was asked for.
+pub(super) fn of_run(run: &ReadRun, probes: &[ProbeSummary]) -> Option<Verdict> {
+    let verdicts: Vec<(&str, &Verdict)> = probes.iter().filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?))).collect();
+    match verdicts.as_slice() {
+        [] => run.requirement().is_asked().then(|| judge(run.requirement(), Evidence::default())),
+        [(_, verdict)] => Some((*verdict).clone()),
+        several => {
+            let worst = several.iter().map(|(_, verdict)| verdict.outcome).fold(Outcome::Passed, Outcome::worse);
+            let (probe, verdict) = several.iter().find(|(_, verdict)| verdict.outcome == worst)?;
+            Some(Verdict { sentence: format!("{probe}: {}", verdict.sentence), ..(*verdict).clone() })
+        }
+    }
+}
+
+/// Which loads ran while the run measured. Of an import nothing is known.
+fn stress(record: &RunRecord) -> Stress {
+    let mut loads: Vec<&[String]> = record.phases.iter().map(|phase| phase.loads.as_slice()).collect();
+    loads.dedup();
+    match loads.as_slice() {
+        loads if loads.iter().all(|loads| loads.is_empty()) => Stress::None,
+        [_] => Stress::Same,
+        _ => Stress::Mixture,
+    }
+}

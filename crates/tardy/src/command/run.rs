@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tardy_core::verdict::requirement::Requirement;
-use tardy_core::warning::Severity;
+use tardy_core::warning::{Severity, Warning};
 use tardy_machine::root::Root;
 use tardy_results::exit::Exit;
 use tardy_results::report::plan_text;
@@ -60,7 +60,10 @@ pub fn run(args: &RunArgs) -> Exit {
 /// What falls short, and what is changed on the machine, is said before anything is measured.
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     eprintln!("measuring into {}", out.display());
-    for warning in plan.warnings.iter().filter(|warning| warning.severity() == Severity::Degraded) {
+    let is_said_first = |warning: &&Warning| {
+        warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. })
+    };
+    for warning in plan.warnings.iter().filter(is_said_first) {
         eprintln!("! {warning}");
     }
     for change in &plan.changes {

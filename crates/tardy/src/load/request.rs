@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tardy_run::parameter::{self, Refused, Value, ValueError};
 
+use super::composite::Composite;
 use super::info::LoadInfo;
 use super::{LOADS, composite, find};
 
@@ -16,6 +17,8 @@ pub struct LoadRequest {
     pub text: String,
     /// Whether the user wrote this name, rather than the name of a list that contains it.
     pub by_name: bool,
+    /// The list that it was asked for with; such a load may be missing, and the others of the list run all the same.
+    pub list: Option<&'static str>,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
 }
@@ -89,7 +92,7 @@ impl LoadRequest {
         let (name, rest) = text.trim().split_once(':').map_or((text.trim(), None), |(name, rest)| (name, Some(rest)));
         if let Some(composite) = composite::find(name) {
             return match rest {
-                None => Ok(composite.loads().filter_map(find).map(|info| Self::plain(info, composite.names_dangers)).collect()),
+                None => Ok(composite.loads().filter_map(find).map(|info| Self::member(info, composite)).collect()),
                 Some(_) => Err(RequestError::CompositeWithParameters(composite.name)),
             };
         }
@@ -99,11 +102,11 @@ impl LoadRequest {
         if let Some(parameter) = unset {
             return Err(RequestError::Needed { load: info.name, name: parameter.name });
         }
-        Ok(vec![Self { info, text: text.trim().to_owned(), by_name: true, given }])
+        Ok(vec![Self { info, text: text.trim().to_owned(), by_name: true, list: None, given }])
     }
 
-    fn plain(info: &'static LoadInfo, by_name: bool) -> Self {
-        Self { info, text: info.name.to_owned(), by_name, given: BTreeMap::new() }
+    fn member(info: &'static LoadInfo, list: &Composite) -> Self {
+        Self { info, text: info.name.to_owned(), by_name: list.names_dangers, list: Some(list.name), given: BTreeMap::new() }
     }
 }
 
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn a_name_alone_gives_nothing() {
         let request = one("io");
-        assert_eq!((request.info.name, request.given.len(), request.by_name), ("io", 0, true));
+        assert_eq!((request.info.name, request.given.len(), request.by_name, request.list), ("io", 0, true, None));
     }
 
     #[test]
@@ -160,7 +163,7 @@ mod tests {
     #[test]
     fn a_list_gives_its_loads() {
         let requests = LoadRequest::parse("all").unwrap();
-        assert!(requests.len() > 1 && requests.iter().all(|request| !request.by_name));
+        assert!(requests.len() > 1 && requests.iter().all(|request| !request.by_name && request.list == Some("all")));
     }
 
     proptest! {

@@ -35,8 +35,8 @@ pub(super) fn resolve(
             };
             match resolved {
                 Ok(plan) => loads.push(plan),
-                // Named on the command line: without it the run is not what was asked for.
-                Err(Absent { missing, remedy }) if !request.loads.is_empty() => {
+                // Named on the command line: without it the run is not what was asked for. A list without one of its loads is most of what was.
+                Err(Absent { missing, remedy }) if !request.loads.is_empty() && asked.list.is_none() => {
                     return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy });
                 }
                 Err(Absent { missing, remedy }) => {
@@ -51,6 +51,13 @@ pub(super) fn resolve(
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan { name: phase.name, length: phase.length, loads });
         }
+    }
+    // A list of which nothing is left would pass for one that ran.
+    if !request.loads.is_empty()
+        && phases.iter().all(|phase| phase.loads.is_empty())
+        && let Some(Warning::LoadAbsent { load, missing, remedy }) = warnings.first()
+    {
+        return Err(PlanError::LoadAbsent { load: load.clone(), missing: missing.clone(), remedy: remedy.clone() });
     }
     if phases.is_empty() {
         return Err(PlanError::NoPhaseLeft { scenario: scenario.name.clone() });

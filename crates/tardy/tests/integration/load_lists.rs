@@ -1,0 +1,37 @@
+//! Lists of loads by one name: a list without one of its loads is most of what was asked for.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use support::workplace::{Workplace, finish};
+
+/// Without programs the build of a kernel cannot run; the other loads of `paper-script` need none.
+fn without_programs(place: &Workplace, line: &str) -> support::workplace::Outcome {
+    let mut command = place.command(line.split_whitespace());
+    command.env("PATH", place.folder());
+    finish(command)
+}
+
+#[test]
+fn a_list_goes_on_without_a_load_that_is_missing_and_names_it() {
+    let place = Workplace::new();
+    let planned = without_programs(&place, "run --load paper-script --for 10s --dry-run").ends_with(0).stdout;
+    assert!(planned.contains("warning    load kernel-build did not run: "), "{planned}");
+    assert!(planned.contains("hackbench on cpus") && !planned.contains("kernel-build on cpus"), "{planned}");
+
+    let ran = without_programs(&place, "run --load paper-script --for 2s --out run").ends_with(0);
+    assert!(ran.stderr.contains("! load kernel-build did not run: "), "before anything is measured: {}", ran.stderr);
+    let loads = &place.record("run")["plan"]["phases"][1]["loads"];
+    assert!(loads.as_array().unwrap().iter().all(|load| load["name"] != "kernel-build"), "{loads}");
+
+    let alone = without_programs(&place, "load paper-script --for 500ms").ends_with(0);
+    assert!(alone.stderr.contains("kernel-build is absent") && alone.stderr.contains("the list runs without"), "{}", alone.stderr);
+}
+
+#[test]
+fn a_load_that_was_named_itself_must_be_there() {
+    let place = Workplace::new();
+    let refused = without_programs(&place, "run --load kernel-build --load paper-script --for 10s --dry-run").ends_with(3);
+    assert!(refused.stderr.contains("--load kernel-build: "), "{}", refused.stderr);
+    without_programs(&place, "load kernel-build --for 500ms").ends_with(3);
+}

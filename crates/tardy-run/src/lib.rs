@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod device_writes;
 pub mod folder;
 pub mod guest_start;
 pub mod histogram_file;

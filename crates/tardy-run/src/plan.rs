@@ -12,6 +12,7 @@ use tardy_core::warning::Warning;
 use tardy_machine::irq_affinity::IrqMove;
 use tardy_machine::undo::Undo;
 
+use crate::device_writes::{self, DeviceWrites};
 use crate::keep::Keep;
 use crate::parameter::Values;
 
@@ -77,6 +78,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What the loads write to devices, a line a device, for who would spare them.
+    #[must_use]
+    pub fn device_writes(&self) -> Vec<String> {
+        device_writes::lines(self.phases.iter().flat_map(|phase| phase.loads.iter().map(|load| (load, phase.length))))
+    }
+
     /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
     #[must_use]
     pub fn ends_by_cycles(&self) -> bool {
@@ -285,6 +292,12 @@ pub struct LoadPlan {
     pub scratch: Option<PathBuf>,
     /// What it changes on the machine, to be journalled before the start and undone by whoever survives it.
     pub undo: Vec<Undo>,
+    /// What it writes to a device; nothing where it writes to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_writes: Option<DeviceWrites>,
+    /// What falls short of the load as it is described, on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl LoadPlan {

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod epoll;
 pub mod event_fd;
 pub mod file;
+pub mod file_pages;
 pub mod futex;
 pub mod gpio_lines;
 pub mod inheriting_lock;

@@ -4,6 +4,8 @@
 //! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`plan`]); the work itself runs in
 //! processes below the guardian ([`crate::guardian`]), each of which is one [`worker`].
 
+mod allowance;
+pub mod backing;
 pub mod bounds;
 pub mod cache;
 pub mod caps_lock;
@@ -41,6 +43,7 @@ pub mod surroundings;
 pub mod timers;
 pub mod ttcp;
 pub mod worker;
+pub mod writeback;
 
 pub use info::{LoadInfo, Placement};
 pub use plan::{Absent, resolve_all};
@@ -72,6 +75,7 @@ pub const LOADS: &[&LoadInfo] = &[
     &cgroup::INFO,
     &netlink::INFO,
     &cache::INFO,
+    &writeback::INFO,
     &cpu_hotplug::INFO,
     &spin::INFO,
     &exec::INFO,

@@ -30,6 +30,9 @@ pub fn text(plan: &Plan) -> String {
         let _ = writeln!(out, "skipped    at most {skipped} periods");
     }
     let _ = writeln!(out, "disk       about {:.1} MB", plan.bytes_estimated as f64 / 1e6);
+    for line in plan.device_writes() {
+        let _ = writeln!(out, "writes     {line}");
+    }
     let _ = writeln!(out, "seed       {}", plan.seed);
     if plan.changes.is_empty() {
         let _ = writeln!(out, "changes    none");

@@ -8,6 +8,7 @@ use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
+use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 use tardy_sys::{affinity, clock};
@@ -151,6 +152,14 @@ impl Session<'_> {
         let signals = SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         for plan in plans.iter().filter(|_| !self.json) {
             eprintln!("{} on CPUs {}: {}", plan.label, plan.cpus, describe_parameters(&plan.parameters));
+        }
+        for plan in plans {
+            if let Some(note) = &plan.note {
+                eprintln!("{}: {note}", plan.label);
+            }
+        }
+        for line in device_writes::lines(plans.iter().map(|plan| (plan, duration))) {
+            eprintln!("writes {line}");
         }
         self.guardian.begin(PHASE, plans)?;
         let end = Nanos(clock::monotonic()).saturating_add(duration);

@@ -61,10 +61,13 @@ pub fn run(args: &RunArgs) -> Exit {
 fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     eprintln!("measuring into {}", out.display());
     let is_said_first = |warning: &&Warning| {
-        warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. })
+        warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. } | Warning::LoadProblem { .. })
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
         eprintln!("! {warning}");
+    }
+    for line in plan.device_writes() {
+        eprintln!("loads write {line}");
     }
     for change in &plan.changes {
         eprintln!("changing {change}");

@@ -7,6 +7,8 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
 
+use super::allowance::{self, Allowance};
+use super::backing::Backing;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
@@ -21,6 +23,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes("size", "bytes that each turn sends, and bytes of the file", "8MiB", 4 << 10, 1 << 34),
         Parameter::bytes("block", "bytes of one write and one read call", "4KiB", 1, 1 << 20),
+        allowance::RATE,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -39,7 +42,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.plan.budget.disk = size * workers;
     resolution.plan.budget.memory = (size + block) * workers;
     resolution.plan.budget.processes = 2 * workers;
-    resolution.plan.scratch = Some(resolution.surroundings.scratch.clone());
+    let folder = resolution.surroundings.scratch.clone();
+    let backing = Backing::of(&folder, resolution.surroundings);
+    allowance::declare(resolution, &backing);
+    resolution.plan.scratch = Some(folder);
     Ok(())
 }
 
@@ -49,15 +55,18 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     scratch::check_floor(&folder, size)?;
     let file = scratch::file(&folder).doing("create the scratch file")?;
     file.set_len(size).doing("extend the scratch file")?;
+    let mut allowance = Allowance::new(worker);
     while worker.go_on() {
         send(worker, size, block)?;
         scratch::check_floor(&folder, size)?;
         let mut mapping = Mapping::shared(&file, size as usize).doing("map the scratch file")?;
         for from in (0..size as usize).step_by(1 << 20) {
-            if !worker.go_on() {
+            let to = (from + (1 << 20)).min(size as usize);
+            // A page that was touched is written to the device as a whole.
+            if !worker.go_on() || !allowance.take((to - from) as u64) {
                 break;
             }
-            mapping.touch(from, (from + (1 << 20)).min(size as usize));
+            mapping.touch(from, to);
             worker.did(1, 0);
         }
         if mapping.sync().is_err() {

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use tardy_run::parameter::Parameter;
 
+use super::allowance::{self, Allowance};
+use super::backing::Backing;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
@@ -22,6 +24,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("block", "bytes of one write; one in sixteen blocks is written", "4KiB", 512, 1 << 20),
         Parameter::count("files", "files at a time", "8", 1, 1000),
         Parameter::path("folder", "folder to work in, instead of the scratch folder"),
+        allowance::RATE,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -53,6 +56,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
     resolution.plan.budget.memory = resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
+    let backing = Backing::of(&surroundings.scratch, &surroundings);
+    allowance::declare(resolution, &backing);
     resolution.take_scratch_folder_in(&surroundings.scratch);
     Ok(())
 }
@@ -61,6 +66,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let folder = scratch::own_folder(worker)?;
     let block = vec![0x5a; worker.number("block") as usize];
     let (size, files) = (worker.number("size"), worker.number("files"));
+    let mut allowance = Allowance::new(worker);
     let mut round = 0_u64;
     while worker.go_on() {
         scratch::check_floor(&folder, size / HOLE_RATIO * 2)?;
@@ -68,7 +74,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             if !worker.go_on() {
                 break;
             }
-            if file_life(worker, &folder, index, size, &block, round).is_err() {
+            if file_life(worker, &mut allowance, &folder, (index, size, round), &block).is_err() {
                 worker.failed();
             }
         }
@@ -78,16 +84,25 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 }
 
 /// One file: holes, truncated, extended, renamed over the one of the round before; every third is unlinked while open.
-fn file_life(worker: &mut Worker, folder: &Path, index: u64, size: u64, block: &[u8], round: u64) -> std::io::Result<()> {
+fn file_life(
+    worker: &mut Worker,
+    allowance: &mut Allowance,
+    folder: &Path,
+    (index, size, round): (u64, u64, u64),
+    block: &[u8],
+) -> std::io::Result<()> {
     let (fresh, kept) = (folder.join(format!("fresh-{index}")), folder.join(format!("kept-{index}")));
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&fresh)?;
     worker.did(1, 0);
-    write_with_holes(worker, &mut file, size, block)?;
+    write_with_holes(worker, allowance, &mut file, size, block)?;
     file.set_len(size / 2)?;
     file.set_len(size)?;
-    file.seek(SeekFrom::Start(size / 3))?;
-    file.write_all(block)?;
-    worker.did(3, block.len() as u64);
+    worker.did(2, 0);
+    if allowance.take(block.len() as u64) {
+        file.seek(SeekFrom::Start(size / 3))?;
+        file.write_all(block)?;
+        worker.did(1, block.len() as u64);
+    }
     std::fs::rename(&fresh, &kept)?;
     worker.did(1, 0);
     if (index + round).is_multiple_of(3) {
@@ -98,10 +113,11 @@ fn file_life(worker: &mut Worker, folder: &Path, index: u64, size: u64, block: &
     Ok(())
 }
 
-fn write_with_holes(worker: &mut Worker, file: &mut File, size: u64, block: &[u8]) -> std::io::Result<()> {
+/// Where no more may be written for now, the file is all holes.
+fn write_with_holes(worker: &mut Worker, allowance: &mut Allowance, file: &mut File, size: u64, block: &[u8]) -> std::io::Result<()> {
     let step = block.len() as u64 * HOLE_RATIO;
     let mut offset = 0;
-    while offset + block.len() as u64 <= size && worker.go_on() {
+    while offset + block.len() as u64 <= size && worker.go_on() && allowance.take(block.len() as u64) {
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(block)?;
         worker.did(1, block.len() as u64);

@@ -2,9 +2,15 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use tardy_run::parameter::Parameter;
+use tardy_core::units::Nanos;
+use tardy_run::parameter::{Parameter, Value};
+use tardy_sys::file_pages;
 
+use super::allowance::{self, Allowance};
+use super::backing::Backing;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
@@ -13,13 +19,15 @@ use super::worker::Worker;
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
-    does: "reads zeros, writes them to a file, reads them back, truncates it; in large blocks, over and over",
+    does: "reads zeros, writes them to a file on the run's own file system, through to the device, reads them back from it, truncates it; in large blocks",
     hurts: "long copies between user space, kernel and device; nine tenths of its time is in the kernel, and truncation frees pages in bulk",
     source: "abeni2002",
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's file", "64MiB", 64 << 10, 1 << 40),
         Parameter::bytes("block", "bytes of one read or write call", "4MiB", 512, 1 << 30),
-        Parameter::path("folder", "folder whose file system the file is on; without it, memory (tmpfs)"),
+        Parameter::path("folder", "folder whose file system the file is on; without it, that of the run"),
+        Parameter::choice("target", "the device behind the file system, or memory alone (tmpfs)", &["device", "memory"]),
+        allowance::RATE,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -28,34 +36,61 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
+/// A commit of a busy card takes seconds.
+const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
+/// How long to rest where there is nothing to read and nothing may be written for now.
+const REST: Nanos = Nanos::from_millis(5);
+
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let workers = resolution.workers();
-    let size = if let Some(folder) = resolution.plan.parameters.path("folder").map(ToOwned::to_owned) {
-        if !folder.is_dir() {
-            return Err(Absent::new(format!("folder {}", folder.display()), "give a folder that exists with io:folder=..."));
-        }
-        let room = resolution.surroundings.room(&folder).map_or(0, |room| room.free.saturating_sub(super::bounds::disk_floor(room.total)));
-        resolution.share.disk = resolution.share.disk.min(room);
-        let size = resolution.fit("size", 1, Resource::Disk)?;
-        resolution.plan.budget.disk = size * workers;
-        size
-    } else {
+    let folder = resolution.device_folder()?;
+    let backing = Backing::of(&folder, resolution.surroundings);
+    let is_given = resolution.plan.parameters.path("folder").is_some();
+    let mut in_memory = resolution.plan.parameters.text("target") == "memory";
+    if !in_memory {
+        resolution.plan.note = shortcoming(&folder, &backing);
+        // A folder that was given is used whatever is behind it.
+        in_memory = matches!(backing, Backing::Memory(_)) && !is_given;
+    }
+    let size = if in_memory {
+        resolution.plan.parameters.insert("target".to_owned(), Value::Word("memory".to_owned()));
         // The block counts twice in the worst case: the file may be one block long.
         let size = resolution.fit("size", 2, Resource::Memory)?;
         resolution.plan.budget.memory = size * workers;
         size
+    } else {
+        allowance::declare(resolution, &backing);
+        let size = resolution.fit("size", 1, Resource::Disk)?;
+        resolution.plan.budget.disk = size * workers;
+        resolution.plan.finish_limit = FINISH_LIMIT;
+        resolution.plan.scratch = Some(folder);
+        size
     };
     if resolution.plan.parameters.number("block") > size {
-        resolution.plan.parameters.insert("block".to_owned(), tardy_run::parameter::Value::Bytes(size));
+        resolution.plan.parameters.insert("block".to_owned(), Value::Bytes(size));
     }
     resolution.plan.budget.memory += resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
     Ok(())
 }
 
+/// What is not as the load is described, where there is no device behind the folder, or none that is known.
+fn shortcoming(folder: &Path, backing: &Backing) -> Option<String> {
+    let folder = folder.display();
+    match backing {
+        Backing::Device(_) => None,
+        Backing::Memory(kind) => Some(format!(
+            "{folder} is on {kind}, so that it writes and reads memory and reaches no device: put the run on a disk with --out, or give io:folder=..."
+        )),
+        Backing::Unknown(kind) => Some(format!(
+            "{folder} is on {kind}: whether it reaches a device depends on what is below; io:folder=... names a folder on a disk"
+        )),
+    }
+}
+
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size");
-    let folder = worker.plan.load.parameters.path("folder").map(ToOwned::to_owned);
+    let folder = worker.plan.load.scratch.clone();
     let mut file = match &folder {
         Some(folder) => scratch::file(folder),
         None => tardy_sys::memory_file::create("tardy-io"),
@@ -63,11 +98,55 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     .doing("create the scratch file")?;
     let mut zero = File::open("/dev/zero").doing("open /dev/zero")?;
     let mut block = vec![0; worker.number("block") as usize];
+    if let (Some(folder), Some(_)) = (&folder, &worker.plan.load.device_writes) {
+        let folder = folder.clone();
+        return on_device(worker, &folder, &file, &mut zero, &mut block, size);
+    }
     while worker.go_on() {
         if let Some(folder) = &folder {
             scratch::check_floor(folder, size)?;
         }
         cycle(worker, &mut file, &mut zero, &mut block, size)?;
+    }
+    Ok(())
+}
+
+/// Writes through to the device as much as is allowed, and reads from it all the time: a file that is truncated while its pages are dirty never gets there, and one
+/// that is in the page cache is never read.
+fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, block: &mut [u8], size: u64) -> Result<(), WorkError> {
+    let mut allowance = Allowance::new(worker);
+    let bytes = block.len() as u64;
+    let mut length = 0;
+    while worker.go_on() {
+        scratch::check_floor(folder, size)?;
+        let mut fresh = 0;
+        while fresh < size && worker.go_on() && allowance.take(bytes) {
+            if length + bytes > size {
+                file.set_len(0).doing("truncate the scratch file")?;
+                length = 0;
+            }
+            zero.read_exact(block).doing("read /dev/zero")?;
+            if file.write_all_at(block, length).is_err() {
+                worker.failed();
+                break;
+            }
+            (length, fresh) = (length + bytes, fresh + bytes);
+            worker.did(2, 2 * bytes);
+        }
+        if fresh > 0 && file.sync_data().is_err() {
+            worker.failed();
+        }
+        if length == 0 {
+            worker.rest(REST);
+            continue;
+        }
+        file_pages::forget(file, 0, 0).doing("drop the file from memory")?;
+        let mut read = 0;
+        while read < length && worker.go_on() {
+            file.read_exact_at(block, read).doing("read the scratch file")?;
+            read += bytes;
+            worker.did(1, bytes);
+        }
     }
     Ok(())
 }

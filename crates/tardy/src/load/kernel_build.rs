@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_run::parameter::{Kind, Parameter, Value};
 
+use super::allowance::{self, COMPILER_WRITES_A_CPU};
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
 use super::plan::{Absent, Resolution};
@@ -59,6 +60,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.plan.budget.disk = disk;
     resolution.plan.budget.memory = jobs * JOB_BYTES;
     resolution.plan.budget.processes = 4 * jobs;
+    allowance::estimate(resolution, COMPILER_WRITES_A_CPU);
     resolution.take_scratch_folder();
     Ok(())
 }

@@ -13,6 +13,7 @@ use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::{clock, mount, process, signal, socket};
 
+use super::allowance::{self, COMPILER_WRITES_A_CPU};
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
@@ -70,6 +71,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     // The server has some tens of threads.
     resolution.plan.budget.processes = (4 * jobs + 100).min(share.processes);
     resolution.plan.finish_limit = FINISH_LIMIT;
+    allowance::estimate(resolution, COMPILER_WRITES_A_CPU);
     resolution.take_scratch_folder();
     Ok(())
 }

@@ -15,6 +15,8 @@ pub struct Surroundings {
     pub dev: PathBuf,
     /// Where scratch files go, on a real file system where there is one.
     pub scratch: PathBuf,
+    /// The folder that the run is made in, where there is a run.
+    pub run: Option<PathBuf>,
     /// Where programs are searched for.
     pub program_folders: Vec<PathBuf>,
     /// Whether the tool runs as the superuser.
@@ -35,9 +37,17 @@ impl Surroundings {
             sys: PathBuf::from("/sys"),
             dev: PathBuf::from("/dev"),
             scratch: scratch.unwrap_or_else(|| PathBuf::from("/tmp")),
+            run: None,
             program_folders,
             superuser: tardy_sys::user::is_root(),
         }
+    }
+
+    /// Those of this machine, for a run in `out`, which need not exist yet.
+    #[must_use]
+    pub fn of_run(out: &Path) -> Self {
+        let out = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
+        Self { run: out.ancestors().find(|folder| folder.is_dir()).map(Path::to_owned), ..Self::of_this_machine() }
     }
 
     /// The first program of this name on the path.
@@ -79,6 +89,13 @@ mod tests {
 
     fn surroundings(root: &Path) -> Surroundings {
         Surroundings { proc: root.to_owned(), program_folders: vec![root.join("bin")], ..Surroundings::of_this_machine() }
+    }
+
+    #[test]
+    fn a_run_that_does_not_exist_yet_is_in_the_nearest_folder_that_does() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Surroundings::of_run(&root.path().join("not/yet")).run.as_deref(), Some(root.path()));
+        assert!(Surroundings::of_run(Path::new("run")).run.is_some_and(|folder| folder.is_absolute()));
     }
 
     #[test]

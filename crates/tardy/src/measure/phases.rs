@@ -149,6 +149,8 @@ mod tests {
 
     fn load_plan(name: &str) -> LoadPlan {
         LoadPlan {
+            device_writes: None,
+            note: None,
             label: name.into(),
             name: name.into(),
             parameters: Default::default(),

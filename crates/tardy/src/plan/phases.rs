@@ -1,5 +1,7 @@
 //! The phases of a plan: in their order, each load resolved against the machine.
 
+use std::path::Path;
+
 use tardy_core::cpu::CpuList;
 use tardy_core::warning::Warning;
 use tardy_run::plan::{LoadPlan, PhasePlan};
@@ -15,13 +17,14 @@ use crate::scenario::{PhaseRequest, Scenario, built_in};
 pub(super) fn resolve(
     request: &RunArgs,
     scenario: &Scenario,
+    out: &Path,
     cpus: &CpuList,
     seed: u64,
 ) -> Result<(Vec<PhasePlan>, Vec<Warning>), PlanError> {
     for name in &request.allow {
         LoadRequest::parse(name)?;
     }
-    let surroundings = Surroundings::of_this_machine();
+    let surroundings = Surroundings::of_run(out);
     let is_built_in = request.scenario.as_ref().is_none_or(|name| built_in::find(name).is_some()) && request.loads.is_empty();
     let mut warnings = Vec::new();
     let mut phases = Vec::new();
@@ -34,7 +37,13 @@ pub(super) fn resolve(
                 resolved
             };
             match resolved {
-                Ok(plan) => loads.push(plan),
+                Ok(plan) => {
+                    let note = plan.note.clone().map(|problem| Warning::LoadProblem { load: plan.label.clone(), problem });
+                    if let Some(note) = note.filter(|note| !warnings.contains(note)) {
+                        warnings.push(note);
+                    }
+                    loads.push(plan);
+                }
                 // Named on the command line: without it the run is not what was asked for. A list without one of its loads is most of what was.
                 Err(Absent { missing, remedy }) if !request.loads.is_empty() && asked.list.is_none() => {
                     return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy });

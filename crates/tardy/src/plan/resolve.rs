@@ -46,7 +46,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     check_folders(request, out, bytes_estimated)?;
     let online = root.online_cpus().unwrap_or_else(|| allowed.clone());
     let load_cpus = load_cpus(request, &measured, &online)?;
-    let (phases, mut warnings) = phases::resolve(request, scenario, &load_cpus, seed)?;
+    let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
     let (changes, staying) = changes_of(request, &measured, &allowed, root);
     warnings.extend(staying);

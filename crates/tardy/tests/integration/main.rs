@@ -15,6 +15,7 @@ mod goldens;
 mod import;
 mod import_damage;
 mod interrupted;
+mod load_effects;
 mod load_lists;
 mod media;
 mod moved;

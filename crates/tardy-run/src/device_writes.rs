@@ -1,0 +1,57 @@
+//! How much a run's loads write to devices: flash wears by it, so that it is said before they start.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::bytes::format_bytes;
+use tardy_core::units::Nanos;
+
+use crate::plan::LoadPlan;
+
+/// What a load writes to a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceWrites {
+    /// The device, or the kind of file system where the device is not known.
+    pub device: String,
+    /// Bytes a second, over all workers.
+    pub rate: u64,
+    /// Whether the rate is what such work usually comes to; else the load never exceeds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
+}
+
+impl DeviceWrites {
+    /// Bytes in so long a time. A load may write a second's worth as soon as it starts.
+    #[must_use]
+    pub fn bytes_in(&self, length: Nanos) -> u64 {
+        let bytes = u128::from(self.rate) * u128::from((length.get().max(0) as u64).saturating_add(1_000_000_000)) / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// One line a device: how much is written to it at most, and by which loads. Each load counts for as long as it runs.
+pub fn lines<'a>(loads: impl IntoIterator<Item = (&'a LoadPlan, Nanos)>) -> Vec<String> {
+    let mut devices = BTreeMap::<&str, BTreeMap<&str, (u64, bool)>>::new();
+    for (load, length) in loads {
+        if let Some(writes) = &load.device_writes {
+            let entry = devices.entry(&writes.device).or_default().entry(&load.label).or_default();
+            *entry = (entry.0.saturating_add(writes.bytes_in(length)), writes.is_estimate);
+        }
+    }
+    devices.into_iter().map(|(device, loads)| line(device, &loads)).collect()
+}
+
+fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
+    let sum = loads.values().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let is_estimate = loads.values().any(|(_, is_estimate)| *is_estimate);
+    let parts: Vec<String> = loads
+        .iter()
+        .map(|(label, (bytes, is_estimate))| format!("{label} {}{}", if *is_estimate { "about " } else { "" }, format_bytes(*bytes)))
+        .collect();
+    format!(
+        "{} {} to {device}, whose flash wears by it: {}",
+        if is_estimate { "about" } else { "at most" },
+        format_bytes(sum),
+        parts.join(", ")
+    )
+}

@@ -1,0 +1,98 @@
+//! How fast a load may write to a device: flash wears by what is written to it, so that every load that writes has a bound.
+
+use tardy_run::device_writes::DeviceWrites;
+use tardy_run::parameter::Parameter;
+use tardy_sys::clock;
+
+use super::backing::Backing;
+use super::plan::Resolution;
+use super::worker::Worker;
+
+/// The parameter by which each such load is bounded.
+pub(super) const RATE: Parameter =
+    Parameter::bytes("rate", "bytes a second that all workers together write to a device, whose flash wears by it", "32MiB", 4096, 1 << 40);
+
+/// States in the plan what the load writes to the device behind `folder` by its parameter `rate`; nothing where there is only memory.
+pub(super) fn declare(resolution: &mut Resolution<'_>, backing: &Backing) {
+    if !matches!(backing, Backing::Memory(_)) {
+        let rate = resolution.plan.parameters.number("rate");
+        resolution.plan.device_writes = Some(DeviceWrites { device: backing.name().to_owned(), rate, is_estimate: false });
+    }
+}
+
+/// Bytes a second that compilers write for each CPU that they keep busy: a build of a kernel's defconfig leaves about 1.5 GiB after some 30 minutes of one CPU's time.
+pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
+
+/// States what the load usually writes to the device behind the scratch folder, where nothing bounds it.
+pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
+    let backing = Backing::of(&resolution.surroundings.scratch, resolution.surroundings);
+    if !matches!(backing, Backing::Memory(_)) {
+        let rate = rate_a_cpu * resolution.plan.cpus.len() as u64;
+        resolution.plan.device_writes = Some(DeviceWrites { device: backing.name().to_owned(), rate, is_estimate: true });
+    }
+}
+
+/// What one worker may still write.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    /// Bytes a second; none where nothing wears.
+    rate: Option<u64>,
+    started: i64,
+    taken: u64,
+}
+
+impl Allowance {
+    /// The worker's share of what the plan allows, from now on.
+    pub(super) fn new(worker: &Worker) -> Self {
+        let load = &worker.plan.load;
+        let rate = load.device_writes.as_ref().map(|writes| writes.rate / load.worker_count().max(1) as u64);
+        Self { rate, started: clock::monotonic(), taken: 0 }
+    }
+
+    /// Whether `bytes` may be written now; if so, they count as written. In each second as much may be written as the rate says, so that a run never writes more than
+    /// the rate times its length, and a second's worth.
+    pub(super) fn take(&mut self, bytes: u64) -> bool {
+        self.take_at(bytes, clock::monotonic())
+    }
+
+    fn take_at(&mut self, bytes: u64, now: i64) -> bool {
+        let Some(rate) = self.rate else { return true };
+        let elapsed = u128::from((now - self.started).max(0).unsigned_abs());
+        let allowed = u128::from(rate) * (elapsed + 1_000_000_000) / 1_000_000_000;
+        if u128::from(self.taken) + u128::from(bytes) > allowed {
+            return false;
+        }
+        self.taken += bytes;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_second_is_allowed_at_once_and_no_more() {
+        let mut allowance = Allowance { rate: Some(1000), started: 0, taken: 0 };
+        assert!(allowance.take_at(1000, 0) && !allowance.take_at(1, 0));
+        assert!(!allowance.take_at(500, SECOND / 4) && allowance.take_at(500, SECOND / 2));
+        let mut unlimited = Allowance { rate: None, started: 0, taken: 0 };
+        assert!(unlimited.take_at(u64::MAX, 0) && unlimited.take_at(u64::MAX, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_holds_whatever_is_asked_for(asked in proptest::collection::vec((0_i64..SECOND, 0_u64..5000), 1..100)) {
+            let mut allowance = Allowance { rate: Some(1000), started: 0, taken: 0 };
+            let (mut now, mut written) = (0, 0);
+            for (pause, bytes) in asked {
+                now += pause;
+                written += if allowance.take_at(bytes, now) { bytes } else { 0 };
+                prop_assert!(i128::from(written) * i128::from(SECOND) <= 1000 * i128::from(now + SECOND));
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What is behind a folder: a device, memory, or something that does not tell.
+
+use std::path::Path;
+
+use super::surroundings::Surroundings;
+
+/// What a file that is written in a folder ends up on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backing {
+    /// A block device, as /proc/self/mountinfo names it.
+    Device(String),
+    /// The page cache alone: a file system of this kind.
+    Memory(String),
+    /// A file system of this kind, which stands for others (overlay), for a server (nfs) or for the emulator's host (9p).
+    Unknown(String),
+}
+
+/// File systems that are in memory alone.
+const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
+
+impl Backing {
+    /// That of `folder`, which exists.
+    #[must_use]
+    pub fn of(folder: &Path, surroundings: &Surroundings) -> Self {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mounts = std::fs::read_to_string(surroundings.proc.join("self/mountinfo")).unwrap_or_default();
+        // Later mounts hide earlier ones at the same place.
+        let covers = mounts.lines().filter_map(Mount::parse).filter(|mount| folder.starts_with(&mount.point));
+        covers.max_by_key(|mount| mount.point.len()).map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
+    }
+
+    /// The device that wears by what is written, as far as it is known.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Device(name) | Self::Memory(name) | Self::Unknown(name) => name,
+        }
+    }
+}
+
+struct Mount {
+    point: String,
+    kind: String,
+    source: String,
+}
+
+impl Mount {
+    /// One line of mountinfo, proc_pid_mountinfo(5): fields 5, and two behind the separator.
+    fn parse(line: &str) -> Option<Self> {
+        let (head, tail) = line.split_once(" - ")?;
+        let mut tail = tail.split(' ');
+        Some(Self { point: plain(head.split(' ').nth(4)?), kind: tail.next()?.to_owned(), source: plain(tail.next()?) })
+    }
+
+    fn backing(self) -> Backing {
+        if IN_MEMORY.contains(&self.kind.as_str()) {
+            Backing::Memory(self.kind)
+        } else if self.source.starts_with("/dev/") || self.kind == "zfs" {
+            Backing::Device(self.source)
+        } else {
+            Backing::Unknown(self.kind)
+        }
+    }
+}
+
+/// Spaces and the like are written as three octal digits.
+fn plain(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_says_what_is_behind_a_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().canonicalize().unwrap().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let (disk, memory, layered) = (folder("a disk"), folder("a disk/memory"), folder("layered"));
+        std::fs::create_dir(root.path().join("self")).unwrap();
+        let line = |number: u32, point: &Path, rest: &str| {
+            format!("{number} 1 8:1 / {} rw,relatime shared:1 - {rest}\n", point.display().to_string().replace(' ', "\\040"))
+        };
+        let text = line(20, Path::new("/"), "ext4 /dev/vda rw")
+            + &line(21, &disk, "btrfs /dev/nvme0n1p2 rw,ssd")
+            + &line(22, &memory, "tmpfs tmpfs rw")
+            + &line(23, &layered, "overlay overlay rw,lowerdir=/a");
+        std::fs::write(root.path().join("self/mountinfo"), text).unwrap();
+        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::of_this_machine() };
+        let of = |folder: &Path| Backing::of(folder, &surroundings);
+        assert_eq!(of(&disk), Backing::Device("/dev/nvme0n1p2".to_owned()));
+        assert_eq!(of(&memory), Backing::Memory("tmpfs".to_owned()));
+        assert_eq!(of(&layered), Backing::Unknown("overlay".to_owned()));
+        assert_eq!(of(root.path()), Backing::Device("/dev/vda".to_owned()));
+    }
+}

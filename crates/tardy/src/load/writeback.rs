@@ -1,0 +1,105 @@
+//! `writeback`: dirty pages of the page cache, brought to the device.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_sys::file_pages;
+
+use super::allowance::{self, Allowance};
+use super::backing::Backing;
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::plan::{Absent, Resolution, Resource};
+use super::scratch;
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "writeback",
+    does: "dirties pages all over a file and has them written to the device by fsync, fdatasync and sync_file_range in turn",
+    hurts: "the file system commits its journal, the block layer merges and completes in softirq, and whoever writes waits for it",
+    source: "today",
+    parameters: &[
+        Parameter::bytes("size", "bytes of each worker's file", "32MiB", 64 << 10, 1 << 40),
+        Parameter::bytes("block", "bytes of one write", "16KiB", 512, 1 << 20),
+        Parameter::count("blocks", "writes before they are brought to the device", "8", 1, 10_000),
+        allowance::RATE,
+        Parameter::path("folder", "folder whose file system the file is on; without it, that of the run"),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: true,
+    resolve,
+    run,
+};
+
+/// A commit of a busy card takes seconds.
+const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
+/// How long to rest where the device may not be written to for now.
+const REST: Nanos = Nanos::from_millis(5);
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let folder = resolution.device_folder()?;
+    let backing = Backing::of(&folder, resolution.surroundings);
+    if let Backing::Memory(kind) = &backing {
+        return Err(Absent::new(
+            format!("a file system on a device: {} is on {kind}", folder.display()),
+            "put the run on a disk with --out, or give writeback:folder=...",
+        ));
+    }
+    let size = resolution.fit("size", 1, Resource::Disk)?;
+    let size = size.min(resolution.fit("size", 1, Resource::Memory)?);
+    let workers = resolution.workers();
+    resolution.plan.budget.disk = size * workers;
+    // The file's pages are in memory.
+    resolution.plan.budget.memory = size * workers;
+    resolution.plan.budget.processes = workers;
+    resolution.plan.finish_limit = FINISH_LIMIT;
+    resolution.plan.scratch = Some(folder);
+    allowance::declare(resolution, &backing);
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let folder = worker.plan.load.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    let size = worker.number("size");
+    let block = vec![0x5a; worker.number("block").min(size) as usize];
+    let file = scratch::file(&folder).doing("create the scratch file")?;
+    file.set_len(size).doing("extend the scratch file")?;
+    let mut places = Pcg64Mcg::seed_from_u64(worker.plan.index as u64);
+    let mut allowance = Allowance::new(worker);
+    for turn in 0_u64.. {
+        if !worker.go_on() {
+            break;
+        }
+        scratch::check_floor(&folder, size)?;
+        for _ in 0..worker.number("blocks") {
+            if !allowance.take(block.len() as u64) {
+                worker.rest(REST);
+                continue;
+            }
+            let place = places.random_range(0..=size - block.len() as u64);
+            match file.write_all_at(&block, place) {
+                Ok(()) => worker.did(1, block.len() as u64),
+                Err(_) => worker.failed(),
+            }
+        }
+        match flush(&file, turn) {
+            Ok(()) => worker.did(1, 0),
+            Err(_) => worker.failed(),
+        }
+    }
+    Ok(())
+}
+
+/// The three ways to the device: with the file system's own data, without, and without waiting for any of it.
+fn flush(file: &File, turn: u64) -> std::io::Result<()> {
+    match turn % 3 {
+        0 => file.sync_all(),
+        1 => file.sync_data(),
+        _ => file_pages::start_writing(file, 0, 0),
+    }
+}

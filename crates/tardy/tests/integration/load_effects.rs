@@ -1,0 +1,91 @@
+//! Loads reach what they say they reach: the kernel's own counts of their processes, groups and devices.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::path::Path;
+
+use support::machine;
+use support::workplace::{Running, Workplace, family};
+use tardy::load::Surroundings;
+use tardy::load::backing::Backing;
+
+fn is_on_device(folder: &Path) -> bool {
+    matches!(Backing::of(folder, &Surroundings::of_this_machine()), Backing::Device(_))
+}
+
+/// Starts `tardy load`, its scratch files in the folder of the test.
+fn start(place: &Workplace, load: &str) -> Running {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
+    command.env("TMPDIR", place.folder());
+    place.start_command(command, ["load", load, "--for", "60s"])
+}
+
+/// Waits until `seen` answers for one of the load's processes.
+fn until_a_worker<T>(place: &Workplace, running: &mut Running, what: &str, seen: impl Fn(&Path) -> Option<T>) -> T {
+    let mark = place.folder().display().to_string();
+    running.until(what, || family(&mark).into_iter().find_map(|pid| seen(&Path::new("/proc").join(pid.to_string()))))
+}
+
+fn number(folder: &Path, file: &str, key: &str) -> u64 {
+    let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(key).map(str::to_owned));
+    line.and_then(|line| line.trim().trim_start_matches(':').split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn io_and_writeback_write_to_the_device_of_the_run_and_io_reads_from_it() {
+    let place = Workplace::new();
+    if !is_on_device(place.folder()) {
+        return machine::left_out(
+            "io_and_writeback_write_to_the_device_of_the_run_and_io_reads_from_it",
+            "temporary files are not on a device",
+        );
+    }
+    for (load, reads) in [("io", true), ("writeback", false)] {
+        let mut running = start(&place, load);
+        // read_bytes counts what the block layer was asked for; write_bytes what is on its way to it.
+        until_a_worker(&place, &mut running, load, |process| {
+            let moved = |key| number(process, "io", key) > 1 << 20;
+            (moved("write_bytes:") && (!reads || moved("read_bytes:"))).then_some(())
+        });
+        running.signal(tardy_sys::signal::INTERRUPT);
+        running.wait().ends_with(130);
+        assert_eq!(place.names(), [String::from("state"); 0], "nothing is left of {load}");
+    }
+}
+
+#[test]
+fn what_loads_write_to_a_device_is_said_before_they_do() {
+    let place = Workplace::new();
+    if !is_on_device(place.folder()) {
+        return machine::left_out("what_loads_write_to_a_device_is_said_before_they_do", "temporary files are not on a device");
+    }
+    let dry = place.tardy("run --load io:rate=1MiB --load writeback:rate=2MiB --for 9s --dry-run").ends_with(0).stdout;
+    let line = dry.lines().find(|line| line.starts_with("writes ")).unwrap_or_else(|| panic!("{dry}"));
+    assert!(line.contains("at most ") && line.contains("io:rate=1MiB ") && line.contains("writeback:rate=2MiB "), "{line}");
+    let ran = place.tardy("run --load io:rate=1MiB --for 2s --out run").ends_with(0).stderr;
+    assert!(ran.contains("loads write at most "), "{ran}");
+    let load = &place.record("run")["plan"]["phases"][1]["loads"][0];
+    assert_eq!(load["device_writes"]["rate"], 1 << 20);
+    assert_eq!(load["scratch"], place.folder().display().to_string(), "the run's own file system");
+    let alone = place.tardy("load writeback --for 300ms").ends_with(0).stderr;
+    assert!(alone.contains("writes at most "), "{alone}");
+}
+
+#[test]
+fn io_in_memory_says_so_and_is_there_by_its_name() {
+    let memory = Path::new("/dev/shm");
+    if !matches!(Backing::of(memory, &Surroundings::of_this_machine()), Backing::Memory(_)) {
+        return machine::left_out("io_in_memory_says_so_and_is_there_by_its_name", "/dev/shm is not in memory");
+    }
+    let place = Workplace::new();
+    let out = memory.join(format!("tardy-test-{}", std::process::id()));
+    let planned = |load: &str| place.tardy(&format!("run --load {load} --for 9s --dry-run --out {}", out.display())).ends_with(0).stdout;
+    let fallen_back = planned("io");
+    assert!(fallen_back.contains("warning    load io: /dev/shm is on tmpfs") && !fallen_back.contains("\nwrites "), "{fallen_back}");
+    let asked_for = planned("io:target=memory");
+    assert!(!asked_for.contains("warning    load io"), "{asked_for}");
+    let absent = place.tardy(&format!("run --load writeback --for 9s --dry-run --out {}", out.display())).ends_with(3).stderr;
+    assert!(absent.contains("/dev/shm is on tmpfs") && absent.contains("--out"), "{absent}");
+}

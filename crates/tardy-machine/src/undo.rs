@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tardy_sys::console;
@@ -116,8 +117,19 @@ fn remove_cgroup(path: &Path) -> io::Result<()> {
             remove_cgroup(&entry.path())?;
         }
     }
-    std::fs::remove_dir(path)
+    // A process that was killed is a member until the kernel has taken all of it apart, which is after it can no longer be seen.
+    let end = Instant::now() + MEMBERS_GONE_LIMIT;
+    loop {
+        match std::fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => std::thread::sleep(MEMBERS_GONE_CHECK),
+            result => return result,
+        }
+    }
 }
+
+/// How long members of a group that were killed may take to be gone, and how often that is looked at.
+const MEMBERS_GONE_LIMIT: Duration = Duration::from_secs(5);
+const MEMBERS_GONE_CHECK: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

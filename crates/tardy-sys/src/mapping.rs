@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a cache line on nearly every processor that runs Linux; where lines are longer, some are written twice.
 const LINE_BYTES: usize = 64;
+/// From include/uapi/asm-generic/mman-common.h.
+const MADV_COLLAPSE: libc::c_int = 25;
 
 /// A mapping of one's own, readable and writable while no other protection is set; unmapped on drop.
 ///
@@ -184,6 +186,33 @@ impl Mapping {
         crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_NOHUGEPAGE) }).map(drop)
     }
 
+    /// Asks for huge pages where the mapping has room for whole ones.
+    ///
+    /// # Errors
+    /// EINVAL on kernels without transparent huge pages.
+    pub fn ask_for_huge_pages(&mut self) -> io::Result<()> {
+        // SAFETY: the range is exactly this mapping.
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_HUGEPAGE) }).map(drop)
+    }
+
+    /// Has the kernel put small pages together to huge ones now, as khugepaged would some time (MADV_COLLAPSE, Linux 6.1).
+    ///
+    /// # Errors
+    /// EINVAL in older kernels, and where no huge page fits; EAGAIN, EBUSY or ENOMEM where a page could not be put together at present.
+    pub fn collapse(&mut self) -> io::Result<()> {
+        // SAFETY: the range is exactly this mapping; what its memory holds stays.
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, MADV_COLLAPSE) }).map(drop)
+    }
+
+    /// Lets the kernel take the pages of a private mapping when it needs some (MADV_FREE, Linux 4.5); they may read as zero from then on.
+    ///
+    /// # Errors
+    /// EINVAL in older kernels, for shared mappings and for locked pages.
+    pub fn free_lazily(&mut self) -> io::Result<()> {
+        // SAFETY: the range is exactly this mapping; its contents may change because no reference to its memory exists.
+        crate::check(unsafe { libc::madvise(self.start.as_ptr(), self.bytes, libc::MADV_FREE) }).map(drop)
+    }
+
     /// Writes the dirty pages of a shared mapping back to its file and waits for it.
     ///
     /// # Errors
@@ -217,6 +246,20 @@ mod tests {
         assert_eq!(mapping.touch(PAGE_BYTES, PAGE_BYTES), 0);
         mapping.discard(0, PAGE_BYTES).unwrap();
         assert_eq!(Mapping::anonymous(0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn advice_is_taken_or_the_kernel_is_too_old() {
+        let mut mapping = Mapping::anonymous(4 << 20).unwrap();
+        let is_old = |result: io::Result<()>| result.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL));
+        let advised = mapping.ask_for_huge_pages();
+        assert!(advised.is_ok() || is_old(advised));
+        mapping.touch(0, 4 << 20);
+        // Whether memory for huge pages is there is the machine's matter.
+        let _ = mapping.collapse();
+        assert_eq!(mapping.touch(0, 4 << 20), 1024, "a mapping that was put together is as it was");
+        assert!(mapping.free_lazily().is_ok() || is_old(mapping.free_lazily()));
+        assert_eq!(mapping.touch(0, PAGE_BYTES), 1, "what was given up can be written again");
     }
 
     #[test]

@@ -5,6 +5,10 @@ use std::io;
 /// From include/uapi/linux/membarrier.h.
 const QUERY: libc::c_int = 0;
 const GLOBAL: libc::c_int = 1;
+const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
 /// Whether the kernel has the barrier of all processes, which waits for an RCU grace period.
 ///
@@ -20,6 +24,40 @@ pub fn has_global() -> io::Result<bool> {
 /// EINVAL where processors run without a tick (nohz_full).
 pub fn global() -> io::Result<()> {
     call(GLOBAL).map(drop)
+}
+
+/// Which processors an expedited barrier interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that run a thread of the calling process (Linux 4.14).
+    Process,
+    /// Those that run a thread of any process that registered for it (Linux 4.16).
+    Registered,
+}
+
+/// Lets the process call [`expedited`], and be reached by it. It lasts as long as the process.
+///
+/// # Errors
+/// EINVAL in kernels without it; ENOSYS in kernels without membarrier(2).
+pub fn register(reach: Reach) -> io::Result<()> {
+    match reach {
+        Reach::Process => call(REGISTER_PRIVATE_EXPEDITED),
+        Reach::Registered => call(REGISTER_GLOBAL_EXPEDITED),
+    }
+    .map(drop)
+}
+
+/// Interrupts every other processor within `reach` and returns when each has passed a barrier (kernel/sched/membarrier.c).
+///
+/// # Errors
+/// EPERM where the process did not [`register`]; those of [`register`].
+#[inline]
+pub fn expedited(reach: Reach) -> io::Result<()> {
+    match reach {
+        Reach::Process => call(PRIVATE_EXPEDITED),
+        Reach::Registered => call(GLOBAL_EXPEDITED),
+    }
+    .map(drop)
 }
 
 fn call(command: libc::c_int) -> io::Result<libc::c_int> {
@@ -40,5 +78,15 @@ mod tests {
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOSYS)),
         }
         assert!(call(1 << 20).is_err());
+    }
+
+    #[test]
+    fn an_expedited_barrier_is_passed_once_the_process_has_registered() {
+        for reach in [Reach::Registered, Reach::Process] {
+            match register(reach) {
+                Ok(()) => expedited(reach).unwrap(),
+                Err(error) => assert!(matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)), "{error}"),
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! Namespaces of one's own: unshare(2).
+//! Namespaces of one's own: unshare(2), setns(2).
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What is to be one's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,15 @@ pub fn unshare(namespace: Namespace) -> io::Result<()> {
     crate::check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
+/// Enters a network namespace, by a descriptor of /proc/PID/ns/net; sockets that are open stay in theirs.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN; EINVAL for a descriptor of something else.
+pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: setns takes a descriptor, which is open while it is borrowed, and a flag.
+    crate::check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +66,26 @@ mod tests {
     #[test]
     fn a_user_namespace_is_refused_to_one_thread_of_many() {
         std::thread::spawn(|| assert!(unshare(Namespace::ProcessesAsUser).is_err())).join().unwrap();
+    }
+
+    #[test]
+    fn a_network_namespace_is_left_and_entered_again() {
+        use std::os::fd::AsFd;
+        let network = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        std::thread::spawn(move || {
+            let (before, first) = (network(), std::fs::File::open("/proc/thread-self/ns/net").unwrap());
+            match unshare(Namespace::Network) {
+                Ok(()) => {
+                    assert_ne!(network(), before);
+                    enter_network(first.as_fd()).unwrap();
+                    assert_eq!(network(), before);
+                }
+                Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+            }
+            let other = std::fs::File::open("/proc/self/stat").unwrap();
+            assert!(enter_network(other.as_fd()).is_err());
+        })
+        .join()
+        .unwrap();
     }
 }

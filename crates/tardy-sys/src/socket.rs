@@ -32,6 +32,22 @@ pub fn route_netlink() -> io::Result<OwnedFd> {
     open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
 
+/// UDP_SEGMENT of include/uapi/linux/udp.h.
+const UDP_SEGMENT: libc::c_int = 103;
+
+/// Has the kernel cut what is sent at once into datagrams of `bytes` each (Linux 4.18): they pass the network as one packet, and a receiver on the same machine
+/// gets them one by one in one go.
+///
+/// # Errors
+/// ENOPROTOOPT in older kernels; EINVAL.
+pub fn send_in_segments(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
+    let value = libc::c_int::from(bytes);
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads one int at `value`, which outlives the call.
+    crate::check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, std::ptr::from_ref(&value).cast(), length) })
+        .map(drop)
+}
+
 /// Switches the loopback interface of the process's network namespace on; a new namespace has it, switched off.
 ///
 /// # Errors
@@ -85,6 +101,20 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn what_is_sent_at_once_comes_as_segments() {
+        let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        match send_in_segments(&one, 10) {
+            Ok(()) => {
+                one.send(&[7; 25]).unwrap();
+                let mut block = [0; 64];
+                assert_eq!([(); 3].map(|()| other.recv(&mut block).unwrap()), [10, 10, 5]);
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOPROTOOPT)),
+        }
     }
 
     #[test]

@@ -25,23 +25,32 @@ mod gate;
 pub mod hackbench;
 pub mod info;
 pub mod io;
+pub mod ipi;
 pub mod kcore;
 pub mod kernel_build;
 pub mod kernel_tree;
 pub mod memory;
+mod memory_group;
 pub mod mmap_lock;
 pub mod netlink;
 pub mod nfs_compile;
+pub mod pi_futex;
 pub mod ping_flood;
 pub mod plan;
+pub mod printk;
 pub mod procfs;
 mod program;
+pub mod receive;
+pub mod reclaim;
 pub mod request;
 pub mod scratch;
 pub mod spin;
 pub mod surroundings;
+pub mod thp;
+mod threads;
 pub mod timers;
 pub mod ttcp;
+mod veth;
 pub mod worker;
 pub mod writeback;
 
@@ -75,7 +84,13 @@ pub const LOADS: &[&LoadInfo] = &[
     &cgroup::INFO,
     &netlink::INFO,
     &cache::INFO,
+    &reclaim::INFO,
+    &thp::INFO,
+    &ipi::INFO,
+    &pi_futex::INFO,
+    &receive::INFO,
     &writeback::INFO,
+    &printk::INFO,
     &cpu_hotplug::INFO,
     &spin::INFO,
     &exec::INFO,

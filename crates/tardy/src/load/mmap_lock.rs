@@ -1,16 +1,12 @@
 //! `mmap-lock`: many threads that change one address space.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use tardy_core::cpu::CpuId;
-use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
-use tardy_sys::affinity;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution};
+use super::threads::{self, Done};
 use super::worker::Worker;
 
 /// The load.
@@ -43,75 +39,14 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     Ok(())
 }
 
-/// What the threads share.
-struct Shared {
-    stop: AtomicBool,
-    operations: AtomicU64,
-    bytes: AtomicU64,
-    errors: AtomicU64,
-    first_error: Mutex<Option<std::io::Error>>,
-}
-
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize / PAGE_BYTES * PAGE_BYTES;
     let threads = worker.number("threads") as usize;
-    let cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
-    let shared = Shared {
-        stop: AtomicBool::new(false),
-        operations: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-        errors: AtomicU64::new(0),
-        first_error: Mutex::new(None),
-    };
-    std::thread::scope(|scope| {
-        let mut result = Ok(());
-        for cpu in cpus.iter().flat_map(|cpu| std::iter::repeat_n(*cpu, threads)) {
-            let shared = &shared;
-            let started = std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, move || change(shared, cpu, size));
-            if let Err(source) = started {
-                result = Err(WorkError::System { doing: "start a thread", source });
-                break;
-            }
-        }
-        while result.is_ok() && worker.rest(Nanos::from_millis(100)) {
-            take_over(worker, &shared);
-        }
-        shared.stop.store(true, Ordering::Relaxed);
-        result
-    })?;
-    take_over(worker, &shared);
-    let first = shared.first_error.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    first.map_or(Ok(()), Err).doing("change the address space")
-}
-
-fn take_over(worker: &mut Worker, shared: &Shared) {
-    worker.did(shared.operations.swap(0, Ordering::Relaxed), shared.bytes.swap(0, Ordering::Relaxed));
-    for _ in 0..shared.errors.swap(0, Ordering::Relaxed) {
-        worker.failed();
-    }
-}
-
-/// One thread. An error of the first round is one of the load; later ones (the limit of mappings, reached by the others' doing) are counted.
-fn change(shared: &Shared, cpu: CpuId, size: usize) {
-    let mut result = affinity::set(0, &[cpu.0]).and_then(|()| once(size));
-    if let Err(error) = result {
-        if let Ok(mut first) = shared.first_error.lock() {
-            first.get_or_insert(error);
-        }
-        return;
-    }
-    while !shared.stop.load(Ordering::Relaxed) {
-        result = once(size);
-        match result {
-            Ok(()) => {
-                shared.operations.fetch_add(6, Ordering::Relaxed);
-                shared.bytes.fetch_add(size as u64, Ordering::Relaxed);
-            }
-            Err(_) => {
-                shared.errors.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
+    let cpus: Vec<CpuId> = worker.plan.cpus.iter().flat_map(|cpu| std::iter::repeat_n(cpu, threads)).collect();
+    // Errors after the first round, as at the limit of mappings, are the other threads' doing.
+    threads::repeat(worker, &cpus, "change the address space", |_| {
+        Ok(move || once(size).map(|()| Done { operations: 6, bytes: size as u64 }))
+    })
 }
 
 fn once(size: usize) -> std::io::Result<()> {

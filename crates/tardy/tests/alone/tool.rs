@@ -33,6 +33,8 @@ pub(crate) struct Tool {
 struct System {
     cpus_online: String,
     terminal_shown: Option<String>,
+    kernel_messages: Option<String>,
+    network_devices: usize,
 }
 
 impl System {
@@ -40,16 +42,28 @@ impl System {
         Self {
             cpus_online: std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap(),
             terminal_shown: std::fs::read_to_string("/sys/class/tty/tty0/active").ok(),
+            kernel_messages: std::fs::read_to_string("/proc/sys/kernel/printk_devkmsg").ok(),
+            network_devices: std::fs::read_dir("/sys/class/net").unwrap().count(),
         }
     }
 }
 
-/// Control groups of process `tool`'s loads, by their names.
+/// Control groups of process `tool`'s loads, by their names, in hierarchies of both versions; groups can be below that of the test itself.
 fn control_groups(tool: u32) -> Vec<PathBuf> {
     let mounts = mounts();
-    let points = mounts.lines().filter(|line| line.contains(" - cgroup2 ")).filter_map(|line| line.split(' ').nth(4));
-    let groups = points.flat_map(|point| std::fs::read_dir(point).unwrap()).map(|group| group.unwrap().path());
-    groups.filter(|group| group.to_string_lossy().contains(&format!("-{tool}-"))).collect()
+    let points = mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
+    let mut groups = Vec::new();
+    let mut left: Vec<PathBuf> = points.map(PathBuf::from).collect();
+    while let Some(folder) = left.pop() {
+        if folder.to_string_lossy().contains(&format!("-{tool}-")) {
+            groups.push(folder);
+            continue;
+        }
+        // A group of somebody else can be gone by now.
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
+        left.extend(entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()));
+    }
+    groups
 }
 
 fn mounts() -> String {

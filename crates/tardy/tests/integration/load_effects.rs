@@ -89,3 +89,56 @@ fn io_in_memory_says_so_and_is_there_by_its_name() {
     let absent = place.tardy(&format!("run --load writeback --for 9s --dry-run --out {}", out.display())).ends_with(3).stderr;
     assert!(absent.contains("/dev/shm is on tmpfs") && absent.contains("--out"), "{absent}");
 }
+
+#[test]
+fn packets_cross_a_pair_of_devices_in_namespaces_of_their_own() {
+    let place = Workplace::new();
+    let mut running = start(&place, "receive");
+    if !machine::is_root() {
+        return machine::left_out("packets_cross_a_pair_of_devices_in_namespaces_of_their_own", "only root can make namespaces everywhere");
+    }
+    // /proc/PID/net is that of the process's own namespace; the first number behind a device's name is the bytes that it received.
+    until_a_worker(&place, &mut running, "packets come", |process| {
+        let sent = std::fs::read_to_string(process.join("net/dev")).unwrap_or_default();
+        let line = sent.lines().find_map(|line| line.trim_start().strip_prefix("tardy0:")).map(str::to_owned)?;
+        let bytes: u64 = line.split_whitespace().nth(8)?.parse().ok()?;
+        (bytes > 1 << 20).then_some(())
+    });
+    assert!(!std::fs::read_to_string("/proc/self/net/dev").unwrap().contains("tardy0"), "the machine's own network has no such device");
+}
+
+#[test]
+fn only_the_group_of_the_load_lacks_memory() {
+    if !machine::is_root() {
+        return machine::left_out("only_the_group_of_the_load_lacks_memory", "only root can make control groups everywhere");
+    }
+    let place = Workplace::new();
+    let mut running = start(&place, "reclaim:size=16MiB");
+    let group = until_a_worker(&place, &mut running, "a worker is in a group of its own", |process| {
+        let groups = std::fs::read_to_string(process.join("cgroup")).ok()?;
+        let path = groups.lines().find(|line| line.contains("tardy-scratch-reclaim-"))?.rsplit(':').next()?.to_owned();
+        let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"];
+        roots.iter().map(|root| Path::new(root).join(path.trim_start_matches('/'))).find(|folder| folder.is_dir())
+    });
+    running.until("the limit is reached", || {
+        let failures = std::fs::read_to_string(group.join("memory.failcnt")).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        (failures.unwrap_or(0) > 10 || number(&group, "memory.events", "max ") > 10).then_some(())
+    });
+    running.signal(tardy_sys::signal::INTERRUPT);
+    let ended = running.wait().ends_with(130);
+    assert!(!ended.stdout.contains("died") && !ended.stderr.contains("not undone"), "{} {}", ended.stdout, ended.stderr);
+    assert!(!group.exists(), "the group is removed");
+}
+
+#[test]
+fn huge_pages_come_and_are_split() {
+    let place = Workplace::new();
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_else(|_| "[never]".to_owned());
+    if setting.contains("[never]") {
+        return machine::left_out("huge_pages_come_and_are_split", "there are none, or they are switched off");
+    }
+    let counts = || ["thp_fault_alloc ", "thp_split_pmd "].map(|key| number(Path::new("/proc"), "vmstat", key));
+    let before = counts();
+    let mut running = start(&place, "thp");
+    running.until("huge pages come and are split", || counts().iter().zip(before).all(|(now, before)| *now > before).then_some(()));
+}

@@ -1,0 +1,82 @@
+//! `ipi`: interrupts from processor to processor.
+
+use tardy_core::cpu::CpuId;
+use tardy_run::parameter::Parameter;
+use tardy_sys::mapping::{Mapping, PAGE_BYTES};
+use tardy_sys::membarrier::{self, Reach};
+
+use super::info::{LoadInfo, Placement, WorkError};
+use super::plan::{Absent, Resolution};
+use super::threads::{self, Done};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "ipi",
+    does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and page protections that all must learn of",
+    hurts: "each interrupt comes at once, whatever runs there, a real-time task too; the sender waits for every answer",
+    source: "today",
+    parameters: &[Parameter::choice("by", "memory barriers, page protections, or both in turn", &["both", "barriers", "protections"])],
+    by_name_only: false,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Pages of a thread; a round has as many barriers and protections.
+const PAGES: usize = 16;
+/// Stack, kernel memory and pages of a thread, in bytes, rounded up.
+const THREAD_BYTES: u64 = 256 << 10;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let threads = resolution.plan.cpus.len().max(1) as u64;
+    if threads < 2 {
+        return Err(Absent::new("a second CPU to interrupt", "load at least two CPUs (--load-cpus)"));
+    }
+    resolution.plan.budget.memory = threads * THREAD_BYTES;
+    resolution.plan.budget.processes = threads + 1;
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let by = worker.plan.load.parameters.text("by").to_owned();
+    let cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
+    let reaches = if by == "protections" { Vec::new() } else { registered() };
+    if reaches.is_empty() && by == "barriers" {
+        return Err(WorkError::Absent(Absent::new(
+            "membarrier(2) with expedited barriers",
+            "use Linux 4.14 or newer with CONFIG_MEMBARRIER",
+        )));
+    }
+    let protects = by != "barriers";
+    threads::repeat(worker, &cpus, "interrupt the other CPUs", |_| {
+        let mut pages = Mapping::anonymous(PAGES * PAGE_BYTES)?;
+        let reaches = &reaches;
+        Ok(move || {
+            for _ in 0..PAGES {
+                reaches.iter().try_for_each(|reach| membarrier::expedited(*reach))?;
+            }
+            let mut operations = (PAGES * reaches.len()) as u64;
+            if protects {
+                operations += protect(&mut pages)?;
+            }
+            Ok(Done { operations, bytes: 0 })
+        })
+    })
+}
+
+/// The barriers that this kernel has.
+fn registered() -> Vec<Reach> {
+    [Reach::Process, Reach::Registered].into_iter().filter(|reach| membarrier::register(*reach).is_ok()).collect()
+}
+
+/// Protects page after page; a page that was written must be forgotten by every CPU that runs a thread of the process.
+fn protect(pages: &mut Mapping) -> std::io::Result<u64> {
+    for page in 0..PAGES {
+        pages.touch(0, pages.len());
+        pages.set_writable(page * PAGE_BYTES, (page + 1) * PAGE_BYTES, false)?;
+        pages.set_writable(0, pages.len(), true)?;
+    }
+    Ok(PAGES as u64)
+}

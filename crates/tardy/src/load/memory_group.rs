@@ -1,0 +1,174 @@
+//! A control group with a limit of memory, of version 2 or 1, that a load's workers enter and leave.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+
+use super::plan::Absent;
+use super::surroundings::Surroundings;
+
+/// The file that says which controllers the groups below have; of version 2 alone.
+const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";
+const CONTROLLERS: &str = "cgroup.controllers";
+const MEMBERS: &str = "cgroup.procs";
+/// The file of the limit, in version 2 and in version 1.
+const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
+
+/// Where a load called `name` can have a group with a limit of memory, and what has to be undone after making it. Nothing is left changed.
+///
+/// # Errors
+/// No memory controller, or no right to make a group.
+pub(super) fn place(surroundings: &Surroundings, name: &str) -> Result<(PathBuf, Option<Undo>), Absent> {
+    let parent = parent(&surroundings.proc).ok_or_else(|| {
+        Absent::new(
+            "control groups with limits of memory",
+            "use a kernel with CONFIG_MEMCG, and mount them: mount -t cgroup2 none /sys/fs/cgroup",
+        )
+    })?;
+    let group = parent.folder.join(format!("{FOLDER_PREFIX}{name}-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
+    std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
+        Absent::new(format!("the right to make control groups in {} ({error})", parent.folder.display()), "run as root")
+    })?;
+    let switch = parent.folder.join(CONTROLLERS_BELOW);
+    Ok((group, parent.needs_switching_on.then_some(Undo::Write { path: switch, value: "-memory".to_owned() })))
+}
+
+/// A group below which another can be made.
+#[derive(Debug, PartialEq, Eq)]
+struct Parent {
+    folder: PathBuf,
+    needs_switching_on: bool,
+}
+
+fn parent(proc: &Path) -> Option<Parent> {
+    let mounts = std::fs::read_to_string(proc.join("self/mounts")).ok()?;
+    let groups = std::fs::read_to_string(proc.join("self/cgroup")).ok()?;
+    parent_of_version_2(&mounts, &groups).or_else(|| parent_of_version_1(&mounts, &groups))
+}
+
+/// The own group or the nearest above it that has the controller for those below it; else the topmost, where it can be switched on. Only the topmost may hold processes
+/// beside such groups.
+fn parent_of_version_2(mounts: &str, groups: &str) -> Option<Parent> {
+    let mount = mount_points(mounts, "cgroup2", None).next()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let has = |folder: &Path, file: &str| {
+        std::fs::read_to_string(folder.join(file)).is_ok_and(|text| text.split_whitespace().any(|controller| controller == "memory"))
+    };
+    let own = mount.join(own);
+    let above = own.ancestors().take_while(|folder| folder.starts_with(&mount));
+    if let Some(folder) = above.into_iter().find(|folder| has(folder, CONTROLLERS_BELOW)) {
+        return Some(Parent { folder: folder.to_owned(), needs_switching_on: false });
+    }
+    has(&mount, CONTROLLERS).then_some(Parent { folder: mount, needs_switching_on: true })
+}
+
+fn parent_of_version_1(mounts: &str, groups: &str) -> Option<Parent> {
+    let mount = mount_points(mounts, "cgroup", Some("memory")).next()?;
+    let own = groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        controllers.split(',').any(|controller| controller == "memory").then(|| path.trim_start_matches('/').to_owned())
+    })?;
+    let own = mount.join(own);
+    // In a container the path can be that of the machine, which is not mounted here.
+    Some(Parent { folder: if own.is_dir() { own } else { mount }, needs_switching_on: false })
+}
+
+fn mount_points<'a>(mounts: &'a str, kind: &'a str, option: Option<&'a str>) -> impl Iterator<Item = PathBuf> + 'a {
+    mounts.lines().filter_map(move |line| {
+        let mut fields = line.split(' ');
+        let (point, has_kind, options) = (fields.nth(1)?, fields.next()? == kind, fields.next()?);
+        let has_option = option.is_none_or(|option| options.split(',').any(|given| given == option));
+        (has_kind && has_option).then(|| PathBuf::from(point))
+    })
+}
+
+/// A group that the calling process is in.
+#[derive(Debug)]
+pub(super) struct MemoryGroup {
+    group: PathBuf,
+    home: PathBuf,
+}
+
+impl MemoryGroup {
+    /// Makes the group where no other worker has, gives it the limit and enters it. `undo` says whether the controller has to be switched on first.
+    ///
+    /// # Errors
+    /// Those of the files: EACCES, EBUSY, ENOENT where there is no controller.
+    pub(super) fn enter(group: &Path, limit: u64, undo: &[Undo]) -> io::Result<Self> {
+        for change in undo {
+            if let Undo::Write { path, value } = change
+                && path.ends_with(CONTROLLERS_BELOW)
+            {
+                std::fs::write(path, value.replace('-', "+"))?;
+            }
+        }
+        match std::fs::create_dir(group) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let file = LIMITS.map(|name| group.join(name)).into_iter().find(|file| file.exists());
+        std::fs::write(file.ok_or(io::ErrorKind::NotFound)?, limit.to_string())?;
+        let home = home(group).ok_or(io::ErrorKind::NotFound)?;
+        // 0 is the process that writes.
+        std::fs::write(group.join(MEMBERS), "0")?;
+        Ok(Self { group: group.to_owned(), home })
+    }
+
+    /// Goes back to the group of before; whoever leaves last removes the group.
+    ///
+    /// # Errors
+    /// Those of the file of members.
+    pub(super) fn leave(self) -> io::Result<()> {
+        std::fs::write(self.home.join(MEMBERS), "0")?;
+        // For all but the last it is busy.
+        let _ = std::fs::remove_dir(&self.group);
+        Ok(())
+    }
+}
+
+/// The group that this process is in now, in the hierarchy of `group`.
+fn home(group: &Path) -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let version_2 = mount_points(&mounts, "cgroup2", None).find(|mount| group.starts_with(mount)).and_then(|mount| {
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        Some(mount.join(own))
+    });
+    let own = version_2.or_else(|| parent_of_version_1(&mounts, &groups).map(|parent| parent.folder));
+    own.filter(|folder| folder.is_dir()).or_else(|| group.parent().map(Path::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_1_has_groups_below_the_own_one() {
+        let root = tempfile::tempdir().unwrap();
+        let memory = root.path().join("memory");
+        std::fs::create_dir_all(memory.join("a/b")).unwrap();
+        let mounts =
+            format!("cgroup {} cgroup rw,cpu 0 0\ncgroup {} cgroup rw,relatime,memory 0 0\n", root.path().display(), memory.display());
+        let of = |groups: &str| parent_of_version_1(&mounts, groups).map(|parent| parent.folder);
+        assert_eq!(of("3:cpu:/x\n4:memory:/a/b\n0::/\n"), Some(memory.join("a/b")));
+        assert_eq!(of("4:memory:/not/here\n"), Some(memory.clone()));
+        assert_eq!(of("3:cpu:/x\n"), None);
+    }
+
+    #[test]
+    fn version_2_has_groups_where_the_controller_is_switched_on_or_can_be() {
+        let root = tempfile::tempdir().unwrap();
+        let top = root.path();
+        let session = top.join("user.slice/session.scope");
+        std::fs::create_dir_all(&session).unwrap();
+        let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", top.display());
+        let of = || parent_of_version_2(&mounts, "0::/user.slice/session.scope\n");
+        assert_eq!(of(), None, "no memory controller at all");
+        std::fs::write(top.join(CONTROLLERS), "cpu memory\n").unwrap();
+        assert_eq!(of(), Some(Parent { folder: top.to_owned(), needs_switching_on: true }));
+        std::fs::write(top.join("user.slice").join(CONTROLLERS_BELOW), "memory\n").unwrap();
+        assert_eq!(of(), Some(Parent { folder: top.join("user.slice"), needs_switching_on: false }));
+    }
+}

@@ -1,0 +1,82 @@
+//! `printk`: messages of the kernel's log.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+use tardy_core::units::Nanos;
+use tardy_machine::undo::Undo;
+use tardy_run::parameter::Parameter;
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::plan::{Absent, Resolution};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "printk",
+    does: "writes messages to the kernel's log at a bounded rate",
+    hurts: "where the level reaches a console, each character goes out with interrupts or preemption off; it fills the log that others need",
+    source: "today",
+    parameters: &[
+        Parameter::count("rate", "messages a second", "100", 1, 10_000),
+        Parameter::count("level", "importance, 7 (debugging) to 0; consoles show what is below their level (dmesg -n)", "7", 0, 7),
+    ],
+    by_name_only: true,
+    placement: Placement::Once,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Where user programs write messages, and whether the kernel drops most of them: `ratelimit` lets 10 through in 5 s (kernel/printk/printk.c).
+const LOG: &str = "kmsg";
+const LIMIT: &str = "sys/kernel/printk_devkmsg";
+/// The facility of user programs, in the place where the kernel has it (include/linux/syslog.h).
+const FACILITY_USER: u64 = 1 << 3;
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let log = resolution.surroundings.dev.join(LOG);
+    open(&log)?;
+    let limit = resolution.surroundings.proc.join(LIMIT);
+    // Kernels before 4.9 drop nothing.
+    if let Ok(value) = std::fs::read_to_string(&limit) {
+        if value.trim() == "off" {
+            return Err(Absent::new("messages from user programs in the kernel's log", format!("echo on > {}", limit.display())));
+        }
+        if value.trim() != "on" {
+            OpenOptions::new().write(true).open(&limit).map_err(|error| {
+                Absent::new(format!("the right to let all messages through: {} ({error})", limit.display()), "run as root")
+            })?;
+            // The kernel takes the value with its line end only, as it gives it.
+            resolution.plan.undo.push(Undo::Write { path: limit, value });
+        }
+    }
+    resolution.plan.budget.processes = 1;
+    Ok(())
+}
+
+fn open(log: &std::path::Path) -> Result<File, Absent> {
+    let absent = |error| Absent::new(format!("the kernel's log: {} ({error})", log.display()), "run as root, with CONFIG_PRINTK");
+    OpenOptions::new().write(true).open(log).map_err(absent)
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let mut log = open(&std::path::Path::new("/dev").join(LOG)).map_err(WorkError::Absent)?;
+    for undo in &worker.plan.load.undo {
+        if let Undo::Write { path, .. } = undo {
+            std::fs::write(path, "on\n").doing("let all messages through")?;
+        }
+    }
+    let pause = Nanos::from_secs(1).get() / worker.number("rate") as i64;
+    let priority = FACILITY_USER + worker.number("level");
+    let mut number = 0_u64;
+    while worker.rest(Nanos(pause)) {
+        number += 1;
+        // One write is one message.
+        match log.write(format!("<{priority}>tardy: load printk, message {number}\n").as_bytes()) {
+            Ok(bytes) => worker.did(1, bytes as u64),
+            Err(_) => worker.failed(),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! `reclaim`: memory that runs out, inside a control group of its own, so that only the load lacks some.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek};
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_machine::undo::Undo;
+use tardy_run::parameter::Parameter;
+use tardy_sys::clock;
+use tardy_sys::mapping::Mapping;
+
+use super::backing::Backing;
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::memory_group::{self, MemoryGroup};
+use super::plan::{Absent, Resolution, Resource};
+use super::scratch;
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "reclaim",
+    does: "needs more memory than its own control group may have, so that the kernel takes pages back all the time; compacts memory now and then",
+    hurts: "the kernel scans lists of pages under their locks, unmaps and frees them in the caller's time, and compaction copies pages about",
+    source: "today",
+    parameters: &[
+        Parameter::bytes("size", "bytes that each worker may have, and needs more of", "64MiB", 8 << 20, 1 << 40),
+        Parameter::duration("compact", "how often all memory is compacted; 0s for never", "1s", Nanos::ZERO, Nanos::from_secs(3600)),
+    ],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Part of the group's memory that each of the two areas takes, in quarters: one alone fits, both together do not.
+const AREA_QUARTERS: u64 = 3;
+/// The area is touched in such steps, in bytes, with looks at the stop in between.
+const STEP_BYTES: usize = 1 << 20;
+const COMPACT: &str = "sys/vm/compact_memory";
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let size = resolution.fit("size", 1, Resource::Memory)?;
+    let workers = resolution.workers();
+    resolution.plan.budget.memory = size * workers;
+    resolution.plan.budget.processes = workers;
+    let (group, undo) = memory_group::place(resolution.surroundings, "reclaim")?;
+    resolution.plan.undo.extend(undo);
+    resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
+    resolution.plan.scratch = Some(group);
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let size = worker.number("size");
+    let path = worker.plan.load.scratch.clone().ok_or_else(|| WorkError::Bound("the plan has no group".to_owned()))?;
+    let all = size * worker.plan.load.worker_count() as u64;
+    let group = MemoryGroup::enter(&path, all, &worker.plan.load.undo).doing("enter a control group with a limit of memory")?;
+    let result = work(worker, size);
+    group.leave().doing("leave the control group")?;
+    result
+}
+
+fn work(worker: &mut Worker, size: u64) -> Result<(), WorkError> {
+    let area_bytes = (size / 4 * AREA_QUARTERS) as usize;
+    let area = || Mapping::anonymous(area_bytes).doing("map an area");
+    let mut areas = [area()?, area()?];
+    let mut file = empty_file(size);
+    let mut block = vec![0; STEP_BYTES];
+    let mut compaction = Compaction::new(worker);
+    for turn in 0_usize.. {
+        if !worker.go_on() {
+            break;
+        }
+        fill(worker, &mut areas[turn % 2])?;
+        if let Some(file) = &mut file {
+            read(worker, file, &mut block)?;
+        }
+        compaction.when_due(worker);
+    }
+    Ok(())
+}
+
+/// Fills the area, and lets the kernel take it back when the other one needs the room.
+fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
+    // Small pages are what is looked for one by one.
+    let _ = area.forbid_huge_pages();
+    for from in (0..area.len()).step_by(STEP_BYTES) {
+        if !worker.go_on() {
+            break;
+        }
+        let to = (from + STEP_BYTES).min(area.len());
+        let pages = area.touch(from, to);
+        worker.did(pages as u64, (to - from) as u64);
+    }
+    area.free_lazily().doing("free an area lazily (Linux 4.5)")
+}
+
+/// A file of holes, larger than what the group may have: reading it fills the page cache, and nothing is ever written. None where files are in memory anyway.
+fn empty_file(size: u64) -> Option<File> {
+    let surroundings = super::Surroundings::of_this_machine();
+    if matches!(Backing::of(&surroundings.scratch, &surroundings), Backing::Memory(_)) {
+        return None;
+    }
+    let file = scratch::file(&surroundings.scratch).ok()?;
+    file.set_len(2 * size).ok()?;
+    Some(file)
+}
+
+fn read(worker: &mut Worker, file: &mut File, block: &mut [u8]) -> Result<(), WorkError> {
+    file.rewind().doing("rewind the scratch file")?;
+    while worker.go_on() {
+        let bytes = file.read(block).doing("read the scratch file")?;
+        if bytes == 0 {
+            break;
+        }
+        worker.did(1, bytes as u64);
+    }
+    Ok(())
+}
+
+/// One worker has all memory compacted now and then, where it may.
+struct Compaction {
+    file: Option<File>,
+    interval: i64,
+    due: i64,
+}
+
+impl Compaction {
+    fn new(worker: &Worker) -> Self {
+        let interval = worker.plan.load.parameters.duration("compact").get();
+        let may = worker.plan.index == 0 && interval > 0;
+        let file = may.then(|| OpenOptions::new().write(true).open(Path::new("/proc").join(COMPACT)).ok()).flatten();
+        Self { file, interval, due: clock::monotonic() }
+    }
+
+    fn when_due(&mut self, worker: &mut Worker) {
+        let Some(file) = &mut self.file else { return };
+        if clock::monotonic() < self.due {
+            return;
+        }
+        match std::io::Write::write(file, b"1") {
+            Ok(_) => worker.did(1, 0),
+            Err(_) => worker.failed(),
+        }
+        self.due = clock::monotonic() + self.interval;
+    }
+}

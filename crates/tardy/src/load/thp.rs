@@ -1,0 +1,97 @@
+//! `thp`: huge pages that come, are split and are put together again.
+
+use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+use tardy_sys::clock;
+use tardy_sys::mapping::{Mapping, PAGE_BYTES};
+
+use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::plan::{Absent, Resolution, Resource};
+use super::worker::Worker;
+
+/// The load.
+pub const INFO: LoadInfo = LoadInfo {
+    name: "thp",
+    does: "faults huge pages in, splits each by giving one small page of it back, has them put together again, and leaves some to khugepaged",
+    hurts: "2 MiB are cleared or copied at once, every CPU forgets its translations, and the address space is locked meanwhile",
+    source: "today",
+    parameters: &[Parameter::bytes("size", "bytes of each worker's area", "32MiB", 4 << 20, 1 << 34)],
+    by_name_only: false,
+    placement: Placement::EachCpu,
+    uses_disk: false,
+    resolve,
+    run,
+};
+
+/// Bytes of a huge page on processors with pages of 4 KiB. Where they are larger, fewer are split.
+const HUGE_BYTES: usize = 2 << 20;
+/// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page wherever it begins.
+const LEFT_BYTES: usize = 2 * HUGE_BYTES;
+/// How long the area of small pages waits for khugepaged, which looks at the system's areas every 10 s (scan_sleep_millisecs).
+const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
+
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    let setting = resolution.surroundings.sys.join("kernel/mm/transparent_hugepage/enabled");
+    let enabled = std::fs::read_to_string(&setting)
+        .map_err(|_| Absent::new("transparent huge pages", "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"))?;
+    if enabled.contains("[never]") {
+        return Err(Absent::new("transparent huge pages, which are switched off", format!("echo madvise > {}", setting.display())));
+    }
+    // The area that is worked on, and the one that is left to khugepaged, which is no larger.
+    let size = resolution.fit("size", 2, Resource::Memory)?;
+    resolution.plan.budget.memory = (size + LEFT_BYTES as u64) * resolution.workers();
+    resolution.plan.budget.processes = resolution.workers();
+    Ok(())
+}
+
+fn run(worker: &mut Worker) -> Result<(), WorkError> {
+    let size = worker.number("size") as usize;
+    let mut left = small().doing("map an area of small pages")?;
+    let mut left_until = clock::monotonic() + LEFT_TO_KHUGEPAGED.get();
+    while worker.go_on() {
+        let mut area = Mapping::anonymous(size).doing("map the area")?;
+        area.ask_for_huge_pages().doing("ask for huge pages")?;
+        // Huge pages, one after the other, with looks at the stop in between.
+        for from in (0..size).step_by(HUGE_BYTES) {
+            if !worker.go_on() {
+                return Ok(());
+            }
+            let to = (from + HUGE_BYTES).min(size);
+            area.touch(from, to);
+            worker.did(1, (to - from) as u64);
+        }
+        split(worker, &mut area)?;
+        match area.collapse() {
+            Ok(()) => worker.did(1, size as u64),
+            // Linux 6.1 and newer can; in older kernels it is khugepaged's alone.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {}
+            Err(_) => worker.failed(),
+        }
+        if clock::monotonic() >= left_until {
+            left = small().doing("map an area of small pages")?;
+            left_until = clock::monotonic() + LEFT_TO_KHUGEPAGED.get();
+        }
+    }
+    drop(left);
+    Ok(())
+}
+
+/// An area that was filled with small pages and may have huge ones: khugepaged's work.
+fn small() -> std::io::Result<Mapping> {
+    let mut area = Mapping::anonymous(LEFT_BYTES)?;
+    area.forbid_huge_pages()?;
+    area.touch(0, LEFT_BYTES);
+    area.ask_for_huge_pages()?;
+    Ok(area)
+}
+
+/// A huge page that loses a small one is mapped by small ones from then on; the next fault fills the hole.
+fn split(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
+    for from in (0..area.len()).step_by(HUGE_BYTES) {
+        let hole = from..(from + PAGE_BYTES).min(area.len());
+        area.discard(hole.start, hole.end).doing("split a huge page")?;
+        area.touch(hole.start, hole.end);
+        worker.did(1, 0);
+    }
+    Ok(())
+}

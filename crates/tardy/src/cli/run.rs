@@ -14,7 +14,7 @@ use super::{DeadlineArgs, positive_duration};
 /// What the user asks for; pure, not yet compared with the machine.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  tardy run                                           45 s: idle, then under load, on every CPU
+  tardy run                                           53 s: idle, then under load, on every CPU
   tardy run --scenario abeni2002 --out timeline
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --for 10m --probe cyclic -- ./my_loop     a loop of yours, beside a probe, under the usual loads

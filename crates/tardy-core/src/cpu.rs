@@ -55,6 +55,12 @@ impl CpuList {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
+    /// Those that are in `self` and in `other`.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
     /// Adds one.
     pub fn insert(&mut self, cpu: CpuId) {
         self.0.insert(cpu);

@@ -90,6 +90,8 @@ pub enum Warning {
     LoadProblem { load: String, problem: String },
     /// The tool's own threads share the measured processors.
     NoProcessorLeft { cpus: CpuList },
+    /// Some processors are set apart for real-time work; `others` are those of the tool's own threads.
+    IsolatedCpus { isolated: CpuList, measured: CpuList, others: CpuList },
     /// Two probes share a processor and its priority.
     ProbesShareProcessors { probes: Vec<String> },
     /// A latency stopped the run.
@@ -244,6 +246,13 @@ impl fmt::Display for Warning {
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
             Self::NoProcessorLeft { cpus } => {
                 write!(f, "the tool's own threads share the measured processors {cpus}; leave one out with --cpus to keep them apart")
+            }
+            Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
+                f,
+                "cpus {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"
+            ),
+            Self::IsolatedCpus { isolated, measured, .. } => {
+                write!(f, "cpus {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones")
             }
             Self::ProbesShareProcessors { probes } => {
                 write!(f, "the probes {} share processors and priority, and delay each other", probes.join(", "))

@@ -3,6 +3,8 @@
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+/// As many processors as any kernel is built for (NR_CPUS is at most 8192 on x86-64).
+const CPUS_ASKED: u32 = 8192;
 
 /// Lets thread `tid` (0: the calling one) run on `cpus` only.
 ///
@@ -35,6 +37,18 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
     Ok((0..mask.len() * WORD_BITS).filter(is_set).map(|cpu| cpu as u32).collect())
 }
 
+/// The processors that the kernel gives a thread of this process that asks for all, ascending: more than [`get`] says where ordinary tasks are kept off some
+/// (`isolcpus=`), and no more than a cpuset has.
+///
+/// # Errors
+/// Those of sched_setaffinity(2) and of starting a thread.
+pub fn obtainable() -> io::Result<Vec<u32>> {
+    // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel cuts the mask to what the thread may have.
+    let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
+    let asked = std::thread::Builder::new().spawn(ask)?;
+    asked.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asked for all processors ended unexpectedly")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +59,19 @@ mod tests {
             let first = get(0).unwrap()[0];
             set(0, &[first]).unwrap();
             assert_eq!(get(0).unwrap(), [first]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_a_thread_was_kept_off_can_be_had_and_asking_changes_nothing() {
+        let all = get(0).unwrap();
+        std::thread::spawn(move || {
+            set(0, &all[..1]).unwrap();
+            // Threads and processes inherit the restriction, as they inherit that of the first process under `isolcpus=`.
+            assert_eq!(obtainable().unwrap(), all);
+            assert_eq!(get(0).unwrap(), all[..1]);
         })
         .join()
         .unwrap();

@@ -35,9 +35,10 @@ pub struct RunArgs {
     /// Time between two wake-ups [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// CPUs to measure, as in 1-3,6; all that this process may use by default
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<CpuList>,
+    /// CPUs to measure: a list as in 1-3,6, isolated (by isolcpus= or nohz_full=), housekeeping (the others), or all; by default the isolated ones,
+    /// and where there are none all that this process runs on
+    #[arg(long, value_name = "CPUS")]
+    pub cpus: Option<MeasuredCpus>,
     /// Scheduling policy of the probes [default: fifo]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub policy: Option<PolicyName>,
@@ -50,9 +51,9 @@ pub struct RunArgs {
     /// Load to run after an idle phase; repeat it for several together; `none` for none (`tardy list loads`)
     #[arg(long = "load", value_name = "NAME")]
     pub loads: Vec<String>,
-    /// CPUs that loads run on: measured, other, all, or a list; all online ones by default
-    #[arg(long, value_name = "CPUS", default_value = "all")]
-    pub load_cpus: LoadCpus,
+    /// CPUs that loads run on: measured, other, all, or a list; by default all but isolated ones
+    #[arg(long, value_name = "CPUS")]
+    pub load_cpus: Option<LoadCpus>,
     /// Loads of a built-in scenario that can disturb people or do harm, and shall run all the same
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',')]
     pub allow: Vec<String>,
@@ -112,6 +113,19 @@ pub enum CpuDmaLatency {
     Micros(i32),
 }
 
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MeasuredCpus {
+    /// Those that are set apart by `isolcpus=` or `nohz_full=`.
+    Isolated,
+    /// Those that are not.
+    Housekeeping,
+    /// All that the kernel lets this process use.
+    All,
+    /// These.
+    List(CpuList),
+}
+
 /// Where loads run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadCpus {
@@ -119,10 +133,25 @@ pub enum LoadCpus {
     Measured,
     /// Those that are not measured.
     Other,
-    /// All that are online, also those that the kernel keeps ordinary tasks off.
+    /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
     All,
     /// These.
     List(CpuList),
+}
+
+impl FromStr for MeasuredCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "isolated" => Self::Isolated,
+            "housekeeping" => Self::Housekeeping,
+            "all" => Self::All,
+            list => Self::List(
+                list.parse().map_err(|error: tardy_core::cpu::ParseCpuListError| format!("{error}; or isolated, housekeeping, all"))?,
+            ),
+        })
+    }
 }
 
 impl FromStr for LoadCpus {

@@ -11,12 +11,13 @@ use tardy_machine::root::Root;
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
-use tardy_sys::{affinity, clock};
+use tardy_sys::clock;
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use crate::load::bounds::Bounds;
 use crate::load::worker::describe_parameters;
 use crate::load::{LoadRequest, Surroundings, resolve_all};
+use crate::processors::Processors;
 use crate::setup::journal::{self, Journal, JournalError};
 
 /// Arguments of `tardy load`.
@@ -28,7 +29,7 @@ pub struct LoadArguments {
     /// How long
     #[arg(long = "for", value_name = "TIME", default_value = "30s")]
     pub duration: Nanos,
-    /// CPUs to load, as in 0-3,6; all online ones by default
+    /// CPUs to load, as in 0-3,6; by default all but isolated ones
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
     /// Print events as JSON lines instead
@@ -78,7 +79,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     let surroundings = Surroundings::of_this_machine();
     let cpus = match &arguments.cpus {
         Some(cpus) => cpus.clone(),
-        None => online(&surroundings)?,
+        None => Processors::read(&Root::system())?.housekeeping(),
     };
     let mut plans = Vec::new();
     let mut code = 0;
@@ -115,15 +116,6 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         }
     }
     outcome
-}
-
-/// The CPUs that are online, as the kernel lists them; where it does not, those that this process may use.
-fn online(surroundings: &Surroundings) -> Result<CpuList, std::io::Error> {
-    let listed = std::fs::read_to_string(surroundings.sys.join("devices/system/cpu/online")).ok().and_then(|text| text.parse().ok());
-    match listed {
-        Some(cpus) => Ok(cpus),
-        None => Ok(affinity::get(0)?.into_iter().map(tardy_core::cpu::CpuId).collect()),
-    }
 }
 
 struct Session<'a> {

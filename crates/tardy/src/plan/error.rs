@@ -32,11 +32,14 @@ pub enum PlanError {
     #[error("--load {load}: {missing} is missing: {remedy}")]
     LoadAbsent { load: String, missing: String, remedy: String },
     /// A processor that is not there, or not allowed.
-    #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {allowed}")]
-    UnknownCpu { asked: CpuList, missing: CpuId, allowed: CpuList },
-    /// A processor for loads that is not online.
-    #[error("--load-cpus: cpu {missing} is not online: choose from {online}")]
-    UnknownLoadCpu { missing: CpuId, online: CpuList },
+    #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {usable}")]
+    UnknownCpu { asked: CpuList, missing: CpuId, usable: CpuList },
+    /// None is set apart.
+    #[error("--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's command line): give a list, or leave it out")]
+    NoIsolatedCpu,
+    /// A processor for loads that is not there, or not allowed.
+    #[error("--load-cpus: cpu {missing} is not online or not allowed here: choose from {usable}")]
+    UnknownLoadCpu { missing: CpuId, usable: CpuList },
     /// No processor for loads.
     #[error("--load-cpus leaves no processor for the loads: measure fewer with --cpus, or use --load-cpus all")]
     NoLoadCpu,
@@ -44,8 +47,8 @@ pub enum PlanError {
     #[error("--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is missing")]
     NoPhaseLeft { scenario: String },
     /// An empty list.
-    #[error("--cpus names no processor: choose from {allowed}")]
-    NoCpu { allowed: CpuList },
+    #[error("--cpus names no processor: choose from {usable}")]
+    NoCpu { usable: CpuList },
     /// More dither than half a period.
     #[error("--dither {} is more than half of --period {}: use at most half", dither.exact(), period.exact())]
     DitherTooWide { dither: Nanos, period: Nanos },
@@ -85,6 +88,6 @@ impl PlanError {
     /// Whether the machine lacks something that was asked for; else the request itself is wrong.
     #[must_use]
     pub fn is_of_the_machine(&self) -> bool {
-        matches!(self, Self::ProbeAbsent { .. } | Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_))
+        matches!(self, Self::ProbeAbsent { .. } | Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_) | Self::NoIsolatedCpu)
     }
 }

@@ -4,21 +4,22 @@ use std::path::{Path, PathBuf};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::irq_affinity::{self, IrqPlan};
 use tardy_machine::root::Root;
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
-use tardy_sys::{affinity, clock, disk, sched};
+use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
 use super::phases;
-use crate::cli::run::{CpuDmaLatency, LoadCpus, RunArgs};
+use crate::cli::run::{CpuDmaLatency, LoadCpus, MeasuredCpus, RunArgs};
 use crate::load::{Absent, Surroundings};
 use crate::measure::calibrate;
 use crate::probe::{Placement, ProbeInfo, Refusal};
+use crate::processors::Processors;
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 
@@ -36,20 +37,20 @@ const BYTES_LEFT: u64 = 16 << 20;
 /// [`PlanError`]; nothing was changed or written then.
 pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
     let probes = probes_of(scenario)?;
-    let allowed: CpuList = affinity::get(0).map_err(PlanError::NoProcessors)?.into_iter().map(CpuId).collect();
-    let measured = measured_cpus(request, &allowed)?;
-    let left = allowed.minus(&measured);
+    let processors = Processors::read(root).map_err(PlanError::NoProcessors)?;
+    let measured = measured_cpus(request, &processors)?;
+    let left = processors.beside(&measured);
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
     let threads = threads_of(request, &probes, &measured, seed);
     let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
-    let online = root.online_cpus().unwrap_or_else(|| allowed.clone());
-    let load_cpus = load_cpus(request, &measured, &online)?;
+    let load_cpus = load_cpus(request, &measured, &processors)?;
     let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
-    let (changes, staying) = changes_of(request, &measured, &allowed, root);
+    let (changes, staying) = changes_of(request, &measured, &processors.housekeeping(), root);
     warnings.extend(staying);
+    warnings.extend(isolation(request, &measured, &left, &processors));
     if left.is_empty() {
         warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
     }
@@ -140,31 +141,45 @@ fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn load_cpus(request: &RunArgs, measured: &CpuList, online: &CpuList) -> Result<CpuList, PlanError> {
+fn load_cpus(request: &RunArgs, measured: &CpuList, processors: &Processors) -> Result<CpuList, PlanError> {
+    let usable = &processors.usable;
     let cpus = match &request.load_cpus {
-        LoadCpus::Measured => measured.clone(),
-        LoadCpus::Other => online.minus(measured),
-        LoadCpus::All => online.clone(),
-        LoadCpus::List(list) => list.clone(),
+        None => processors.housekeeping(),
+        Some(LoadCpus::Measured) => measured.clone(),
+        Some(LoadCpus::Other) => usable.minus(measured),
+        Some(LoadCpus::All) => usable.clone(),
+        Some(LoadCpus::List(list)) => list.clone(),
     };
-    match cpus.minus(online).iter().next() {
-        Some(missing) => Err(PlanError::UnknownLoadCpu { missing, online: online.clone() }),
+    match cpus.minus(usable).iter().next() {
+        Some(missing) => Err(PlanError::UnknownLoadCpu { missing, usable: usable.clone() }),
         None if cpus.is_empty() => Err(PlanError::NoLoadCpu),
         None => Ok(cpus),
     }
 }
 
-fn measured_cpus(request: &RunArgs, allowed: &CpuList) -> Result<CpuList, PlanError> {
-    let Some(asked) = &request.cpus else {
-        return Ok(allowed.clone());
+fn measured_cpus(request: &RunArgs, processors: &Processors) -> Result<CpuList, PlanError> {
+    let usable = &processors.usable;
+    let asked = match &request.cpus {
+        None => return Ok(processors.by_default()),
+        Some(MeasuredCpus::All) => return Ok(usable.clone()),
+        Some(MeasuredCpus::Housekeeping) => return Ok(processors.housekeeping()),
+        Some(MeasuredCpus::Isolated) => Some(processors.set_apart()).filter(|cpus| !cpus.is_empty()).ok_or(PlanError::NoIsolatedCpu)?,
+        Some(MeasuredCpus::List(list)) => list.clone(),
     };
     if asked.is_empty() {
-        return Err(PlanError::NoCpu { allowed: allowed.clone() });
+        return Err(PlanError::NoCpu { usable: usable.clone() });
     }
-    match asked.minus(allowed).iter().next() {
-        Some(missing) => Err(PlanError::UnknownCpu { asked: asked.clone(), missing, allowed: allowed.clone() }),
-        None => Ok(asked.clone()),
+    match asked.minus(usable).iter().next() {
+        Some(missing) => Err(PlanError::UnknownCpu { asked, missing, usable: usable.clone() }),
+        None => Ok(asked),
     }
+}
+
+/// Which processors are set apart, and what of that a reader of the numbers must know.
+fn isolation(request: &RunArgs, measured: &CpuList, tool: &CpuList, processors: &Processors) -> Option<Warning> {
+    let isolated = processors.set_apart();
+    let is_told = !isolated.is_empty() && (request.cpus.is_none() || !measured.and(&isolated).is_empty());
+    is_told.then(|| Warning::IsolatedCpus { isolated, measured: measured.clone(), others: tool.clone() })
 }
 
 /// The places of each probe, with start times that neither lock to each other nor to the tick.
@@ -254,7 +269,7 @@ fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, i
     }
 }
 
-fn changes_of(request: &RunArgs, measured: &CpuList, online: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
+fn changes_of(request: &RunArgs, measured: &CpuList, housekeeping: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
     let mut changes = Vec::new();
     let mut warnings = Vec::new();
     if let CpuDmaLatency::Micros(value_us) = request.cpu_dma_latency {
@@ -264,7 +279,7 @@ fn changes_of(request: &RunArgs, measured: &CpuList, online: &CpuList, root: &Ro
         }
     }
     if request.steer_irqs {
-        let plan = IrqPlan::new(&irq_affinity::read(root), measured, online);
+        let plan = IrqPlan::new(&irq_affinity::read(root), measured, housekeeping);
         changes.extend(plan.moves.into_iter().map(|to| Change::Interrupt { to }));
         if !plan.staying.is_empty() {
             let interrupts: Vec<String> = plan.staying.iter().map(|staying| staying.irq.to_string()).collect();

@@ -69,7 +69,7 @@ pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal
     if probe.priority == Some(1) {
         return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
     }
-    if probe.parameters.text("waker") == "other" && affinity::get(0).is_ok_and(|allowed| allowed.len() < 2) {
+    if probe.parameters.text("waker") == "other" && affinity::obtainable().is_ok_and(|usable| usable.len() < 2) {
         return Err(Refusal::Absent(Absent::new(
             "a second processor for the waker",
             "allow the tool more processors, or leave waker=other out",

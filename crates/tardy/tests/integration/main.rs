@@ -17,6 +17,7 @@ mod import_damage;
 mod interrupted;
 mod load_effects;
 mod load_lists;
+mod isolated;
 mod media;
 mod moved;
 mod outputs;

@@ -26,6 +26,7 @@ mod support;
 mod costs;
 mod loads;
 mod probes;
+mod several_processors;
 mod snapshots;
 mod sound;
 mod split;

@@ -1,0 +1,121 @@
+//! Which processors there are for what: those that are set apart for real-time work, and those for everything else.
+//!
+//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every shell, off the isolated processors: the place where real-time
+//! tasks run. What the kernel accepts tells, and a control group's cpuset still bounds it.
+
+use std::io;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_machine::root::Root;
+use tardy_sys::affinity;
+
+const FOLDER: &str = "sys/devices/system/cpu";
+
+/// The processors of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Processors {
+    /// Those that the kernel gives a thread that asks for them.
+    pub usable: CpuList,
+    /// Those that this process runs on as it was started; a user may have chosen them (`taskset`).
+    pub own: CpuList,
+    /// The usable ones that the kernel keeps ordinary tasks off: `isolcpus=`, or an isolated partition.
+    pub isolated: CpuList,
+    /// The usable ones that stop their tick: `nohz_full=`.
+    pub nohz_full: CpuList,
+}
+
+impl Processors {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// Those of sched_getaffinity(2).
+    pub fn read(root: &Root) -> io::Result<Self> {
+        let list = |cpus: Vec<u32>| cpus.into_iter().map(CpuId).collect::<CpuList>();
+        let own = list(affinity::get(0)?);
+        // What this process has it may use, whatever a sandbox says to the attempt.
+        let usable: CpuList = list(affinity::obtainable().unwrap_or_default()).iter().chain(own.iter()).collect();
+        let apart = |name: &str| root.cpu_list(format!("{FOLDER}/{name}")).unwrap_or_default().and(&usable);
+        Ok(Self { isolated: apart("isolated"), nohz_full: apart("nohz_full"), usable, own })
+    }
+
+    /// The usable processors that are set apart for real-time work, in one way or the other.
+    #[must_use]
+    pub fn set_apart(&self) -> CpuList {
+        self.isolated.iter().chain(self.nohz_full.iter()).collect()
+    }
+
+    /// The usable processors for everything else; all of them where every one is set apart.
+    #[must_use]
+    pub fn housekeeping(&self) -> CpuList {
+        let rest = self.usable.minus(&self.set_apart());
+        if rest.is_empty() { self.usable.clone() } else { rest }
+    }
+
+    /// Whether this process was kept off some housekeeping processors, which no `isolcpus=` does: somebody chose where it runs.
+    #[must_use]
+    pub fn is_restricted(&self) -> bool {
+        !self.housekeeping().minus(&self.own).is_empty()
+    }
+
+    /// The processors to measure where none are named: those set apart, where there are any and nobody chose others.
+    #[must_use]
+    pub fn by_default(&self) -> CpuList {
+        let apart = self.set_apart();
+        if apart.is_empty() || self.is_restricted() { self.own.clone() } else { apart }
+    }
+
+    /// The processors for the tool's own threads beside `measured` ones: where ordinary tasks run, else any that this process was started on; none where all
+    /// of them are measured. Only a process that was started on isolated processors alone goes elsewhere.
+    #[must_use]
+    pub fn beside(&self, measured: &CpuList) -> CpuList {
+        let housekeeping = self.housekeeping();
+        let is_kept_apart = self.own.minus(&self.set_apart()).is_empty();
+        let elsewhere = if is_kept_apart { housekeeping.clone() } else { CpuList::default() };
+        let candidates = [self.own.and(&housekeeping), self.own.clone(), elsewhere];
+        let left = candidates.iter().map(|cpus| cpus.minus(measured)).find(|left| !left.is_empty());
+        left.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn processors(usable: &str, own: &str, isolated: &str, nohz_full: &str) -> Processors {
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        Processors { usable: list(usable), own: list(own), isolated: list(isolated), nohz_full: list(nohz_full) }
+    }
+
+    fn chosen(processors: &Processors) -> (String, String) {
+        let measured = processors.by_default();
+        (measured.to_string(), processors.beside(&measured).to_string())
+    }
+
+    #[test]
+    fn isolated_processors_are_measured_and_the_tool_keeps_to_the_others() {
+        assert_eq!(chosen(&processors("0-3", "0-1", "2-3", "")), ("2-3".into(), "0-1".into()));
+        assert_eq!(chosen(&processors("0-3", "0-1", "2", "2-3")), ("2-3".into(), "0-1".into()));
+        // nohz_full= alone leaves the shell where it was.
+        assert_eq!(chosen(&processors("0-3", "0-3", "", "3")), ("3".into(), "0-2".into()));
+    }
+
+    #[test]
+    fn without_isolated_processors_everything_is_as_the_shell_has_it() {
+        assert_eq!(chosen(&processors("0-3", "0-3", "", "")), ("0-3".into(), String::new()));
+        assert_eq!(chosen(&processors("0-3", "1-2", "", "")), ("1-2".into(), String::new()));
+    }
+
+    #[test]
+    fn a_choice_of_the_user_goes_before_isolation() {
+        // `taskset -c 0` on a machine with isolated processors: one of two housekeeping processors was left out by hand.
+        assert_eq!(chosen(&processors("0-3", "0", "2-3", "")).0, "0");
+        assert_eq!(chosen(&processors("0-3", "2", "2-3", "")), ("2".into(), "0-1".into()));
+    }
+
+    #[test]
+    fn a_container_of_isolated_processors_alone_measures_them_all() {
+        let container = processors("2-3", "2-3", "2-3", "2-3");
+        assert_eq!(chosen(&container), ("2-3".into(), String::new()));
+        assert_eq!(container.housekeeping().to_string(), "2-3");
+    }
+}

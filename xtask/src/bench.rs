@@ -17,6 +17,7 @@ mod long_comparison;
 mod long_report;
 mod long_summary;
 pub(crate) mod made_run;
+mod many_cpus;
 mod pairs;
 mod players;
 mod real_runs;
@@ -50,6 +51,7 @@ const FIGURES: &[Figure] = &[
     long_summary::FIGURE,
     long_report::FIGURE,
     long_comparison::FIGURE,
+    many_cpus::FIGURE,
     import_rate::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,

@@ -4,8 +4,14 @@
 //! fall into it; until then, and when the page budget is spent, values are kept one by one, so that a long thin tail takes no pages. When
 //! that budget is spent too, they are counted in buckets of relative width 1/64, and [`Histogram::coarse`] says how many. The largest and
 //! the smallest value are always exact.
+//!
+//! [`Histogram::pack`] makes it small, for readers that hold many: it grows back by itself when something is counted.
+
+mod packed;
 
 use std::collections::BTreeMap;
+
+use packed::Packed;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
@@ -39,6 +45,8 @@ pub struct Histogram {
     values: BTreeMap<i64, u64>,
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
+    /// What was in pages and in `values`, which are empty then.
+    packed: Packed,
     min: i64,
     max: i64,
 }
@@ -53,6 +61,7 @@ impl Histogram {
             values: BTreeMap::new(),
             values_left: budget.values,
             coarse: BTreeMap::new(),
+            packed: Packed::default(),
             min: i64::MAX,
             max: i64::MIN,
         }
@@ -80,6 +89,10 @@ impl Histogram {
 
     #[cold]
     fn record_new(&mut self, value: i64, count: u64) {
+        if !self.packed.is_empty() {
+            self.unpack();
+            return self.record_many(value, count);
+        }
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         if let Some(known) = self.values.get_mut(&value) {
@@ -116,8 +129,36 @@ impl Histogram {
         self.pages[page].insert(buckets)
     }
 
+    /// Makes it as small as what was counted: a few bytes a value in place of pages, which are gone. Nothing else changes; what is counted afterwards takes
+    /// pages again.
+    pub fn pack(&mut self) {
+        if !self.packed.is_empty() {
+            return;
+        }
+        // A value in a page passes by these two.
+        let (min, max) = (self.min(), self.max());
+        let (Some(min), Some(max)) = (min, max) else { return };
+        (self.min, self.max) = (min, max);
+        let coarse = std::mem::take(&mut self.coarse);
+        let mut values = Vec::new();
+        self.for_each(|value, count| values.push((value, count)));
+        self.packed = Packed::new(values.into_iter());
+        self.coarse = coarse;
+        self.pages_left += self.used_pages().count();
+        self.values_left += self.values.len();
+        (self.pages, self.values) = (Vec::new(), BTreeMap::new());
+    }
+
+    fn unpack(&mut self) {
+        let packed = std::mem::take(&mut self.packed);
+        packed.iter().for_each(|(value, count)| self.record_many(value, count));
+    }
+
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
+        if !self.packed.is_empty() {
+            self.unpack();
+        }
         for (page, buckets) in other.used_pages() {
             self.merge_page(page, buckets);
         }
@@ -166,7 +207,8 @@ impl Histogram {
 
     /// Values outside of pages, exact and coarse, in ascending order.
     fn others(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        let mut exact = self.values.iter().map(|(&value, &count)| (value, count)).peekable();
+        // Of the two one is empty.
+        let mut exact = self.values.iter().map(|(&value, &count)| (value, count)).chain(self.packed.iter()).peekable();
         let mut coarse = self.coarse.iter().map(|(&value, &count)| (value.min(self.max), count)).peekable();
         std::iter::from_fn(move || match (exact.peek(), coarse.peek()) {
             (Some(a), Some(b)) if a.0 <= b.0 => exact.next(),
@@ -179,7 +221,7 @@ impl Histogram {
     #[must_use]
     pub fn count(&self) -> u64 {
         let paged: u64 = self.used_pages().map(|(_, buckets)| buckets.iter().sum::<u64>()).sum();
-        paged + self.values.values().sum::<u64>() + self.coarse()
+        paged + self.values.values().sum::<u64>() + self.packed.total() + self.coarse()
     }
 
     /// The smallest value, exact; `None` when empty.
@@ -238,6 +280,7 @@ impl Histogram {
         self.values_left += self.values.len();
         self.values.clear();
         self.coarse.clear();
+        self.packed = Packed::default();
         (self.min, self.max) = (i64::MAX, i64::MIN);
     }
 }
@@ -333,6 +376,30 @@ mod tests {
             let list = |histogram: &Histogram| { let mut out = Vec::new(); histogram.for_each(|v, c| out.push((v, c))); out };
             prop_assert_eq!(list(&merged), list(&both));
             prop_assert_eq!((merged.min(), merged.max()), (both.min(), both.max()));
+        }
+
+        #[test]
+        fn a_packed_histogram_is_the_same_and_goes_on(
+            before in proptest::collection::vec(any_value(), 0..300),
+            after in proptest::collection::vec(any_value(), 0..100),
+            pages in 0_usize..4,
+            rooms in 0_usize..400,
+        ) {
+            let mut plain = Histogram::new(Budget { pages, values: rooms });
+            before.iter().for_each(|&value| plain.record(value));
+            let mut packed = plain.clone();
+            packed.pack();
+            let list = |histogram: &Histogram| { let mut out = Vec::new(); histogram.for_each(|v, c| out.push((v, c))); out };
+            prop_assert_eq!(list(&packed), list(&plain));
+            prop_assert_eq!((packed.min(), packed.max(), packed.count(), packed.coarse()), (plain.min(), plain.max(), plain.count(), plain.coarse()));
+            prop_assert_eq!((packed.pages_left, packed.values_left), (pages, rooms));
+            let mut elsewhere = Histogram::new(Budget::ANALYSIS);
+            elsewhere.merge(&packed);
+            prop_assert_eq!(elsewhere.count(), before.len() as u64);
+            after.iter().for_each(|&value| packed.record(value));
+            prop_assert_eq!(packed.count(), (before.len() + after.len()) as u64);
+            let all = before.iter().chain(&after);
+            prop_assert_eq!((packed.min(), packed.max()), (all.clone().min().copied(), all.max().copied()));
         }
 
         #[test]

@@ -3,6 +3,7 @@
 
 pub mod bins;
 pub mod build;
+pub mod cpu_map;
 pub mod data;
 pub mod draw;
 pub mod json;

@@ -5,6 +5,7 @@ pub mod app;
 pub mod cli;
 pub mod command;
 pub mod cost;
+pub mod descriptors;
 pub mod guardian;
 pub mod link;
 pub mod load;

@@ -265,6 +265,13 @@ impl SeriesAccumulator {
         self.last_latency = next.last_latency.or(self.last_latency);
     }
 
+    /// Makes it as small as what was counted, when the series is read: a reader holds those of all series at once, and there may be a thousand.
+    pub fn pack(&mut self) {
+        let samples = self.samples;
+        self.cells.values_mut().for_each(|cell| cell.pack(samples));
+        self.jitter.pack();
+    }
+
     /// All samples, whatever their phase.
     #[must_use]
     pub fn whole(&self) -> Cell {

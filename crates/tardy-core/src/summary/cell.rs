@@ -51,6 +51,13 @@ impl Default for Cell {
 }
 
 impl Cell {
+    /// Makes it as small as what was counted, of a series of `samples` samples; see [`Histogram::pack`].
+    pub fn pack(&mut self, samples: u64) {
+        self.latency.pack();
+        self.skipped.pack();
+        self.top.trim(samples);
+    }
+
     /// Adds the counts of other samples of the same series.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);

@@ -46,6 +46,16 @@ impl Top {
         }
     }
 
+    /// Lets go of what [`Top::extremal_index`] never looks at in a series of `samples` samples, nor in a part of it.
+    pub fn trim(&mut self, samples: u64) {
+        // The one behind the last exceedance is the edge.
+        let needed = usize::try_from(samples / SAMPLES_PER_EXCEEDANCE + 1).unwrap_or(usize::MAX);
+        while self.largest.len() > needed {
+            self.largest.pop();
+        }
+        self.largest.shrink_to_fit();
+    }
+
     /// The extremal index of a series of `samples` samples: 1 for independent late samples, less where they cluster; `None` where there
     /// are too few to tell.
     ///
@@ -71,6 +81,18 @@ impl Top {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trimming_leaves_the_index_of_a_short_series_as_it_was() {
+        let mut top = Top::default();
+        // 6000 samples in waves: 300 exceedances, some of them neighbours, some equal.
+        (0..6000_u64).for_each(|place| top.add((place * place % 977) as i64, place));
+        let mut trimmed = top.clone();
+        trimmed.trim(6000);
+        assert_eq!(trimmed.largest.len(), 301);
+        assert_eq!(trimmed.extremal_index(6000), top.extremal_index(6000));
+        assert!(top.extremal_index(6000).is_some());
+    }
 
     #[test]
     fn the_largest_are_kept_in_whatever_order_they_come() {

@@ -2,6 +2,7 @@
 
 mod bars;
 pub mod costs;
+mod cpu_map;
 mod distribution;
 mod grid;
 mod hist;
@@ -23,6 +24,7 @@ pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         Kind::Percentiles => percentiles::charts(runs, probe),
         Kind::RunningMax => running_max::charts(runs, probe),
         Kind::Heatmap => grid::heat_maps(runs, probe),
+        Kind::CpuMap => cpu_map::charts(runs, probe),
         Kind::Scatter => grid::scatters(runs, probe),
         Kind::Bars => vec![together(runs, probe)],
         // It needs costs and a model beside runs.

@@ -9,6 +9,7 @@ use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::record::{RunKind, RunRecord};
 
+use super::cpu_map::CpuMap;
 use super::model::Span;
 use super::sweep::{Division, Swept, sweep};
 use crate::statistics;
@@ -18,7 +19,7 @@ use crate::summary::model::Summary;
 use crate::summary::read::{Read, ReadRun, SummaryError, read};
 
 /// Processors that get a colour each; of more, the worst do, and the others share one.
-const LANES_MAX: usize = 7;
+pub const LANES_MAX: usize = 7;
 
 /// Why there are no charts.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,8 @@ pub struct ProbeData {
     pub groups: Vec<Group>,
     /// Processors over time, worst first.
     pub lanes: Vec<Lane>,
+    /// All processors over time, by number.
+    pub map: CpuMap,
     /// From the start of the run to its last wake-up, in s.
     pub length: f64,
     /// Its phases, in s from the start on.
@@ -183,11 +186,14 @@ fn probe_data(
     let worst = all.worst.map(|worst| ((worst.due - start).as_secs_f64(), worst.latency.get()));
     let series: Vec<_> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
     let is_partial = series.iter().any(|read| read.counts().unstored > 0);
+    let division = Division { start, length, columns: columns_each(detail, series.len()), points: detail.points };
+    let (lanes, map) = lanes(run, probe, division)?;
     Ok(ProbeData {
         probe: probe.to_owned(),
         quantity: series.first().map_or_else(String::new, |read| read.descriptor().quantity.clone()),
         groups: groups(run, summary, statistics, probe, all.latency),
-        lanes: lanes(run, probe, Division { start, length, columns: columns_each(detail, series.len()), points: detail.points })?,
+        lanes,
+        map,
         length: length.as_secs_f64(),
         spans: summary
             .phases
@@ -266,12 +272,16 @@ fn series_name(read: &Read) -> String {
     }
 }
 
-fn lanes(run: &ReadRun, probe: &str, division: Division) -> Result<Vec<Lane>, DataError> {
+fn lanes(run: &ReadRun, probe: &str, division: Division) -> Result<(Vec<Lane>, CpuMap), DataError> {
     let series = worst_first(run, probe);
+    let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
     let mut lanes: Vec<Lane> = Vec::new();
     let count = series.len();
     for (index, read) in series.into_iter().enumerate() {
         let swept = sweep(read.file(), division).map_err(SummaryError::from)?;
+        if let Some(cpu) = read.descriptor().cpu {
+            map.add(cpu, &swept.columns);
+        }
         match lanes.get_mut(LANES_MAX) {
             // With one series more than there are colours, no colour is shared.
             Some(rest) if index > LANES_MAX => {
@@ -281,5 +291,5 @@ fn lanes(run: &ReadRun, probe: &str, division: Division) -> Result<Vec<Lane>, Da
             _ => lanes.push(Lane { name: series_name(read), swept }),
         }
     }
-    Ok(lanes)
+    Ok((lanes, map))
 }

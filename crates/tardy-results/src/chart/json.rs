@@ -65,10 +65,10 @@ fn layer(layer: &Layer) -> Value {
             "high": numbers(&mut band.iter().map(|point| point.2)),
         }),
         Shape::Columns(columns) => self::columns(columns),
-        Shape::Cells { cells, .. } => {
+        Shape::Cells { cells, are_latencies, .. } => {
             let cell =
                 |cell: &super::model::Cell| json!([number(cell.x.0), number(cell.x.1), number(cell.y.0), number(cell.y.1), cell.count]);
-            json!({"shape": "cells", "cells": cells.iter().map(cell).collect::<Vec<_>>()})
+            json!({"shape": "cells", "latencies": are_latencies, "cells": cells.iter().map(cell).collect::<Vec<_>>()})
         }
         Shape::Ranges(ranges) => {
             let range = |range: &super::model::Range| {

@@ -19,6 +19,8 @@ pub enum Kind {
     RunningMax,
     /// How many samples have which latency when
     Heatmap,
+    /// Largest latency of each CPU over time, for many CPUs
+    CpuMap,
     /// Samples over time, one by one where they are few
     Scatter,
     /// Smallest, median and largest latency of each run and load
@@ -40,6 +42,7 @@ impl Kind {
             Self::Percentiles => "percentiles",
             Self::RunningMax => "running-max",
             Self::Heatmap => "heatmap",
+            Self::CpuMap => "cpu-map",
             Self::Scatter => "scatter",
             Self::Bars => "bars",
             Self::TotalDelay => "total-delay",
@@ -204,6 +207,8 @@ pub enum Shape {
         cells: Vec<Cell>,
         /// The count of the last colour.
         largest: u64,
+        /// Whether the counts are latencies in ns.
+        are_latencies: bool,
     },
     /// Extents with a median.
     Ranges(Vec<Range>),

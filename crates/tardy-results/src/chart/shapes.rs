@@ -23,7 +23,11 @@ pub fn items(chart: &Chart, layer: &Layer, area: &Area) -> Vec<Item> {
             let square = |(x, y): (f64, f64)| rectangle(x - DOT, y - DOT, 2.0 * DOT, 2.0 * DOT);
             vec![filled(layer.tone, 0.8, points.iter().map(place).flat_map(square).collect())]
         }
-        Shape::Cells { cells, largest } => heat(chart, area, cells, *largest),
+        Shape::Cells { cells, largest, are_latencies } => {
+            // Counts begin at 1; the shortest latency may be anything.
+            let least = if *are_latencies { cells.iter().map(|cell| cell.count).min().unwrap_or(1) } else { 1 };
+            heat(chart, area, cells, (least, *largest))
+        }
         Shape::Ranges(ranges) => ranges.iter().flat_map(|range| self::range(chart, layer, area, range)).collect(),
     }
 }
@@ -125,22 +129,23 @@ fn extremes(chart: &Chart, layer: &Layer, area: &Area, columns: &Columns) -> Vec
 
 /// The colour of a count: the logarithm's share of the largest one's.
 #[must_use]
-pub fn heat_level(count: u64, largest: u64) -> usize {
-    if largest <= 1 {
+pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
+    let least = least.max(1);
+    if largest <= least {
         return HEAT_LEVELS - 1;
     }
-    let share = (count.max(1) as f64).ln() / (largest as f64).ln();
+    let share = (count.max(least) as f64 / least as f64).ln() / (largest as f64 / least as f64).ln();
     ((share * HEAT_LEVELS as f64) as usize).min(HEAT_LEVELS - 1)
 }
 
-fn heat(chart: &Chart, area: &Area, cells: &[Cell], largest: u64) -> Vec<Item> {
+fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)) -> Vec<Item> {
     let mut levels: Vec<Vec<Step>> = vec![Vec::new(); HEAT_LEVELS];
     for cell in cells {
         let ((left, bottom), (right, top)) = (area.point(chart, cell.x.0, cell.y.0), area.point(chart, cell.x.1, cell.y.1));
         // Rows and columns touch: edges are rounded alike on both sides.
         let (left, right) = (left.round(), right.round().max(left.round() + 1.0));
         let (top, bottom) = (top.round(), bottom.round().max(top.round() + 1.0));
-        levels[heat_level(cell.count, largest)].extend(rectangle(left, top, right - left, bottom - top));
+        levels[heat_level(cell.count, least, largest)].extend(rectangle(left, top, right - left, bottom - top));
     }
     let levels = levels.into_iter().enumerate().filter(|(_, steps)| !steps.is_empty());
     levels.map(|(level, steps)| filled(Tone::Heat(level), 1.0, steps)).collect()

@@ -86,6 +86,8 @@ fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesE
             }
         }
     }
+    // There may be a thousand series, all held at once.
+    whole.exact.values_mut().for_each(Histogram::pack);
     let read: u64 = whole.exact.values().map(Histogram::count).sum();
     let stored = histogram_file::read(&path.with_extension("histogram")).filter(|stored| stored.histogram.count() > read);
     if let Some(stored) = stored {

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use tardy_core::units::Nanos;
 
 use crate::chart::build;
-use crate::chart::data::RunData;
+use crate::chart::data::{LANES_MAX, RunData};
 use crate::chart::json;
 use crate::chart::model::Kind;
 use crate::chart::palette::{DARK, LIGHT};
@@ -27,7 +27,8 @@ const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// The charts of each run, in their order.
-const KINDS: [Kind; 7] = [Kind::Timeline, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
+const KINDS: [Kind; 8] =
+    [Kind::Timeline, Kind::CpuMap, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
 
 /// The whole file. `now` is the wall-clock time that it is made at.
 #[must_use]
@@ -127,7 +128,9 @@ fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup
     let bars = build::together(runs, probe).map(|chart| figures.add(chart));
     let tails = (runs.len() > 1).then(|| build::overlaid(runs, probe)).flatten().map(|chart| figures.add(chart));
     let mut rows: Vec<Vec<Markup>> = Vec::new();
-    for kind in KINDS {
+    // Where each processor has a colour of its own, the time line says the same.
+    let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);
+    for kind in KINDS.into_iter().filter(|kind| has_map || *kind != Kind::CpuMap) {
         let charts = build::each(kind, runs, probe);
         if charts.iter().any(Option::is_some) {
             rows.push(charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect());

@@ -55,8 +55,8 @@ fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
     let together = groups.iter().find(|group| group.is_together);
     let shown: Vec<&Group> = series.iter().take(COLUMNS_SHOWN).copied().chain(together).collect();
     let Some(all) = shown.last() else { return Vec::new() };
-    let left_out = series.len().saturating_sub(COLUMNS_SHOWN);
-    let more = if left_out > 0 { format!(" ({left_out} more series in --json)") } else { String::new() };
+    let left_out = all.of_series.saturating_sub(COLUMNS_SHOWN);
+    let more = if left_out > 0 { format!(" ({left_out} more series in tardy show --statistics --json)") } else { String::new() };
     let name = format!("{} {}", all.probe, all.quantity);
     let for_comparison = rule_of_thumb.map(|(worst, mhz)| {
         format!(

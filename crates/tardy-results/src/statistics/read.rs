@@ -23,6 +23,8 @@ pub struct Question {
     pub bucket: Nanos,
     /// How far the model is asked to reach.
     pub horizon: Nanos,
+    /// Series of a probe that are looked at one by one, the worst; all of them together are looked at anyway.
+    pub series_max: usize,
     /// Clock rate of the processors in MHz, where the machine's facts do not have it.
     pub mhz: Option<f64>,
 }
@@ -30,7 +32,7 @@ pub struct Question {
 impl Default for Question {
     /// What `tardy show --statistics` asks without further flags.
     fn default() -> Self {
-        Self { limits: Vec::new(), bucket: Nanos(1_000), horizon: Nanos::from_secs(86_400), mhz: None }
+        Self { limits: Vec::new(), bucket: Nanos(1_000), horizon: Nanos::from_secs(86_400), series_max: usize::MAX, mhz: None }
     }
 }
 
@@ -67,6 +69,9 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
+    /// Series of the probe, also those that have no group of their own.
+    #[serde(skip)]
+    pub of_series: usize,
     /// What was seen.
     pub observed: Observed,
     /// What holds whatever the distribution.
@@ -94,8 +99,11 @@ pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, Seri
 fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec<Group>, SeriesError> {
     // Each is read whole: as many at a time as there are series of a probe, or processors.
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut worst = series.to_vec();
+    worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
+    worst.truncate(question.series_max);
     let mut tails = Vec::new();
-    for some in series.chunks(threads) {
+    for some in worst.chunks(threads) {
         let results: Vec<_> = std::thread::scope(|scope| {
             let running: Vec<_> = some.iter().map(|read| scope.spawn(|| tail(read, question.horizon))).collect();
             running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
@@ -115,13 +123,14 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
             cpu: descriptor.and_then(|descriptor| descriptor.cpu),
             copy: descriptor.and_then(|descriptor| descriptor.copy),
             is_together: one.is_none(),
+            of_series: series.len(),
             observed: observed(histogram, question.bucket, &limits)?,
             bounds: bounds(histogram, index, run.measured(), &limits)?,
             tail,
         })
     };
     let mut groups = Vec::new();
-    for (read, tail) in series.iter().zip(tails) {
+    for (read, tail) in worst.iter().zip(tails) {
         groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tail));
     }
     // Worst first, as in the summary.

@@ -282,7 +282,9 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated
     // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
-    let whole = whole(&accumulator, histogram.as_ref(), &descriptor);
+    let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
+    whole.pack(whole.latency.count());
+    accumulator.pack();
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = match descriptor.meaning {

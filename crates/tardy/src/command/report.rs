@@ -17,6 +17,9 @@ const COLUMNS: usize = 64 * 1024;
 /// So many for each run at least, whatever their number.
 const COLUMNS_MIN: usize = 4096;
 
+/// Series of a probe whose tail is modelled: those that have a colour in charts.
+const SERIES_MAX: usize = tardy_results::chart::data::LANES_MAX;
+
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
@@ -56,7 +59,7 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
     if let Some(costs) = args.runs.iter().find(|run| is_cost(run)) {
         return Err(ReportError::Mixed(costs.display().to_string()));
     }
-    let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), ..Question::default() };
+    let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), series_max: SERIES_MAX, ..Question::default() };
     let detail =
         Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);

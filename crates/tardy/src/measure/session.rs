@@ -18,6 +18,7 @@ use tardy_run::record::{FORMAT, RunKind, RunRecord, Started, State, Tool};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
+use crate::descriptors::remedy;
 use crate::guardian::{Guardian, GuardianError, GuardianOptions};
 use crate::setup::journal::JournalError;
 
@@ -34,7 +35,7 @@ pub enum SessionError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A probe that cannot be opened or started.
-    #[error("--probe {probe}: {error}: `tardy list probes` says what it needs, for a loop of yours include/tardy.h")]
+    #[error("--probe {probe}: {error}{}: `tardy list probes` says what it needs, for a loop of yours include/tardy.h", remedy(error))]
     Probe {
         /// The probe.
         probe: String,
@@ -42,7 +43,7 @@ pub enum SessionError {
         error: std::io::Error,
     },
     /// A system call without which nothing can be measured.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}{}", remedy(error))]
     System {
         /// What was to be done, and the remedy.
         what: &'static str,

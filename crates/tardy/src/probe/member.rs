@@ -40,6 +40,33 @@ pub struct Opened {
     pub external: Option<bool>,
     /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
     pub notes: Vec<String>,
+    /// What is still under way, so that places prepare side by side: called when all are open, in their order.
+    pub finish: Option<Finish>,
+}
+
+/// Waits for the rest of a place's preparation, and returns further notes.
+pub struct Finish(Box<dyn FnOnce() -> io::Result<Vec<String>>>);
+
+impl Finish {
+    /// To be done when all places are open.
+    #[must_use]
+    pub fn new(finish: impl FnOnce() -> io::Result<Vec<String>> + 'static) -> Self {
+        Self(Box::new(finish))
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Why the place cannot be measured after all.
+    pub fn call(self) -> io::Result<Vec<String>> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Finish {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Finish")
+    }
 }
 
 /// A grid of due times that is not the run's own.

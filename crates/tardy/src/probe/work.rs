@@ -1,10 +1,13 @@
 //! `work`: a timer starts a unit of work of known length. A task is in time when its work is done: both the start and the completion are judged.
 
 use std::io;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::root::Root;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_run::work_kind::WorkKind;
@@ -13,7 +16,7 @@ use tardy_sys::{affinity, clock, sched};
 
 use super::control::Control;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
-use super::member::{Member, Run};
+use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::{Opened, Opening};
 use crate::load::Surroundings;
@@ -85,26 +88,44 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     };
     let thread = opening.thread.clone();
     let member = Member::new(opening.probe, thread.cpu, Box::new(|_| Ok(())));
-    let (unit, calibration) = calibrated(opening.probe, thread.cpu, member.policy)?;
-    let notes = vec![note(opening.probe, thread.cpu, calibration)];
+    let (probe, cpu, policy) = (opening.probe.clone(), thread.cpu, member.policy);
+    // Many processors calibrate at the same time; what shares a core or the memory's bandwidth with others waits for them, and would else be taken for slow.
+    let under_way = has_its_own(&probe, cpu).then(|| calibrate(&probe, cpu, policy)).transpose()?;
+    let (unit, calibrated) = sync_channel(1);
+    let finish = Finish::new(move || {
+        let running = under_way.map_or_else(|| calibrate(&probe, cpu, policy), Ok)?;
+        let (made, calibration) = running.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+        unit.send(made).map_err(io::Error::other)?;
+        Ok(vec![note(&probe, cpu, calibration)])
+    });
     let run: Run = Box::new(move |ready| {
+        let unit = calibrated.recv().map_err(io::Error::other)?;
         let start = ready.wait();
         measure(&thread.at(start.at), unit, started, done, start.control)
     });
-    Ok(Opened { members: vec![Member { run, ..member }], notes, ..Opened::default() })
+    Ok(Opened { members: vec![Member { run, ..member }], finish: Some(finish), ..Opened::default() })
 }
 
-/// Calibrates where the work will be done, as it will be done.
-fn calibrated(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<(UnitOfWork, Calibration)> {
+/// Whether nothing that `cpu` works with is shared with a processor before it: its core is not, and the work stays out of memory.
+fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
+    let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else { return false };
+    let siblings = Root::system().cpu_list(format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+    siblings.and_then(|siblings| siblings.iter().next()).is_none_or(|first| first == cpu)
+}
+
+/// A calibration under way.
+type Calibrating = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
+
+/// Begins to calibrate where the work will be done, as it will be done.
+fn calibrate(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<Calibrating> {
     let (kind, length, area) = (kind(probe), probe.parameters.duration("length"), probe.parameters.number("area"));
-    let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
+    std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
         if let Some(cpu) = cpu {
             let _ = affinity::set(0, &[cpu.0]);
         }
         let _ = sched::set_policy(0, policy);
         UnitOfWork::calibrated(kind, length, area)
-    })?;
-    calibration.join().map_err(|_| io::Error::other("the calibration ended unexpectedly"))?
+    })
 }
 
 fn note(probe: &ProbePlan, cpu: Option<CpuId>, calibration: Calibration) -> String {

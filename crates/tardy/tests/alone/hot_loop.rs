@@ -142,7 +142,8 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None };
     let (producers, consumers): (Vec<_>, Vec<_>) = probe.series.iter().map(|_| ring(room)).unzip();
     let measured_cpus = machine::cpus();
-    let opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
+    let mut opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
+    opened.finish.take().map(|finish| finish.call().unwrap());
     let control = Control::new(None, None);
     let line = std::sync::Barrier::new(opened.members.len());
     let allocated = std::thread::scope(|scope| {

@@ -18,6 +18,7 @@ mod interrupted;
 mod load_effects;
 mod load_lists;
 mod isolated;
+mod large_machine;
 mod media;
 mod moved;
 mod outputs;

@@ -28,7 +28,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
         let mut chart = Chart::new(Kind::Heatmap, format!("Heat map of the {}", data.quantity), note, x.clone(), y.clone());
         chart.spans = data.spans.clone();
         chart.table = heat_table(data, &cells);
-        chart.layers.push(Layer::new("samples", Tone::Heat(5), Shape::Cells { cells, largest }));
+        chart.layers.push(Layer::new("samples", Tone::Heat(5), Shape::Cells { cells, largest, are_latencies: false }));
         chart.rules = rules(data, false);
         chart.marks = worst(data);
         Some(chart)

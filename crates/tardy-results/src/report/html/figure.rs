@@ -42,11 +42,13 @@ impl Figures {
 
 fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
     let legend: Vec<(usize, &Layer)> = chart.layers.iter().enumerate().filter(|(_, layer)| !layer.is_companion).collect();
+    let is_of_heat = matches!(chart.kind, Kind::Heatmap | Kind::CpuMap);
+    let (least, most) = if chart.kind == Kind::CpuMap { ("shortest", "longest") } else { ("1", "most samples") };
     let label = format!("{}. {} Use the arrow keys to read values.", chart.title, chart.note);
     html! {
         figure data-chart=(index) class=(chart.kind.name()) {
             figcaption { h3 { (chart.title) } p class="note" { (chart.note) } }
-            @if (legend.len() > 1 || is_in_columns) && chart.kind != Kind::Heatmap {
+            @if (legend.len() > 1 || is_in_columns) && !is_of_heat {
                 div class="legend" role="group" aria-label="Series" {
                     @for (place, layer) in legend {
                         button type="button" data-layer=(place) aria-pressed=(!layer.is_hidden) {
@@ -56,11 +58,11 @@ fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
                     }
                 }
             }
-            @if chart.kind == Kind::Heatmap {
+            @if is_of_heat {
                 p class="heat" {
-                    "1"
+                    (least)
                     span { @for level in 0..HEAT_LEVELS { i style={ "--c:var(" (variable(Tone::Heat(level))) ")" } {} } }
-                    "most samples"
+                    (most)
                 }
             }
             @if chart.kind == Kind::Timeline {

@@ -134,9 +134,14 @@ fn tables(run: &RunData, is_named: bool) -> Markup {
 const COLUMNS: [&str; 13] =
     ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses"];
 
+/// Processors in a table, the worst; the others are in the row of all.
+const PROCESSORS_SHOWN: usize = 16;
+
 fn of_processors(run: &RunData, probe: &str) -> Table {
     let mut rows = Vec::new();
-    for series in run.summary.series.iter().filter(|series| series.probe == probe) {
+    let of_probe = || run.summary.series.iter().filter(|series| series.probe == probe);
+    // Worst first: a table of a thousand rows is read by nobody.
+    for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
             (Some(cpu), _) => format!("cpu {cpu}"),
             (None, Some(copy)) => format!("copy {copy}"),
@@ -149,6 +154,10 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     if let Some(all) = run.summary.probes.iter().find(|summary| summary.probe == probe)
         && let Some(numbers) = &all.numbers
     {
+        let left_out = of_probe().count().saturating_sub(PROCESSORS_SHOWN);
+        if left_out > 0 {
+            rows.push(vec![format!("{left_out} more below (tardy show --json has all)")]);
+        }
         if rows.len() > 1 {
             rows.push(row("together".to_owned(), numbers, all.counts.lost));
         }

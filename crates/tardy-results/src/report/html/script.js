@@ -194,7 +194,8 @@
           case 'cells': {
             const cell = layer.cells.find(([x0, x1, y0, y1]) => x0 <= x && x < x1 && y0 <= y && y < y1);
             title = written(chart.x, x, this.view);
-            say(cell ? `${latency(cell[2])} – ${latency(cell[3])}: ${whole(cell[4])}` : 'none');
+            if (layer.latencies) say(cell ? latency(cell[4]) : 'no sample', cell ? `cpus ${cell[2]} to ${cell[3] - 1}` : undefined);
+            else say(cell ? `${latency(cell[2])} – ${latency(cell[3])}: ${whole(cell[4])}` : 'none');
             break;
           }
           case 'ranges': {

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tardy_core::cpu::CpuId;
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -223,7 +224,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
         let bins = |series: &SeriesInfo| if series.counts_small { probe.parameters.duration("least").get() as usize } else { 0 };
-        let (producers, consumers): (Vec<_>, Vec<_>) = info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
+        let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
+        let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings);
         let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);
@@ -240,7 +242,24 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         open.series.extend(series.iter().map(plan).zip(consumers));
         open.places.push((entry.clone(), opened));
     }
+    for (entry, opened) in &mut open.places {
+        if let Some(finish) = opened.finish.take() {
+            opened.notes.extend(finish.call().map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?);
+        }
+    }
     Ok(open)
+}
+
+/// What `make` makes, on the processor that will use it: memory is of the node whose processor touches it first, and what a measuring loop writes is then near.
+fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> T {
+    let bound = || {
+        if let Some(cpu) = cpu {
+            // Where it cannot be bound the measuring thread cannot either, and says so.
+            let _ = affinity::set(0, &[cpu.0]);
+        }
+        make()
+    };
+    std::thread::scope(|scope| scope.spawn(bound).join()).expect("making memory does not panic")
 }
 
 fn launch_threads(

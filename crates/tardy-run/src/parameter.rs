@@ -35,6 +35,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A path.
     Path,
+    /// A name of lower-case letters, digits and dashes, that begins with a letter.
+    Name,
     /// Any text; it takes the rest of the request, colons and all.
     Text,
 }
@@ -47,6 +49,7 @@ impl std::fmt::Display for Kind {
             Self::Duration { min, max } => write!(formatter, "{min} to {max}"),
             Self::Choice(choices) => formatter.write_str(&choices.join("|")),
             Self::Path => formatter.write_str("path"),
+            Self::Name => formatter.write_str("name"),
             Self::Text => formatter.write_str("rest of the text"),
         }
     }
@@ -102,6 +105,12 @@ impl Parameter {
     pub const fn path(name: &'static str, means: &'static str) -> Self {
         Self::new(name, means, Kind::Path, None)
     }
+}
+
+/// Names stand in file names and tables.
+fn is_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    text.len() <= 32 && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_plain)
 }
 
 /// The value of a parameter.
@@ -242,6 +251,14 @@ pub enum ValueError {
         /// What there is.
         choices: &'static [&'static str],
     },
+    /// No name.
+    #[error("`{text}` is no name for `{parameter}`: use at most 32 lower-case letters, digits and dashes, a letter first")]
+    NotAName {
+        /// Whose value.
+        parameter: &'static str,
+        /// As given.
+        text: String,
+    },
     /// Beyond a limit.
     #[error("`{parameter}` is {text}: give a value from {min} to {max}")]
     OutOfRange {
@@ -285,6 +302,8 @@ impl Parameter {
             }
             Kind::Choice(choices) if choices.contains(&text) => Ok(Value::Word(owned())),
             Kind::Choice(choices) => Err(ValueError::NotAChoice { parameter, text: owned(), choices }),
+            Kind::Name if !is_name(text) => Err(ValueError::NotAName { parameter, text: text.to_owned() }),
+            Kind::Name => Ok(Value::Word(text.to_owned())),
             Kind::Path | Kind::Text if text.trim().is_empty() => Err(ValueError::Empty { parameter }),
             Kind::Path => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text => Ok(Value::Text(owned())),

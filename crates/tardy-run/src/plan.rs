@@ -87,7 +87,7 @@ impl Plan {
     /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
     #[must_use]
     pub fn ends_by_cycles(&self) -> bool {
-        self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&&*probe.name))
+        self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&probe.kind()))
     }
 
     /// What the run is held to.
@@ -131,14 +131,20 @@ impl Plan {
 /// One probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// Its name.
+    /// Its name, as that of its series: the probe's own, or another one where several of a kind run side by side.
     pub name: String,
+    /// The probe's own name, where that is another one; see [`ProbePlan::kind`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Time between two wake-ups, or time asked for.
     #[serde(rename = "period_ns")]
     pub period: Nanos,
     /// Widest random move of a due time.
     #[serde(rename = "dither_ns")]
     pub dither: Nanos,
+    /// The first due time after the start, where it was asked for; drawn otherwise.
+    #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<Nanos>,
     /// Scheduling policy.
     pub policy: PolicyName,
     /// Real-time priority; absent for ordinary tasks.
@@ -151,9 +157,20 @@ pub struct ProbePlan {
     pub parameters: Values,
 }
 
+impl ProbePlan {
+    /// Which probe it is: the name that `tardy list probes` has it under.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.kind.as_deref().unwrap_or(&self.name)
+    }
+}
+
 impl std::fmt::Display for ProbePlan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.name)?;
+        if let Some(kind) = &self.kind {
+            write!(formatter, " ({kind})")?;
+        }
         for (name, value) in self.parameters.iter() {
             write!(formatter, ":{name}={value}")?;
         }

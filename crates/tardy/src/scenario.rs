@@ -143,7 +143,9 @@ impl ProbeRequest {
             _ => None,
         };
         let plan = ProbePlan {
-            name: asked.info.name.to_owned(),
+            name: asked.name().unwrap_or(asked.info.name).to_owned(),
+            kind: asked.name().filter(|name| *name != asked.info.name).map(|_| asked.info.name.to_owned()),
+            offset: asked.duration("offset"),
             period: by_rate.or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,

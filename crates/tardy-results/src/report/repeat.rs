@@ -41,7 +41,11 @@ pub fn command(plan: &Plan) -> String {
         let own = others.iter().chain(&texts).map(|(name, value)| format!(":{name}={value}")).collect::<String>();
         let differs = plan.probes.iter().any(|other| other.period != probe.period);
         let period = if differs { format!(":period={}", probe.period.exact()) } else { String::new() };
-        option("probe", format!("{}{period}{own}", probe.name));
+        let priority = probe.priority.filter(|_| plan.probes.iter().any(|other| other.priority != probe.priority));
+        let priority = priority.map_or_else(String::new, |priority| format!(":priority={priority}"));
+        let offset = probe.offset.map_or_else(String::new, |offset| format!(":offset={}", offset.exact()));
+        let name = probe.kind.as_ref().map_or_else(String::new, |_| format!(":name={}", probe.name));
+        option("probe", format!("{}{period}{priority}{offset}{name}{own}", probe.kind()));
     }
     if let Some(probe) = plan.probes.first() {
         if plan.probes.iter().all(|other| other.period == probe.period) {
@@ -117,6 +121,8 @@ mod tests {
         let none = CpuList::default();
         let probe = ProbePlan {
             name: "app".into(),
+            kind: None,
+            offset: None,
             period: Nanos::from_millis(1),
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,

@@ -29,7 +29,8 @@ pub struct RunArgs {
     /// Measure this many cycles of each probe thread, without load
     #[arg(long, value_name = "N", conflicts_with_all = ["length", "loads"], value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
-    /// Probe to measure with, as in usleep:period=200us:priority=80; repeat it for several at once, on one clock (`tardy list probes`) [default: cyclic]
+    /// Probe to measure with, as in usleep:period=200us:priority=80; repeat it for several at once, also of one kind (name= tells them apart), on one
+    /// clock (`tardy list probes`) [default: cyclic]
     #[arg(long = "probe", value_name = "NAME[:VALUES]")]
     pub probes: Vec<String>,
     /// Time between two wake-ups [default: 1ms]
@@ -42,8 +43,8 @@ pub struct RunArgs {
     /// Scheduling policy of the probes [default: fifo]
     #[arg(long, value_name = "POLICY", value_enum)]
     pub policy: Option<PolicyName>,
-    /// Real-time priority of the probes, 1 to 98; 99 is the watchdog's [default: 95]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=98))]
+    /// Real-time priority of the probes; 99, the watchdog's own, needs --force and a CPU left out with --cpus [default: 95]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub priority: Option<u32>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
@@ -87,7 +88,7 @@ pub struct RunArgs {
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
     #[arg(long, requires = "stop_above")]
     pub tracing_off: bool,
-    /// Accept a period that this machine may not keep up with; a CPU must be left out with --cpus
+    /// Accept a period that this machine may not keep up with, and priority 99; a CPU must be left out with --cpus
     #[arg(long)]
     pub force: bool,
     /// Only say what would be done and changed

@@ -165,6 +165,8 @@ fn plan(asked: &Responding<'_>) -> Plan {
     let others: CpuList = allowed.iter().filter(|&cpu| Some(cpu) != asked.cpu).collect();
     let probe = ProbePlan {
         name: RESPOND.to_owned(),
+        kind: None,
+        offset: None,
         period: REQUEST,
         dither: Nanos::ZERO,
         policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },

@@ -22,9 +22,18 @@ pub enum PlanError {
     /// A probe that was asked for cannot run here.
     #[error("--probe {probe}: {missing} is missing: {remedy}")]
     ProbeAbsent { probe: String, missing: String, remedy: String },
-    /// The same probe twice.
-    #[error("--probe {name} is given twice: leave one out")]
+    /// The same probe twice, of which there is one.
+    #[error("--probe {name} is given twice, and there is one in a process or machine: leave one out")]
     ProbeTwice { name: String },
+    /// Two probes of one name.
+    #[error("--probe: two probes are called {name}: give one of them another name=")]
+    SameName { name: String },
+    /// The watchdog could not rescue the machine from it.
+    #[error("--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, or --force with a CPU left out by --cpus")]
+    PriorityNeedsForce,
+    /// Later than a period.
+    #[error("--probe {probe}: an offset of {} lies beyond its first period of {}: use a shorter one", offset.exact(), period.exact())]
+    OffsetTooLong { probe: String, offset: Nanos, period: Nanos },
     /// No such load, or one of its parameters is wrong.
     #[error("--load: {0}")]
     BadLoad(#[from] RequestError),

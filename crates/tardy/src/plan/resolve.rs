@@ -28,6 +28,8 @@ const BYTES_A_RUN: u64 = 2 << 20;
 /// Room for the reserves of one series, in bytes.
 const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
+/// Real-time priority that a probe has only where the watchdog has a processor of its own.
+const PRIORITY_OF_WATCHDOG: u32 = 99;
 /// What is left to others on the file system, in bytes.
 const BYTES_LEFT: u64 = 16 << 20;
 
@@ -42,6 +44,10 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     let left = processors.beside(&measured);
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
+    // The watchdog shares this priority with no probe that runs beside it.
+    if probes.iter().any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG)) && (!request.force || left.is_empty()) {
+        return Err(PlanError::PriorityNeedsForce);
+    }
     let threads = threads_of(request, &probes, &measured, seed);
     let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
@@ -93,10 +99,11 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     let mut probes: Vec<Probe> = Vec::new();
     let surroundings = Surroundings::of_this_machine();
     for asked in &scenario.probes {
-        let (info, plan) = asked.plan().map_err(|error| PlanError::BadProbe { asked: asked.name.clone(), error: Box::new(error) })?;
-        if probes.iter().any(|(other, _)| other.name == info.name) {
-            return Err(PlanError::ProbeTwice { name: plan.name });
+        let (info, mut plan) = asked.plan().map_err(|error| PlanError::BadProbe { asked: asked.name.clone(), error: Box::new(error) })?;
+        if info.is_single() && probes.iter().any(|(other, _)| other.name == info.name) {
+            return Err(PlanError::ProbeTwice { name: info.name.to_owned() });
         }
+        name_apart(&mut plan, &probes)?;
         (info.resolve)(&plan, &surroundings).map_err(|refusal| match refusal {
             Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.name.clone(), missing, remedy },
             Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.name.clone(), reason },
@@ -104,6 +111,21 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
         probes.push((info, plan));
     }
     Ok(probes)
+}
+
+/// Several probes of a kind have names of their own: as given, else numbered.
+fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
+    let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
+    if plan.kind.is_some() && (is_taken(&plan.name) || crate::probe::find(&plan.name).is_some()) {
+        return Err(PlanError::SameName { name: plan.name.clone() });
+    }
+    if is_taken(&plan.name) {
+        let kind = plan.name.clone();
+        // There are fewer probes than numbers.
+        plan.name = (2..).map(|number| format!("{kind}-{number}")).find(|name| !is_taken(name)).unwrap_or_default();
+        plan.kind = Some(kind);
+    }
+    Ok(())
 }
 
 /// Whether the policy cannot be had here: tried by a thread that does nothing else.
@@ -123,7 +145,7 @@ fn without_rights(probe: &ProbePlan) -> Option<Warning> {
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
         let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority);
-        probes.iter().filter(is_like).map(|(info, _)| info.name.to_owned()).collect::<Vec<_>>()
+        probes.iter().filter(is_like).map(|(_, plan)| plan.name.clone()).collect::<Vec<_>>()
     });
     of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareProcessors { probes })
 }
@@ -136,6 +158,9 @@ fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
         }
         if dither.saturating_add(dither) > period {
             return Err(PlanError::DitherTooWide { dither, period });
+        }
+        if let Some(offset) = probe.offset.filter(|offset| *offset >= period) {
+            return Err(PlanError::OffsetTooLong { probe: probe.name.clone(), offset, period });
         }
     }
     Ok(())
@@ -201,17 +226,17 @@ fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64
         .map(|(index, ((info, probe), (cpu, copy)))| {
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
-            let start = if request.aligned { Nanos::ZERO } else { Nanos(drawn) };
+            let start = probe.offset.unwrap_or(if request.aligned { Nanos::ZERO } else { Nanos(drawn) });
             let schedule = info.schedule(probe.period, start, probe.dither);
             let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
-            ThreadEntry { probe: info.name.to_owned(), plan }
+            ThreadEntry { probe: probe.name.clone(), plan }
         })
         .collect()
 }
 
 fn bytes_needed(request: &RunArgs, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
     let samples_of = |thread: &ThreadEntry| {
-        let of_probe = probes.iter().find(|(info, _)| info.name == thread.probe);
+        let of_probe = probes.iter().find(|(_, plan)| plan.name == thread.probe);
         of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
     };
     let samples: f64 = threads.iter().map(samples_of).sum();

@@ -34,6 +34,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             Nanos::ZERO,
             Nanos::from_secs(1),
         ),
+        Parameter::duration(
+            "deadline",
+            "until when after its begin the runtime of a period is promised; the period where it is 0",
+            "0s",
+            Nanos::ZERO,
+            Nanos::from_secs(3_600),
+        ),
     ],
     series: &[SeriesInfo::GRID_LATENCY],
     placement: Placement::CopyACpu,
@@ -45,7 +52,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 fn policy(probe: &ProbePlan) -> Policy {
     let nanos = |time: Nanos| time.get().unsigned_abs();
-    Policy::Deadline { runtime: nanos(probe.parameters.duration("runtime")), deadline: nanos(probe.period), period: nanos(probe.period) }
+    let deadline = deadline(probe);
+    Policy::Deadline { runtime: nanos(probe.parameters.duration("runtime")), deadline: nanos(deadline), period: nanos(probe.period) }
+}
+
+fn deadline(probe: &ProbePlan) -> Nanos {
+    let asked = probe.parameters.duration("deadline");
+    if asked > Nanos::ZERO { asked } else { probe.period }
 }
 
 /// Where the kernel lets such a thread run: everywhere, or nowhere.
@@ -58,6 +71,14 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     if runtime > probe.period {
         let (runtime, period) = (runtime.exact(), probe.period.exact());
         return Err(Refusal::Request(format!("a runtime of {runtime} does not fit into a period of {period}: give a longer period")));
+    }
+    let deadline = deadline(probe);
+    if runtime > deadline || deadline > probe.period {
+        let (deadline, period) = (deadline.exact(), probe.period.exact());
+        return Err(Refusal::Request(format!(
+            "a deadline of {deadline} must lie between the runtime of {} and the period of {period}: give one that does",
+            runtime.exact()
+        )));
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();

@@ -152,6 +152,13 @@ impl SeriesKind {
 }
 
 impl ProbeInfo {
+    /// Whether there is one such thing in a process or a machine, so that two probes of this kind would be in each other's way.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        // A POSIX timer and a queue are each thread's own, a signal that one thread sends another is every pair's.
+        matches!(self.placement, Placement::FirstCpu | Placement::Unbound) || matches!(self.name, "signal")
+    }
+
     /// Whether due times form a grid, so that some can be missed.
     #[must_use]
     pub fn has_schedule(&self) -> bool {

@@ -15,8 +15,10 @@ pub const PRIORITY: u32 = 95;
 pub const COMMON: &[Parameter] = &[
     own("period", "time between two wake-ups, or time asked for", Kind::Duration { min: Nanos(1), max: Nanos::from_secs(86_400) }),
     own("policy", "scheduling policy", Kind::Choice(&["fifo", "rr", "other"])),
-    own("priority", "real-time priority; 99 is the watchdog's", Kind::Count { min: 1, max: 98 }),
+    own("priority", "real-time priority; 99, the watchdog's, needs --force", Kind::Count { min: 1, max: 99 }),
     own("dither", "widest random move of a due time", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
+    own("offset", "first due time after the start; drawn where none is given", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
+    own("name", "name of its series, where several of a kind run side by side", Kind::Name),
 ];
 
 const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
@@ -129,6 +131,15 @@ impl ProbeAsked {
         }
     }
 
+    /// The name that was given in the request itself.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self.given.get("name") {
+            Some(Value::Word(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The policy that was given in the request itself.
     #[must_use]
     pub fn policy(&self) -> Option<PolicyName> {
@@ -170,8 +181,9 @@ mod tests {
         assert!(error("cyclik:1ms").contains("no probe `cyclik`: `tardy list probes`"));
         assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
-        assert!(error("cyclic:priority=99").contains("`priority` is 99: give a value from 1 to 98"));
-        assert!(error("cyclic:1ms:fifo:3:0ns:6").contains("one value too many"));
+        assert!(error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99"));
+        assert!(error("cyclic:name=a.b").contains("`a.b` is no name"), "{}", error("cyclic:name=a.b"));
+        assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:6").contains("one value too many"));
     }
 
     proptest! {

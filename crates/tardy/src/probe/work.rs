@@ -183,6 +183,8 @@ mod tests {
         let period = asked.duration("period").unwrap_or(INFO.period);
         ProbePlan {
             name: "work".into(),
+            kind: None,
+            offset: None,
             period,
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,

@@ -143,7 +143,9 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let (producers, consumers): (Vec<_>, Vec<_>) = probe.series.iter().map(|_| ring(room)).unzip();
     let measured_cpus = machine::cpus();
     let mut opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
-    opened.finish.take().map(|finish| finish.call().unwrap());
+    if let Some(finish) = opened.finish.take() {
+        finish.call().unwrap();
+    }
     let control = Control::new(None, None);
     let line = std::sync::Barrier::new(opened.members.len());
     let allocated = std::thread::scope(|scope| {

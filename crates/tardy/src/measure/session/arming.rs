@@ -102,7 +102,7 @@ pub(super) fn arm(
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
     // Cycles of a probe without a grid take as long as they take.
-    let has_sleeps = |probe: &ProbePlan| probe::find(&probe.name).is_some_and(|info| info.has_period() && !info.has_schedule());
+    let has_sleeps = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.has_period() && !info.has_schedule());
     let counts_cycles = plan.cycles.is_some() && plan.probes.iter().any(has_sleeps);
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
@@ -222,7 +222,8 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces { places: Vec::new(), series: Vec::new() };
     for entry in &plan.threads {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
-        let (info, probe) = probe::find(&entry.probe).zip(plan.probe(&entry.probe)).ok_or_else(unknown)?;
+        let planned = plan.probe(&entry.probe);
+        let (info, probe) = planned.and_then(|probe| Some((probe::find(probe.kind())?, probe))).ok_or_else(unknown)?;
         let bins = |series: &SeriesInfo| if series.counts_small { probe.parameters.duration("least").get() as usize } else { 0 };
         let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
         let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings);
@@ -231,7 +232,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let series = opened.series.as_deref().unwrap_or(info.series);
         let plan = |series: &SeriesInfo| SeriesPlan {
             thread: entry.plan.clone(),
-            name: series.name(info.name),
+            name: series.name(&probe.name),
             info: *series,
             period: opened.grid.map_or(probe.period, |grid| grid.period),
             clock_error: opened.clock_error,

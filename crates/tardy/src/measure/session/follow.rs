@@ -125,7 +125,7 @@ impl Follower {
     }
 
     fn has_deadline_probe(&self) -> bool {
-        self.armed.record.plan.probe("deadline").is_some()
+        self.armed.record.plan.probes.iter().any(|probe| probe.kind() == "deadline")
     }
 
     fn stop(&mut self, state: State) {

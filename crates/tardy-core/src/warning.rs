@@ -252,7 +252,10 @@ impl fmt::Display for Warning {
                 "cpus {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"
             ),
             Self::IsolatedCpus { isolated, measured, .. } => {
-                write!(f, "cpus {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones")
+                write!(
+                    f,
+                    "cpus {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones"
+                )
             }
             Self::ProbesShareProcessors { probes } => {
                 write!(f, "the probes {} share processors and priority, and delay each other", probes.join(", "))

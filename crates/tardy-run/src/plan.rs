@@ -57,6 +57,15 @@ pub struct Plan {
     pub spool: Option<PathBuf>,
     /// Wake-up latency in us to ask the power management for; absent to leave it.
     pub cpu_dma_latency_us: Option<i32>,
+    /// The same of the measured processors alone, in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_latency_us: Option<u32>,
+    /// Control group of the measuring threads; that of the tool if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_cgroup: Option<PathBuf>,
+    /// Control group of the loads; that of the tool if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_cgroup: Option<PathBuf>,
     /// Seed of everything random.
     pub seed: u64,
     /// Whether due times of all processors coincide.
@@ -116,6 +125,9 @@ impl Plan {
             keep: Keep::All,
             spool: None,
             cpu_dma_latency_us: None,
+            resume_latency_us: None,
+            probe_cgroup: None,
+            load_cgroup: None,
             seed: 0,
             aligned: false,
             stop_above: None,
@@ -225,6 +237,15 @@ pub enum Change {
         /// In us.
         value_us: i32,
     },
+    /// The wake-up latency that the power management may take on one processor (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
+    ResumeLatency {
+        /// The file.
+        path: PathBuf,
+        /// What it contains.
+        old: String,
+        /// What it shall contain.
+        new: String,
+    },
     /// An interrupt is moved; put back at the end, or by `tardy restore`.
     Interrupt {
         /// From where to where.
@@ -251,6 +272,7 @@ impl std::fmt::Display for Change {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::CpuDmaLatency { value_us } => write!(formatter, "/dev/cpu_dma_latency: {value_us} us while the run lasts"),
+            Self::ResumeLatency { path, old, new } => write!(formatter, "{}: {old} -> {new} while the run lasts", path.display()),
             Self::Interrupt { to } => write!(formatter, "{}: {} -> {} while the run lasts", to.path.display(), to.old, to.new),
         }
     }

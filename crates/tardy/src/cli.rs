@@ -155,8 +155,13 @@ impl StatisticsArgs {
     #[must_use]
     pub fn question(&self) -> tardy_results::statistics::read::Question {
         let limits = self.limits.clone();
-        let question =
-            tardy_results::statistics::read::Question { limits, bucket: self.bucket, horizon: self.horizon, series_max: usize::MAX, mhz: self.mhz.map(f64::from) };
+        let question = tardy_results::statistics::read::Question {
+            limits,
+            bucket: self.bucket,
+            horizon: self.horizon,
+            series_max: usize::MAX,
+            mhz: self.mhz.map(f64::from),
+        };
         question.with_limits_in_order()
     }
 }

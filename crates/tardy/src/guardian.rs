@@ -29,6 +29,7 @@ pub use client::{Guardian, GuardianError, GuardianOptions};
 pub use message::{Containment, LoadEnd, LoadEvent};
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Hidden first argument of the guardian.
@@ -51,7 +52,9 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
     // The kernel names a process after the file, which is `exe` for /proc/self/exe; ps and traces should tell what it is. Nothing depends on it.
     let _ = std::fs::write("/proc/self/comm", own_name.as_encoded_bytes());
     match role {
-        GUARDIAN => Some(guard::run(&arguments.next()?.to_string_lossy(), &arguments.next()?.to_string_lossy())),
+        GUARDIAN => {
+            Some(guard::run(&arguments.next()?.to_string_lossy(), &arguments.next()?.to_string_lossy(), Path::new(&arguments.next()?)))
+        }
         INIT => Some(init::run(&arguments.next()?.to_string_lossy())),
         WORKER => Some(crate::load::worker::run(&arguments.next()?.to_string_lossy())),
         TIED_COMMAND => Some(children::become_tied_command(arguments.next()?, arguments)),

@@ -64,7 +64,9 @@ fn measure(bench: &Bench) -> Result<Measured> {
         tables: vec![table],
         notes: vec![
             format!("The runs are made as for `long-summary`: {SAMPLES} samples a series at 1 kHz."),
-            format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."),
+            format!(
+                "Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."
+            ),
         ],
     })
 }

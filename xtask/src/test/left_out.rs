@@ -12,6 +12,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("between_gpio_lines:", "needs gpio-sim in the kernel, or two wired lines"),
     ("between_two_parallel_ports:", "needs two parallel ports and a cable"),
     ("the_sound_example_is_measured:", "needs a sound card"),
+    ("64 processors:", "emulating them keeps the machine busy for minutes: set TARDY_TEST_MANY_CPUS=1"),
 ];
 
 /// Tests that were left out, as they said it, each once.

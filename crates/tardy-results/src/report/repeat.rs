@@ -85,9 +85,18 @@ pub fn command(plan: &Plan) -> String {
         option("stop-above", limit.exact());
     }
     match plan.cpu_dma_latency_us {
+        None if plan.resume_latency_us.is_some() => {}
         None => option("cpu-dma-latency", "leave".to_owned()),
         Some(0) => {}
         Some(latency) => option("cpu-dma-latency", latency.to_string()),
+    }
+    if let Some(latency) = plan.resume_latency_us {
+        option("resume-latency", latency.to_string());
+    }
+    for (name, group) in [("probe-cgroup", &plan.probe_cgroup), ("load-cgroup", &plan.load_cgroup)] {
+        if let Some(group) = group {
+            option(name, group.display().to_string());
+        }
     }
     option("seed", plan.seed.to_string());
     if plan.aligned {

@@ -70,6 +70,15 @@ pub struct RunArgs {
     /// Deepest sleep of idle CPUs: wake-up latency in us for /dev/cpu_dma_latency, or `leave`
     #[arg(long, value_name = "US|leave", allow_hyphen_values = true, default_value = "0")]
     pub cpu_dma_latency: CpuDmaLatency,
+    /// In its place the same for the measured CPUs alone, in us (pm_qos_resume_latency_us; put back at the end)
+    #[arg(long, value_name = "US", conflicts_with = "cpu_dma_latency")]
+    pub resume_latency: Option<u32>,
+    /// Control group for the measuring threads: a threaded one below the tool's own, or one of version 1; its cpuset bounds --cpus
+    #[arg(long, value_name = "FOLDER")]
+    pub probe_cgroup: Option<PathBuf>,
+    /// Control group for the loads
+    #[arg(long, value_name = "FOLDER")]
+    pub load_cgroup: Option<PathBuf>,
     /// Move interrupts off the measured CPUs for the run (put back at its end)
     #[arg(long)]
     pub steer_irqs: bool,

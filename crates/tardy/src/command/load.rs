@@ -10,8 +10,8 @@ use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
-use tardy_sys::signal::{self, SignalFd, wait_readable};
 use tardy_sys::clock;
+use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use crate::load::bounds::Bounds;

@@ -59,7 +59,13 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
     if let Some(costs) = args.runs.iter().find(|run| is_cost(run)) {
         return Err(ReportError::Mixed(costs.display().to_string()));
     }
-    let question = Question { limits: args.limits.clone(), horizon: args.horizon, mhz: args.mhz.map(f64::from), series_max: SERIES_MAX, ..Question::default() };
+    let question = Question {
+        limits: args.limits.clone(),
+        horizon: args.horizon,
+        mhz: args.mhz.map(f64::from),
+        series_max: SERIES_MAX,
+        ..Question::default()
+    };
     let detail =
         Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);

@@ -24,11 +24,13 @@ pub struct GuardianOptions {
     /// The strongest containment to try; a weaker one is taken where it is not to be had. A system that forbids namespaces to some of its users
     /// may log each try.
     pub strongest: Containment,
+    /// Control group that it joins, with all that it starts; the tool's own where there is none.
+    pub group: Option<PathBuf>,
 }
 
 impl Default for GuardianOptions {
     fn default() -> Self {
-        Self { program: PathBuf::from("/proc/self/exe"), cpus: CpuList::default(), strongest: Containment::PidNamespace }
+        Self { program: PathBuf::from("/proc/self/exe"), cpus: CpuList::default(), strongest: Containment::PidNamespace, group: None }
     }
 }
 
@@ -72,6 +74,7 @@ impl Guardian {
             .arg(super::GUARDIAN)
             .arg(options.cpus.to_string())
             .arg(options.strongest.name())
+            .arg(options.group.as_deref().unwrap_or(std::path::Path::new("")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

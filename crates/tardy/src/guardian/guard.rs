@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command as Program, ExitCode, Stdio};
 
 use tardy_core::cpu::CpuList;
@@ -16,9 +17,9 @@ use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
 
 /// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
-/// of the strongest containment to try.
-pub(super) fn run(cpus: &str, strongest: &str) -> ExitCode {
-    match Guard::start(cpus, strongest) {
+/// of the strongest containment to try; `group` is the control group to join, or empty.
+pub(super) fn run(cpus: &str, strongest: &str, group: &Path) -> ExitCode {
+    match Guard::start(cpus, strongest, group) {
         Ok(mut guard) => {
             guard.serve();
             guard.end();
@@ -41,7 +42,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn start(cpus: &str, strongest: &str) -> std::io::Result<Self> {
+    fn start(cpus: &str, strongest: &str, group: &Path) -> std::io::Result<Self> {
         // Fails where the process leads a session already, which is as good.
         let _ = process::new_session();
         process::become_subreaper()?;
@@ -49,6 +50,10 @@ impl Guard {
         let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         // Whatever policy the tool was started under, neither this process nor the loads below it keep it.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
+        if !group.as_os_str().is_empty() {
+            let named = |error: std::io::Error| std::io::Error::new(error.kind(), format!("cannot join {}: {error}", group.display()));
+            crate::setup::groups::join_process(group).map_err(named)?;
+        }
         bind(cpus)?;
         let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));
         let containment = contain(Containment::from_name(strongest).ok_or_else(unknown)?)?;

@@ -64,8 +64,11 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
 /// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
 pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
-    let guardian =
-        has_loads.then(|| Guardian::start(GuardianOptions { cpus: plan.tool_cpus.clone(), ..GuardianOptions::default() })).transpose()?;
+    let guardian = has_loads
+        .then(|| {
+            Guardian::start(GuardianOptions { cpus: plan.tool_cpus.clone(), group: plan.load_cgroup.clone(), ..GuardianOptions::default() })
+        })
+        .transpose()?;
     let signals =
         SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP, signal::CPU_LIMIT, signal::FILE_LIMIT, signal::PIPE])
             .map_err(system("cannot wait for signals"))?;

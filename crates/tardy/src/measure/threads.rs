@@ -1,6 +1,7 @@
 //! The measuring threads: prepare, arm, loop, disarm, publish.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ use super::overhead::Before;
 use super::scheduling_watch::Scheduling;
 use crate::probe::control::Control;
 use crate::probe::{Member, Ready};
+use crate::setup::groups;
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;
@@ -80,14 +82,23 @@ pub(super) fn launch(
     member: Member,
     line: &Arc<StartLine>,
     control: &Arc<Control>,
+    group: Option<&Path>,
 ) -> std::io::Result<MeasuringThread> {
+    let group = group.map(Path::to_owned);
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (line, control) = (Arc::clone(line), Arc::clone(control));
     let label = if member.role.is_empty() { probe.to_owned() } else { format!("{probe}.{}", member.role) };
     let name = format!("{label}/{}", cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
     let is_watched = member.is_watched;
     let handle = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES).spawn(move || {
-        let warnings = prepare(&member);
+        // A group's cpuset takes a thread off its processor: it is bound afterwards.
+        let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
+        let mut warnings = prepare(&member);
+        if let Err(error) = joined {
+            warnings.push(Warning::Note {
+                text: format!("a measuring thread did not join --probe-cgroup ({error}): it runs in the tool's own group"),
+            });
+        }
         let _post = post(&member, &warnings);
         memlock::touch_stack();
         let before = Cell::new(None);

@@ -29,7 +29,9 @@ pub enum PlanError {
     #[error("--probe: two probes are called {name}: give one of them another name=")]
     SameName { name: String },
     /// The watchdog could not rescue the machine from it.
-    #[error("--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, or --force with a CPU left out by --cpus")]
+    #[error(
+        "--priority 99 is the watchdog's own, which could not end such a probe: use at most 98, or --force with a CPU left out by --cpus"
+    )]
     PriorityNeedsForce,
     /// Later than a period.
     #[error("--probe {probe}: an offset of {} lies beyond its first period of {}: use a shorter one", offset.exact(), period.exact())]
@@ -44,7 +46,9 @@ pub enum PlanError {
     #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {usable}")]
     UnknownCpu { asked: CpuList, missing: CpuId, usable: CpuList },
     /// None is set apart.
-    #[error("--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's command line): give a list, or leave it out")]
+    #[error(
+        "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's command line): give a list, or leave it out"
+    )]
     NoIsolatedCpu,
     /// A processor for loads that is not there, or not allowed.
     #[error("--load-cpus: cpu {missing} is not online or not allowed here: choose from {usable}")]
@@ -88,6 +92,18 @@ pub enum PlanError {
     /// The spool folder does not.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),
+    /// No group for threads of this process.
+    #[error(
+        "--probe-cgroup {}: a measuring thread cannot join it ({error}): give a threaded group below the tool's own (cgroup.type), or one of version 1",
+        folder.display()
+    )]
+    ProbeGroup { folder: PathBuf, error: std::io::Error },
+    /// No group.
+    #[error("--load-cgroup {} is no control group: it has no file cgroup.procs", .0.display())]
+    LoadGroup(PathBuf),
+    /// The kernel has no such limit.
+    #[error("--resume-latency: {error}: this kernel's CPUs have no pm_qos_resume_latency_us; use --cpu-dma-latency")]
+    NoResumeLatency { error: std::io::Error },
     /// The machine does not say which processors it has.
     #[error("cannot tell which processors there are ({0}): is /proc mounted?")]
     NoProcessors(std::io::Error),
@@ -97,6 +113,15 @@ impl PlanError {
     /// Whether the machine lacks something that was asked for; else the request itself is wrong.
     #[must_use]
     pub fn is_of_the_machine(&self) -> bool {
-        matches!(self, Self::ProbeAbsent { .. } | Self::LoadAbsent { .. } | Self::NoPhaseLeft { .. } | Self::NoProcessors(_) | Self::NoIsolatedCpu)
+        matches!(
+            self,
+            Self::ProbeAbsent { .. }
+                | Self::LoadAbsent { .. }
+                | Self::NoPhaseLeft { .. }
+                | Self::NoProcessors(_)
+                | Self::NoIsolatedCpu
+                | Self::ProbeGroup { .. }
+                | Self::NoResumeLatency { .. }
+        )
     }
 }

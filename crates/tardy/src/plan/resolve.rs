@@ -22,6 +22,7 @@ use crate::probe::{Placement, ProbeInfo, Refusal};
 use crate::processors::Processors;
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
+use crate::setup::{groups, resume_latency};
 
 /// Room for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;
@@ -40,7 +41,7 @@ const BYTES_LEFT: u64 = 16 << 20;
 pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
     let probes = probes_of(scenario)?;
     let processors = Processors::read(root).map_err(PlanError::NoProcessors)?;
-    let measured = measured_cpus(request, &processors)?;
+    let measured = measured_cpus(request, &of_probes(request, &processors, root)?)?;
     let left = processors.beside(&measured);
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
@@ -51,10 +52,13 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     let threads = threads_of(request, &probes, &measured, seed);
     let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
-    let load_cpus = load_cpus(request, &measured, &processors)?;
+    let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
     let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
-    let (changes, staying) = changes_of(request, &measured, &processors.housekeeping(), root);
+    let (mut changes, staying) = changes_of(request, &measured, &processors.housekeeping(), root);
+    if let Some(limit_us) = request.resume_latency {
+        changes.extend(resume_latency::changes(root, &measured, limit_us).map_err(|error| PlanError::NoResumeLatency { error })?);
+    }
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
     if left.is_empty() {
@@ -79,9 +83,13 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         keep: request.keep,
         spool: request.spool.clone(),
         cpu_dma_latency_us: match request.cpu_dma_latency {
+            _ if request.resume_latency.is_some() => None,
             CpuDmaLatency::Leave => None,
             CpuDmaLatency::Micros(micros) => Some(micros),
         },
+        resume_latency_us: request.resume_latency,
+        probe_cgroup: request.probe_cgroup.clone(),
+        load_cgroup: request.load_cgroup.clone(),
         seed,
         aligned: request.aligned,
         stop_above: request.stop_above,
@@ -91,6 +99,23 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         bytes_estimated,
         warnings,
     })
+}
+
+/// The processors as the measuring threads' group has them.
+fn of_probes(request: &RunArgs, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
+    let Some(folder) = &request.probe_cgroup else { return Ok(own.clone()) };
+    let of_group = groups::within(folder, || Processors::read(root));
+    of_group.map_err(|error| PlanError::ProbeGroup { folder: folder.clone(), error })?.map_err(PlanError::NoProcessors)
+}
+
+/// The processors as the loads' group has them.
+fn of_loads(request: &RunArgs, own: &Processors) -> Result<Processors, PlanError> {
+    let Some(folder) = &request.load_cgroup else { return Ok(own.clone()) };
+    if !folder.join("cgroup.procs").is_file() {
+        return Err(PlanError::LoadGroup(folder.clone()));
+    }
+    let usable = groups::cpuset(folder).unwrap_or_else(|| own.usable.clone());
+    Ok(Processors { isolated: own.isolated.and(&usable), nohz_full: own.nohz_full.and(&usable), usable, own: own.own.clone() })
 }
 
 type Probe = (&'static ProbeInfo, ProbePlan);
@@ -297,7 +322,7 @@ fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, i
 fn changes_of(request: &RunArgs, measured: &CpuList, housekeeping: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
     let mut changes = Vec::new();
     let mut warnings = Vec::new();
-    if let CpuDmaLatency::Micros(value_us) = request.cpu_dma_latency {
+    if let (CpuDmaLatency::Micros(value_us), None) = (request.cpu_dma_latency, request.resume_latency) {
         match CpuLatencyRequest::is_allowed(root) {
             Ok(()) => changes.push(Change::CpuDmaLatency { value_us }),
             Err(error) => warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() }),

@@ -17,7 +17,11 @@ pub const COMMON: &[Parameter] = &[
     own("policy", "scheduling policy", Kind::Choice(&["fifo", "rr", "other"])),
     own("priority", "real-time priority; 99, the watchdog's, needs --force", Kind::Count { min: 1, max: 99 }),
     own("dither", "widest random move of a due time", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
-    own("offset", "first due time after the start; drawn where none is given", Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) }),
+    own(
+        "offset",
+        "first due time after the start; drawn where none is given",
+        Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
+    ),
     own("name", "name of its series, where several of a kind run side by side", Kind::Name),
 ];
 

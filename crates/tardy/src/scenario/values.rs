@@ -84,11 +84,7 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
 
 pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let priority = u32::deserialize(deserializer)?;
-    if (1..=99).contains(&priority) {
-        Ok(Some(priority))
-    } else {
-        Err(D::Error::custom(format!("priority {priority}: write 1 to 99")))
-    }
+    if (1..=99).contains(&priority) { Ok(Some(priority)) } else { Err(D::Error::custom(format!("priority {priority}: write 1 to 99"))) }
 }
 
 pub(super) fn probe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

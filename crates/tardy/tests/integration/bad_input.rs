@@ -55,8 +55,9 @@ fn force_without_a_cpu_left_idle_is_refused() {
 
 #[test]
 fn priorities_of_others_are_refused() {
-    refused(&["--priority", "0"], &["--priority", "1..=98"]);
-    refused(&["--priority", "99"], &["--priority", "1..=98"]);
+    refused(&["--priority", "0"], &["--priority", "1..=99"]);
+    refused(&["--priority", "100"], &["--priority", "1..=99"]);
+    refused(&["--priority", "99"], &["--priority", "--force"]);
 }
 
 #[test]

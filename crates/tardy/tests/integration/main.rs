@@ -12,6 +12,7 @@ mod cost;
 mod cost_reports;
 mod export;
 mod goldens;
+mod groups;
 mod import;
 mod import_damage;
 mod interrupted;

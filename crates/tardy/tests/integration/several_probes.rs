@@ -9,7 +9,8 @@ use support::workplace::Workplace;
 #[test]
 fn probes_of_one_kind_have_priorities_periods_offsets_and_names_of_their_own() {
     let (place, cpu) = (Workplace::new(), machine::last_cpu());
-    let probes = "--probe cyclic:priority=95:period=5ms --probe cyclic:priority=90:period=20ms:name=slow --probe cyclic:period=5ms:offset=3ms";
+    let probes =
+        "--probe cyclic:priority=95:period=5ms --probe cyclic:priority=90:period=20ms:name=slow --probe cyclic:period=5ms:offset=3ms";
     place.tardy(&format!("run {probes} --cpus {cpu} --load none --for 500ms --quiet --out run")).ends_with(0);
     let record = place.record("run");
     let plan = &record["plan"];

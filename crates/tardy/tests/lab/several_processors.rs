@@ -12,6 +12,7 @@ use tardy_lab::plan::{Ending, GuestPlan, GuestReport, MARK, Program, Task, VERSI
 use tardy_lab::{cpio, exchange, initramfs};
 use tardy_sys::child::kill_with_parent;
 
+use crate::support::machine;
 use crate::{STOCK, kernel, lab_is_there};
 
 /// What one run of the binary in a guest left.
@@ -116,5 +117,28 @@ fn a_pair_of_threads_is_measured_on_an_isolated_processor_and_woken_from_the_oth
     assert_eq!(record["plan"]["measured_cpus"], "1");
     for series in record["series"].as_array().unwrap() {
         assert!(series["counts"]["recorded"].as_u64() > Some(0), "{series}");
+    }
+}
+
+/// Long: emulating 64 processors on a few keeps those busy for minutes.
+#[test]
+fn sixty_four_processors_are_measured_and_every_due_time_is_accounted_for() {
+    const TEST: &str = "64 processors";
+    if std::env::var_os("TARDY_TEST_MANY_CPUS").is_none_or(|value| value != "1") {
+        return machine::left_out(TEST, "TARDY_TEST_MANY_CPUS=1 is not set");
+    }
+    if !lab_is_there(TEST, false) {
+        return;
+    }
+    let run = [
+        "run", "--for", "5s", "--load", "none", "--period", "500ms", "--probe", "cyclic", "--probe", "futex", "--quiet", "--out",
+        "/run/out",
+    ];
+    let record = run_in_guest(64, "", &run).record();
+    let series = record["series"].as_array().unwrap();
+    assert_eq!(series.len(), 64 * 3, "cyclic, and futex with its timer");
+    for series in series {
+        let count = |name: &str| series["counts"][name].as_u64().unwrap();
+        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{series}");
     }
 }

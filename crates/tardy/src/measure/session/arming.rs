@@ -30,6 +30,7 @@ use crate::record::ring::{Consumer, ring_with_bins};
 use crate::record::series::{PreparedSeries, SeriesRecorder};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::journal::{self, Journal};
+use crate::setup::resume_latency;
 
 /// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be kept from running before some are lost: 1.6 s at 20 kHz,
 /// and 32 s at 1 kHz, because a disk that others keep busy was seen to hold it up for half a minute.
@@ -85,7 +86,7 @@ pub(super) fn arm(
         record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
     let line = StartLine::new(members);
-    let threads = launch_threads(places, &line, &control)?;
+    let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref())?;
     note_thread_warnings(&threads, &mut record.warnings);
 
     let samples = samples_folder(&plan, &folder)?;
@@ -150,14 +151,18 @@ fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Res
         .iter()
         .filter_map(|change| match change {
             Change::Interrupt { to } => Some(to.clone()),
-            Change::CpuDmaLatency { .. } => None,
+            Change::CpuDmaLatency { .. } | Change::ResumeLatency { .. } => None,
         })
         .collect();
-    let undo: Vec<_> = plan.phases.iter().flat_map(|phase| &phase.loads).flat_map(|load| load.undo.clone()).collect();
+    let mut undo = resume_latency::undo(&plan.changes);
+    undo.extend(plan.phases.iter().flat_map(|phase| &phase.loads).flat_map(|load| load.undo.clone()));
     if moves.is_empty() && undo.is_empty() {
         return Ok(Settings { journal: None, _cpu_latency: cpu_latency });
     }
     let journal = Journal::write(&journal::folder(), root, moves.clone(), undo)?;
+    if let Err(error) = resume_latency::apply(&plan.changes) {
+        warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() });
+    }
     for to in &moves {
         if let Err(error) = to.apply() {
             warnings.push(Warning::InterruptsNotMoved { interrupts: to.irq.to_string(), error: error.to_string() });
@@ -267,12 +272,13 @@ fn launch_threads(
     places: Vec<(ThreadEntry, Opened)>,
     line: &Arc<StartLine>,
     control: &Arc<Control>,
+    group: Option<&Path>,
 ) -> Result<Vec<MeasuringThread>, SessionError> {
     let mut measuring = Vec::new();
     for (entry, opened) in places {
         for member in opened.members {
             let failed = |error| SessionError::Probe { probe: entry.probe.clone(), error };
-            measuring.push(threads::launch(&entry.probe, entry.plan.cpu, member, line, control).map_err(failed)?);
+            measuring.push(threads::launch(&entry.probe, entry.plan.cpu, member, line, control, group).map_err(failed)?);
         }
     }
     Ok(measuring)

@@ -1,0 +1,97 @@
+//! Probes and loads in control groups of their own, and the power management's limit of the measured CPUs.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
+
+use crate::support;
+
+use std::path::{Path, PathBuf};
+
+use support::machine;
+use support::workplace::{Workplace, names};
+
+/// The hierarchy of version 1 that has cpusets: its groups take threads.
+const CPUSETS: &str = "/sys/fs/cgroup/cpuset";
+
+/// A cpuset; gone with it.
+struct Cpuset(PathBuf);
+
+impl Cpuset {
+    fn make(name: &str, cpus: &str) -> Option<Self> {
+        let cpuset = Self(Path::new(CPUSETS).join(format!("tardy-test-{name}-{}", std::process::id())));
+        std::fs::create_dir(&cpuset.0).ok()?;
+        let write = |file: &str, value: &str| std::fs::write(cpuset.0.join(file), value).ok();
+        write("cpuset.mems", "0")?;
+        write("cpuset.cpus", cpus)?;
+        Some(cpuset)
+    }
+}
+
+impl Drop for Cpuset {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn probes_and_loads_join_the_groups_that_they_are_given() {
+    const TEST: &str = "control groups for probes and loads";
+    if machine::cpus().len() < 2 {
+        return machine::left_out(TEST, "there is one processor");
+    }
+    let (place, first, last) = (Workplace::new(), machine::cpus().iter().next().unwrap(), machine::last_cpu());
+    let groups = Cpuset::make("probes", &last.to_string()).zip(Cpuset::make("loads", &first.to_string()));
+    let Some((probes, loads)) = groups else { return machine::left_out(TEST, "no cpuset of version 1 can be made here") };
+    let (probe_group, load_group) = (probes.0.display(), loads.0.display());
+    let line = format!("run --for 2s --load procfs --probe-cgroup {probe_group} --load-cgroup {load_group} --quiet --out run");
+    let mut running = place.start(&line);
+    let group_of = |path: String| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().find_map(|line| line.split_once(":cpuset:")).map(|(_, group)| format!("/sys/fs/cgroup/cpuset{group}"))
+    };
+    let pid = running.pid();
+    running.until("a measuring thread is in its group", || {
+        let threads = names(Path::new(&format!("/proc/{pid}/task")));
+        let of_probes = threads.iter().filter(|tid| group_of(format!("/proc/{pid}/task/{tid}/cgroup")) == Some(probe_group.to_string()));
+        (of_probes.count() == 1).then_some(())
+    });
+    let guardian = running.guardian();
+    assert_eq!(group_of(format!("/proc/{guardian}/cgroup")), Some(load_group.to_string()));
+    running.wait().ends_with(0);
+    let plan = &place.record("run")["plan"];
+    assert_eq!((&plan["measured_cpus"], &plan["tool_cpus"]), (&last.to_string().into(), &first.to_string().into()), "{plan}");
+    assert_eq!(plan["phases"][1]["loads"][0]["cpus"], first.to_string());
+}
+
+#[test]
+fn groups_that_there_are_not_are_refused() {
+    let place = Workplace::new();
+    let outcome = place.tardy("run --dry-run --load none --probe-cgroup /no/such/group").ends_with(3);
+    assert!(outcome.stderr.contains("--probe-cgroup /no/such/group: a measuring thread cannot join it"), "{}", outcome.stderr);
+    let outcome = place.tardy("run --dry-run --load none --load-cgroup /tmp").ends_with(2);
+    assert!(outcome.stderr.contains("--load-cgroup /tmp is no control group"), "{}", outcome.stderr);
+}
+
+#[test]
+fn the_limit_of_measured_cpus_is_put_back_also_after_a_kill() {
+    const TEST: &str = "pm_qos_resume_latency_us";
+    let (place, cpu) = (Workplace::new(), machine::last_cpu());
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
+    let content = || std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
+    let before = content();
+    if before.is_empty() || before == "27" || !machine::is_root() {
+        return machine::left_out(TEST, "the kernel has no such file, or this is not root");
+    }
+    let line = format!("run --for 60s --load none --cpus {cpu} --resume-latency 27 --quiet --out");
+    let mut ended = place.start(&format!("{line} ended"));
+    ended.until("the limit is set", || (content() == "27").then_some(()));
+    ended.signal(tardy_sys::signal::INTERRUPT);
+    ended.wait();
+    assert_eq!(content(), before);
+    let changes = place.record("ended")["plan"]["changes"].clone();
+    assert_eq!(changes[0]["change"], "resume-latency", "{changes}");
+    let mut killed = place.start(&format!("{line} killed"));
+    killed.until("the limit is set again", || (content() == "27").then_some(()));
+    killed.signal(tardy_sys::process::KILL);
+    killed.wait();
+    place.tardy("restore");
+    assert_eq!(content(), before);
+}

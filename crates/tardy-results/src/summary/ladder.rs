@@ -33,6 +33,7 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: 
         rungs: deadlines.into_iter().map(rung).collect(),
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.
         smallest: Some(rung(latest.max(Nanos::ZERO))).filter(|rung| rung.misses == 0),
+        stress: judge.stress(),
         worst_load: worst_load(&descriptor.probe, loads),
     })
 }

@@ -7,7 +7,7 @@ use tardy_core::series::{ClockKind, Schedule};
 use tardy_core::summary::miss_runs::Run;
 use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
-use tardy_core::verdict::Verdict;
+use tardy_core::verdict::{Stress, Verdict};
 use tardy_core::warning::Warning;
 use tardy_run::overhead::Overhead;
 use tardy_run::record::{LoadWork, State};
@@ -103,6 +103,8 @@ pub struct Ladder {
     pub rungs: Vec<Rung>,
     /// The shortest one that none of the samples missed; absent where every deadline was missed, because work was skipped.
     pub smallest: Option<Rung>,
+    /// Which loads the rates are of.
+    pub stress: Stress,
     /// The load under which the largest value came; absent where there was one load alone.
     pub worst_load: Option<WorstLoad>,
 }

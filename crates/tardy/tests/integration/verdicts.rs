@@ -287,7 +287,7 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
     // The stall skipped due times late by 2.46, 1.46 and 0.46 ms.
     assert_eq!(after("misses"), ["7", "6", "5", "3", "3"]);
     assert!(outcome.stdout.contains("shortest deadline without a miss: 3.46 ms, fewer than "), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("; worst load: memory, 3.46 ms\n"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains(" an hour at 95 % over this mixture of loads; worst load: memory, 3.46 ms\n"), "{}", outcome.stdout);
     let json = show(&loaded(&late), "--json").ends_with(0).json();
     let ladder = &json["probes"][0]["ladder"];
     assert_eq!((&ladder["smallest"]["deadline_ns"], &ladder["smallest"]["misses"]), (&3_456_789.into(), &0.into()));

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::log_buckets::Stretch;
+use tardy_core::log_buckets::{LogBuckets, Stretch};
+use tardy_core::sample::Sample;
+use tardy_core::series::ClockKind;
 use tardy_core::statistics::compare::block_length::block_length;
 use tardy_core::statistics::moments::Moments;
 use tardy_core::statistics::tally::Tally;
-use tardy_core::summary::numbers::Numbers;
+use tardy_core::summary::cell::Cell;
+use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
 use tardy_run::read_series::SeriesError;
 use tardy_run::record::RunRecord;
@@ -60,6 +63,68 @@ pub struct RunGroup {
     pub dependence_is_longer: bool,
     /// Their numbers, with misses and clustering; absent where there is no sample.
     pub numbers: Option<Numbers>,
+    /// Whether they are in virtual time: the same inputs give the same samples, so that nothing in them is chance.
+    pub is_exact: bool,
+}
+
+impl RunGroup {
+    /// Of samples in memory: those of one series at a fixed period, without skipped due times, in a run of one phase.
+    #[must_use]
+    pub fn of_samples(latencies: &[i64], period: Nanos) -> Self {
+        let measured = period * latencies.len() as i64;
+        let length = Nanos((measured.get() / STRETCHES).max(period.get() * PERIODS_MIN));
+        let a_stretch = usize::try_from(length.get() / period.get()).unwrap_or(1).max(1);
+        let mut cell = Cell::default();
+        let mut cells = Vec::new();
+        for (index, samples) in latencies.chunks(a_stretch).enumerate() {
+            let mut buckets = LogBuckets::default();
+            for (place, &latency) in (index * a_stretch..).zip(samples) {
+                buckets.record(latency);
+                cell.latency.record(latency);
+                cell.sum += i128::from(latency);
+                if latency > cell.top.threshold() {
+                    cell.top.add(latency, place as u64);
+                }
+                cell.note_worst(Some(Sample { due: period * place as i64, latency: Nanos(latency), missed: 0 }));
+            }
+            cells.push((None, buckets.take()));
+        }
+        let numbers = numbers(&cell, cell.extremal_index(), 0, false);
+        Self::of_cells(cell.latency, cells, &Lengths { measured, stretch: length, is_given: false }, numbers, &[], false)
+    }
+
+    /// Of stretches in order of time, with the phase of each; `phases` are the phases' names.
+    fn of_cells(
+        exact: Histogram,
+        cells: Vec<(PhaseIndex, Stretch)>,
+        lengths: &Lengths,
+        numbers: Option<Numbers>,
+        phases: &[String],
+        is_exact: bool,
+    ) -> Self {
+        let is_every_sample = cells.iter().map(|(_, stretch)| stretch.count()).sum::<u64>() == exact.count();
+        let shortest = if lengths.is_given { 1 } else { stretches_min(lengths) };
+        let wanted = if lengths.is_given || !is_every_sample { 1 } else { cells_a_block(&cells, phases) };
+        let together = wanted.max(shortest).min((cells.len() / BLOCKS_MIN).max(1));
+        let blocks = if is_every_sample { joined(cells, together) } else { Vec::new() };
+        Self {
+            exact,
+            block: (!blocks.is_empty()).then(|| lengths.stretch * together as i64),
+            blocks,
+            dependence_is_longer: wanted > together,
+            numbers,
+            is_exact,
+        }
+    }
+}
+
+/// What blocks are made from.
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    measured: Nanos,
+    stretch: Nanos,
+    /// Whether the user gave the length of blocks.
+    is_given: bool,
 }
 
 /// All groups of a run; `stretch` where the user gave the length of blocks.
@@ -68,6 +133,7 @@ pub struct RunGroup {
 /// [`SeriesError`] where a series cannot be read.
 pub fn groups(run: &RunRead, stretch: Option<Nanos>) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
     let length = stretch.unwrap_or_else(|| stretch_length(run));
+    let lengths = Lengths { measured: run.summary.measured_ns, stretch: length, is_given: stretch.is_some() };
     let series = blocks::read(&run.folder, &run.record, length)?;
     let mut groups = BTreeMap::new();
     let mut kinds: Vec<(&str, &str, &str)> = series.iter().map(kind).collect();
@@ -82,7 +148,7 @@ pub fn groups(run: &RunRead, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
             load: load.map(str::to_owned),
         };
         let numbers = run.summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.clone());
-        groups.insert(key(None), group(&of_kind, (&run.record, run.summary.measured_ns), length, stretch.is_some(), numbers, |_| true));
+        groups.insert(key(None), group(&of_kind, &run.record, &lengths, numbers, |_| true));
         if run.summary.loads.len() < 2 {
             continue;
         }
@@ -91,10 +157,7 @@ pub fn groups(run: &RunRead, stretch: Option<Nanos>) -> Result<BTreeMap<Key, Run
                 of_kind.iter().copied().filter(|series| series.descriptor.cpu.is_none_or(|cpu| !load.not_stressed.contains(cpu))).collect();
             let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.clone());
             let is_of_load = |phase: PhaseIndex| phase.is_some_and(|phase| run.record.phases[phase].name == load.name);
-            groups.insert(
-                key(Some(&load.name)),
-                group(&stressed, (&run.record, run.summary.measured_ns), length, stretch.is_some(), numbers, is_of_load),
-            );
+            groups.insert(key(Some(&load.name)), group(&stressed, &run.record, &lengths, numbers, is_of_load));
         }
     }
     Ok(groups)
@@ -110,16 +173,15 @@ fn stretch_length(run: &RunRead) -> Nanos {
 }
 
 /// Stretches that make the shortest block.
-fn stretches_min(measured: Nanos, length: Nanos) -> usize {
-    let block = BLOCK_MIN.get().min(measured.get() / BLOCKS_OF_SHORT);
-    usize::try_from(block.unsigned_abs().div_ceil(length.get().unsigned_abs().max(1))).unwrap_or(1).max(1)
+fn stretches_min(lengths: &Lengths) -> usize {
+    let block = BLOCK_MIN.get().min(lengths.measured.get() / BLOCKS_OF_SHORT);
+    usize::try_from(block.unsigned_abs().div_ceil(lengths.stretch.get().unsigned_abs().max(1))).unwrap_or(1).max(1)
 }
 
 fn group(
     series: &[&SeriesBlocks],
-    (record, measured): (&RunRecord, Nanos),
-    length: Nanos,
-    is_given: bool,
+    record: &RunRecord,
+    lengths: &Lengths,
     numbers: Option<Numbers>,
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
@@ -134,18 +196,8 @@ fn group(
         }
     }
     let cells: Vec<(PhaseIndex, Stretch)> = stretches.into_iter().map(|((_, phase), stretch)| (phase, stretch)).collect();
-    let whole = cells.iter().map(|(_, stretch)| stretch.count()).sum::<u64>() == exact.count();
-    let shortest = if is_given { 1 } else { stretches_min(measured, length) };
-    let wanted = if is_given || !whole { 1 } else { cells_a_block(&cells, record) };
-    let together = wanted.max(shortest).min((cells.len() / BLOCKS_MIN).max(1));
-    let blocks = if whole { joined(cells, together) } else { Vec::new() };
-    RunGroup {
-        exact,
-        block: (!blocks.is_empty()).then(|| length * together as i64),
-        blocks,
-        dependence_is_longer: wanted > together,
-        numbers,
-    }
+    let phases: Vec<String> = record.phases.iter().map(|phase| phase.name.clone()).collect();
+    RunGroup::of_cells(exact, cells, lengths, numbers, &phases, record.clock == ClockKind::Virtual)
 }
 
 /// Joins neighbours of the same phase.
@@ -164,8 +216,8 @@ fn joined(cells: Vec<(PhaseIndex, Stretch)>, together: usize) -> Vec<Tally> {
 }
 
 /// How many stretches depend on each other, by their means: what phases differ by is no dependence.
-fn cells_a_block(cells: &[(PhaseIndex, Stretch)], record: &RunRecord) -> usize {
-    let name = |phase: &PhaseIndex| phase.map(|phase| record.phases[phase].name.as_str());
+fn cells_a_block(cells: &[(PhaseIndex, Stretch)], phases: &[String]) -> usize {
+    let name = |phase: &PhaseIndex| phase.map(|phase| phases[phase].as_str());
     let mean = |stretch: &Stretch| stretch.sum() / stretch.count().max(1) as f64;
     let mut levels: BTreeMap<Option<&str>, Moments> = BTreeMap::new();
     for (phase, stretch) in cells {

@@ -1,112 +1,101 @@
 //! One table: both sides' samples of one key, their differences with intervals, and what those say.
 
-use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::statistics::compare::block_bootstrap::{QuantileDifference, Resampling, quantile_differences};
 use tardy_core::statistics::compare::equal_length::median_maximum;
-use tardy_core::statistics::compare::equivalence::{Equivalence, equivalence};
+use tardy_core::statistics::compare::equivalence::equivalence;
 use tardy_core::statistics::compare::permutation::{all_above_by_chance, permutation};
-use tardy_core::statistics::compare::rate_ratio::{Counted, rate_ratio};
+use tardy_core::statistics::compare::run_spread::{UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
 use tardy_core::statistics::compare::shift::shift;
 use tardy_core::statistics::confidence::{Confidence, Interval};
-use tardy_core::statistics::quantile::{quantile_ranks, quantile_ranks_of_clustered};
+use tardy_core::statistics::profile::normal_deviate;
+use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
+use tardy_core::statistics::student;
 use tardy_core::statistics::tally::Tally;
-use tardy_core::units::Nanos;
 
+use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};
-use super::margin::Margin;
-use super::model::{Body, Maxima, Method, Misses, Outcome, Row, Settings, Table};
+use super::misses::misses;
+use super::model::{BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, Row, Settings, SpreadSource, Table};
+use super::pooled::{Pooled, middle, tally};
 
 /// Runs a side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
 pub const RUNS_MIN: usize = 4;
-/// Samples beyond a quantile that a run's own value of it needs.
-const BEYOND_MIN: f64 = 10.0;
+/// The quantile that the overview shows beside median and maximum.
+const HIGH: f64 = 0.999;
 
-/// One side of a table: its runs, and all their samples together.
-struct Pooled<'a> {
-    runs: &'a [RunGroup],
-    exact: Histogram,
-    index: f64,
-}
-
-impl<'a> Pooled<'a> {
-    fn new(runs: &'a [RunGroup]) -> Self {
-        let mut exact = Histogram::new(Budget::ANALYSIS);
-        runs.iter().for_each(|run| exact.merge(&run.exact));
-        let numbers = || runs.iter().filter_map(|run| run.numbers.as_ref());
-        let samples: u64 = numbers().map(|numbers| numbers.samples).sum();
-        let effective: f64 = numbers().map(|numbers| numbers.samples as f64 * numbers.extremal_index.unwrap_or(1.0)).sum();
-        Self { runs, exact, index: if samples > 0 { effective / samples as f64 } else { 1.0 } }
-    }
-
-    fn tally(&self) -> Tally {
-        tally(&self.exact)
-    }
-
-    fn body(&self) -> Body {
-        let mut sum = 0.0;
-        self.exact.for_each(|value, count| sum += value as f64 * count as f64);
-        Body {
-            runs: self.runs.len(),
-            samples: self.exact.count(),
-            missed: self.runs.iter().filter_map(|run| run.numbers.as_ref()).map(|numbers| numbers.missed).sum(),
-            min_ns: self.exact.min().unwrap_or_default(),
-            mean_ns: sum / self.exact.count().max(1) as f64,
-            max_ns: self.exact.max().unwrap_or_default(),
-        }
-    }
-
-    fn blocks(&self) -> Vec<Tally> {
-        self.runs.iter().flat_map(|run| run.blocks.iter().cloned()).collect()
-    }
-
-    fn block(&self) -> Nanos {
-        self.runs.iter().filter_map(|run| run.block).max().unwrap_or_default()
-    }
-
-    /// Misses and due times; `None` where no deadline was asked for.
-    fn misses(&self) -> Option<(u64, u64)> {
-        let numbers: Vec<_> = self.runs.iter().filter_map(|run| run.numbers.as_ref()).collect();
-        let misses: Option<Vec<u64>> = numbers.iter().map(|numbers| numbers.misses).collect();
-        let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.missed).sum();
-        Some((misses?.iter().sum(), opportunities)).filter(|_| !numbers.is_empty())
-    }
-}
-
-fn tally(histogram: &Histogram) -> Tally {
-    let mut counts = Vec::new();
-    histogram.for_each(|value, count| counts.push((value as f64, count)));
-    Tally::from_counts(counts)
-}
-
-/// Compares both sides of `key`; verdicts of its rows are final once probabilities have been adjusted over all tables, see [`settle`].
+/// Compares both sides of `key`, one of `tables` keys that both sides have; verdicts are given by [`settle`], which knows all tables.
 /// `None` where a side has no sample.
 #[must_use]
-pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Settings) -> Option<Table> {
+pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Settings, tables: usize) -> Option<Table> {
     let (base, candidate) = (Pooled::new(base), Pooled::new(candidate));
     if base.exact.count() == 0 || candidate.exact.count() == 0 {
         return None;
     }
-    let has_blocks = |side: &Pooled<'_>| side.runs.iter().all(|run| !run.blocks.is_empty()) && side.blocks().len() >= 2;
-    let (method, rows) = if base.runs.len().min(candidate.runs.len()) >= RUNS_MIN {
-        (Method::Runs, rows_of_runs(&base, &candidate, settings))
-    } else if has_blocks(&base) && has_blocks(&candidate) {
-        let blocks = (base.blocks().len(), candidate.blocks().len());
-        let is_too_short = base.runs.iter().chain(candidate.runs).any(|run| run.dependence_is_longer);
-        let length_ns = (base.block(), candidate.block());
-        (Method::Blocks { blocks, length_ns, is_too_short }, rows_of_blocks(&base, &candidate, settings))
-    } else {
-        (Method::OrderStatistics, rows_of_ranks(&base, &candidate, settings))
+    let method = method(&base, &candidate, settings);
+    let (rows, not_compared) = match method {
+        Method::Exact | Method::Pads | Method::Runs => rows_of_runs(&base, &candidate, settings, method),
+        Method::Blocks { .. } => rows_of_blocks(&base, &candidate, settings),
+        Method::OrderStatistics => rows_of_ranks(&base, &candidate, settings, tables),
     };
+    let between_runs = between_runs(&base, &candidate, settings, method, rows.first().map_or(0.5, |row| row.quantile));
     Some(Table {
         key: key.clone(),
         verdict: Outcome::Inconclusive,
+        undecided: undecided(method, &rows),
         method,
+        between_runs,
+        overview: overview(&base, &candidate, method),
         base: base.body(),
         candidate: candidate.body(),
         rows,
+        not_compared,
         maxima: maxima(&base, &candidate),
-        misses: misses(&base, &candidate, settings),
+        misses: misses(&base, &candidate, between_runs, method == Method::Exact, settings),
     })
+}
+
+fn method(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Method {
+    let (from, to) = (base.runs.len(), candidate.runs.len());
+    if base.is_exact() && candidate.is_exact() {
+        return if from.max(to) == 1 { Method::Exact } else { Method::Pads };
+    }
+    if from.min(to) >= RUNS_MIN && settings.between_runs.is_none() {
+        return Method::Runs;
+    }
+    if base.has_blocks() && candidate.has_blocks() {
+        return Method::Blocks {
+            blocks: (base.blocks().len(), candidate.blocks().len()),
+            length_ns: (base.block(), candidate.block()),
+            is_too_short: base.runs.iter().chain(candidate.runs).any(|run| run.dependence_is_longer),
+        };
+    }
+    Method::OrderStatistics
+}
+
+/// What runs of one side are taken to differ by at `quantile`.
+fn between_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, method: Method, quantile: f64) -> Option<BetweenRuns> {
+    let seen = || estimate(&base.of_runs(quantile)?, &candidate.of_runs(quantile)?);
+    match (method, settings.between_runs) {
+        (Method::Exact, _) => None,
+        (Method::Runs | Method::Pads, _) => seen().map(|share| BetweenRuns { share, source: SpreadSource::Runs }),
+        (_, Some(share)) => Some(BetweenRuns { share, source: SpreadSource::Stated }),
+        // Two or three runs a side can show that the documented share is too small, and never that it is too large.
+        (_, None) => Some(match seen() {
+            Some(share) if share > UNKNOWN_SPREAD => BetweenRuns { share, source: SpreadSource::Runs },
+            _ => BetweenRuns { share: UNKNOWN_SPREAD, source: SpreadSource::Documented },
+        }),
+    }
+}
+
+fn undecided(method: Method, rows: &[Row]) -> Option<String> {
+    match method {
+        Method::Blocks { is_too_short: true, length_ns, .. } => Some(format!(
+            "samples are correlated over longer than one block ({:.1} s), so that intervals would be too narrow: measure longer, or {RUNS_MIN} runs a side",
+            length_ns.0.max(length_ns.1).as_secs_f64()
+        )),
+        _ if rows.is_empty() => Some("no quantile is known well enough on both sides: measure longer".to_owned()),
+        _ => None,
+    }
 }
 
 /// A row before its verdict.
@@ -117,6 +106,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
         candidate_ns: candidate,
         difference_ns: difference,
         interval_ns: None,
+        between_runs_ns: 0.0,
         margin_ns: settings.margin.of(base),
         probability: None,
         verdict: None,
@@ -124,27 +114,31 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
     }
 }
 
-fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Vec<Row> {
-    let shortest = base.runs.iter().chain(candidate.runs).map(|run| run.exact.count()).min().unwrap_or(0);
-    let known = settings.quantiles.iter().filter(|&&quantile| shortest as f64 * (1.0 - quantile) >= BEYOND_MIN);
-    known
-        .filter_map(|&quantile| {
-            let values =
-                |side: &Pooled<'_>| -> Option<Vec<f64>> { side.runs.iter().map(|run| tally(&run.exact).quantile(quantile)).collect() };
-            let (from, to) = (values(base)?, values(candidate)?);
-            let found = shift(&from, &to, settings.confidence)?;
-            let median = |values: &[f64]| Tally::from_samples(values).median().unwrap_or_default();
-            let mut row = row(settings, quantile, median(&from), median(&to), found.shift);
-            row.interval_ns = found.interval.is_finite().then_some(found.interval);
+/// One number a run, or a pad.
+fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, method: Method) -> (Vec<Row>, Vec<NotCompared>) {
+    let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfRuns { is_exact: method != Method::Runs });
+    let of_quantile = |quantile: f64| {
+        let (from, to) = (base.of_runs(quantile)?, candidate.of_runs(quantile)?);
+        let found = shift(&from, &to, settings.confidence)?;
+        let mut row = row(settings, quantile, middle(&from), middle(&to), found.shift);
+        row.interval_ns = match method {
+            Method::Exact => Some(Interval { lower: found.shift, upper: found.shift }),
+            _ if from.len().min(to.len()) >= RUNS_MIN => Some(found.interval).filter(|interval| interval.is_finite()),
+            _ => interval_of_few(&from, &to, settings.confidence),
+        };
+        if method == Method::Runs {
             row.probability = permutation(&from, &to, settings.seed).map(|found| found.probability);
-            Some(row)
-        })
-        .collect()
+        }
+        Some(row)
+    };
+    (known.into_iter().filter_map(of_quantile).collect(), not_compared)
 }
 
-fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Vec<Row> {
+fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> (Vec<Row>, Vec<NotCompared>) {
     let resampling = Resampling { resamples: settings.resamples, seed: settings.seed, confidence: settings.confidence };
     let found = quantile_differences(&base.blocks(), &candidate.blocks(), &settings.quantiles, resampling);
+    let effective = found.iter().map(|found| (found.quantile, base.effective(found.effective.0), candidate.effective(found.effective.1)));
+    let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: effective.collect() });
     let (from, to) = (base.tally(), candidate.tally());
     let of_quantile = |found: &QuantileDifference| {
         let (base_ns, candidate_ns) = (from.quantile(found.quantile)?, to.quantile(found.quantile)?);
@@ -152,45 +146,67 @@ fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings
         // Blocks know values to 1/1024; what that moves the difference by, it moves the interval by too.
         let moved = row.difference_ns - found.difference;
         row.interval_ns = found.interval.map(|interval| Interval { lower: interval.lower + moved, upper: interval.upper + moved });
-        row.probability = found.interval.map(|_| found.probability);
-        if row.interval_ns.is_none() {
-            row.data_needed = samples_needed(found.quantile, from.total().min(to.total()), settings.confidence);
-        }
+        row.between_runs_ns = reach_of_runs(base, candidate, settings, &row);
         Some(row)
     };
-    found.iter().filter_map(of_quantile).collect()
+    (found.iter().filter(|found| known.contains(&found.quantile)).filter_map(of_quantile).collect(), not_compared)
 }
 
-/// How many times the samples a quantile needs to be bounded at all.
-fn samples_needed(quantile: f64, samples: u64, confidence: Confidence) -> Option<f64> {
-    let needed = quantile_ranks(samples, quantile, confidence).samples_needed?;
-    (needed > samples).then(|| needed as f64 / samples as f64)
+fn reach_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, row: &Row) -> f64 {
+    let between = between_runs(base, candidate, settings, Method::OrderStatistics, row.quantile);
+    between.map_or(0.0, |between| {
+        reach(between.share, (row.base_ns, base.runs.len()), (row.candidate_ns, candidate.runs.len()), settings.confidence)
+    })
 }
 
 /// Each side's quantile lies between two of its samples; the difference lies between the differences of those.
-fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Vec<Row> {
-    let statements = u32::try_from(2 * settings.quantiles.len()).unwrap_or(u32::MAX);
+fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, tables: usize) -> (Vec<Row>, Vec<NotCompared>) {
+    let statements = u32::try_from(2 * settings.quantiles.len() * tables).unwrap_or(u32::MAX);
     let confidence = settings.confidence.shared_by(statements);
     let (from, to) = (base.tally(), candidate.tally());
+    let effective = |&quantile: &f64| (quantile, base.effective(f64::INFINITY), candidate.effective(f64::INFINITY));
+    let (known, not_compared) =
+        split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: settings.quantiles.iter().map(effective).collect() });
     let bounds = |tally: &Tally, quantile: f64, index: f64| {
         let ranks = quantile_ranks_of_clustered(tally.total(), quantile, index, confidence);
         Some(Interval { lower: tally.at_rank(ranks.lower?)?, upper: tally.at_rank(ranks.upper?)? })
     };
-    let of_quantile = |&quantile: &f64| {
+    let of_quantile = |quantile: f64| {
         let (base_ns, candidate_ns) = (from.quantile(quantile)?, to.quantile(quantile)?);
         let mut row = row(settings, quantile, base_ns, candidate_ns, candidate_ns - base_ns);
         let both = bounds(&from, quantile, base.index).zip(bounds(&to, quantile, candidate.index));
         row.interval_ns = both.map(|(from, to)| Interval { lower: to.lower - from.upper, upper: to.upper - from.lower });
-        if row.interval_ns.is_none() {
-            row.data_needed = samples_needed(quantile, from.total().min(to.total()), confidence);
-        }
+        row.between_runs_ns = reach_of_runs(base, candidate, settings, &row);
         Some(row)
     };
-    settings.quantiles.iter().filter_map(of_quantile).collect()
+    (known.into_iter().filter_map(of_quantile).collect(), not_compared)
+}
+
+fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overview {
+    let is_of_runs = matches!(method, Method::Runs | Method::Pads | Method::Exact);
+    let value = |side: &Pooled<'_>, quantile: f64| {
+        let of_runs = if is_of_runs { side.of_runs(quantile).map(|values| middle(&values)) } else { side.tally().quantile(quantile) };
+        of_runs.unwrap_or_default()
+    };
+    let is_bounded = |side: &Pooled<'_>, quantile: f64| match method {
+        Method::Exact | Method::Pads => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
+        _ => side.bounds(quantile, side.effective(f64::INFINITY)),
+    };
+    let pair = |quantile: f64| Pair {
+        base_ns: value(base, quantile),
+        candidate_ns: value(candidate, quantile),
+        is_bounded: is_bounded(base, quantile) && is_bounded(candidate, quantile),
+    };
+    let largest = |side: &Pooled<'_>| side.exact.max().unwrap_or_default() as f64;
+    Overview {
+        median: pair(0.5),
+        high: pair(HIGH),
+        max: Pair { base_ns: largest(base), candidate_ns: largest(candidate), is_bounded: true },
+    }
 }
 
 fn maxima(base: &Pooled<'_>, candidate: &Pooled<'_>) -> Option<Maxima> {
-    let samples = base.runs.iter().chain(candidate.runs).map(|run| run.exact.count()).min()?;
+    let samples = base.shortest().min(candidate.shortest());
     let values =
         |side: &Pooled<'_>| -> Option<Vec<f64>> { side.runs.iter().map(|run| median_maximum(&tally(&run.exact), samples)).collect() };
     let (base_ns, candidate_ns) = (values(base)?, values(candidate)?);
@@ -202,68 +218,40 @@ fn maxima(base: &Pooled<'_>, candidate: &Pooled<'_>) -> Option<Maxima> {
     Some(Maxima { samples, base_ns, candidate_ns, all_above_by_chance: chance })
 }
 
-fn misses(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Option<Misses> {
-    settings.window?;
-    let (from, to) = (base.misses()?, candidate.misses()?);
-    // Misses come in clusters: what counts is how many of those there were.
-    let counted = |(misses, due): (u64, u64), index: f64| Counted { events: misses as f64 * index, exposure: due as f64 * index };
-    let found = rate_ratio(counted(from, base.index), counted(to, candidate.index), settings.confidence);
-    let tolerated = match settings.margin {
-        Margin::Share(share) => share,
-        Margin::Time(_) => 0.0,
-    };
-    let verdict = (from.0 + to.0 > 0).then(|| {
-        if found.interval.lower > 1.0 + tolerated {
-            Outcome::Worse
-        } else if found.interval.upper < 1.0 / (1.0 + tolerated) {
-            Outcome::Better
-        } else if found.interval.lower >= 1.0 / (1.0 + tolerated) && found.interval.upper <= 1.0 + tolerated {
-            Outcome::Equivalent
-        } else {
-            Outcome::Inconclusive
-        }
-    });
-    Some(Misses {
-        base: from,
-        candidate: to,
-        ratio: found.ratio.filter(|ratio| ratio.is_finite()),
-        interval: (found.interval.lower, Some(found.interval.upper).filter(|upper| upper.is_finite())),
-        probability: found.probability,
-        verdict,
-    })
-}
-
-/// Adjusts the probabilities of all rows that come from blocks by Holm, and gives rows and tables their verdicts.
+/// Widens the intervals so that those of all tables hold together, and gives rows and tables their verdicts: a row's verdict is what its interval says.
 ///
-/// Probabilities of repeated runs stay as they are: with four runs a side they cannot be smaller than 2 in 70.
+/// Rows of blocks share the confidence among all of them, those of runs and pads among the tables: quantiles of one run go up and down together.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
-    let is_of_blocks = |table: &&mut Table| matches!(table.method, Method::Blocks { .. });
-    let mut rows: Vec<&mut Row> = tables.iter_mut().filter(is_of_blocks).flat_map(|table| &mut table.rows).collect();
-    rows.retain(|row| row.probability.is_some());
-    let raw: Vec<f64> = rows.iter().filter_map(|row| row.probability).collect();
-    for (row, adjusted) in rows.into_iter().zip(tardy_core::statistics::compare::holm::holm(&raw)) {
-        row.probability = Some(adjusted);
-    }
+    let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
+    let rows = tables.iter().filter(is_of_blocks).map(|table| table.rows.len()).sum();
+    let count = tables.len();
     for table in tables {
-        table.rows.iter_mut().for_each(|row| settle_row(row, settings.confidence));
-        if matches!(table.method, Method::Blocks { is_too_short: true, .. }) {
-            table.rows.iter_mut().filter(|row| row.verdict.is_some()).for_each(|row| row.verdict = Some(Outcome::Inconclusive));
-        }
+        let factor = match table.method {
+            Method::Blocks { .. } => stretched(rows, settings.confidence, normal_deviate),
+            Method::Runs | Method::Pads => {
+                let freedom = (table.base.runs + table.candidate.runs).saturating_sub(2).max(1) as f64;
+                stretched(count, settings.confidence, |confidence| student::deviate(confidence, freedom))
+            }
+            Method::Exact | Method::OrderStatistics => 1.0,
+        };
+        let is_undecided = table.undecided.is_some();
+        table.rows.iter_mut().for_each(|row| settle_row(row, factor, is_undecided));
         let outcomes = table.rows.iter().filter_map(|row| row.verdict).chain(table.misses.and_then(|misses| misses.verdict));
+        let outcomes = outcomes.chain(is_undecided.then_some(Outcome::Inconclusive));
         table.verdict = Outcome::of_all(outcomes).unwrap_or(Outcome::Inconclusive);
     }
 }
 
-fn settle_row(row: &mut Row, confidence: Confidence) {
+/// How many times as far a deviate reaches where so many statements have to hold together.
+fn stretched(statements: usize, confidence: Confidence, deviate: impl Fn(Confidence) -> f64) -> f64 {
+    deviate(confidence.shared_by(u32::try_from(statements).unwrap_or(u32::MAX))) / deviate(confidence)
+}
+
+fn settle_row(row: &mut Row, factor: f64, is_undecided: bool) {
+    row.interval_ns =
+        row.interval_ns.filter(|_| !is_undecided).map(|interval| widened(row.difference_ns, interval, factor, row.between_runs_ns));
     let Some(interval) = row.interval_ns else { return };
     let found = equivalence(row.difference_ns, interval, row.margin_ns);
-    let is_by_chance = row.probability.is_some_and(|probability| probability > confidence.miss());
-    let outcome = match Outcome::from(found) {
-        Outcome::Worse | Outcome::Better if is_by_chance => Outcome::Inconclusive,
-        outcome => outcome,
-    };
-    row.verdict = Some(outcome);
-    if let Equivalence::Inconclusive { data_needed } = found {
-        row.data_needed = data_needed;
-    }
+    row.verdict = Some(Outcome::from(found));
+    row.data_needed = samples_that_decide(found, row.difference_ns, interval, row.margin_ns, row.between_runs_ns);
 }

@@ -40,6 +40,10 @@ pub struct Settings {
     pub window: Option<Window>,
     /// Quantiles to compare.
     pub quantiles: Vec<f64>,
+    /// Whether the user named them: then each that both sides bound is compared, not only those with enough samples beyond for a difference.
+    pub are_quantiles_given: bool,
+    /// Standard deviation between runs, as a share of their level; from the runs at hand where absent, and where those are too few, a documented one.
+    pub between_runs: Option<f64>,
     /// Length of blocks; chosen from each run where absent.
     #[serde(rename = "block_ns")]
     pub block: Option<Nanos>,
@@ -144,13 +148,38 @@ impl From<Equivalence> for Outcome {
     }
 }
 
+/// How much runs of one side are taken to differ among themselves: standard deviation, as a share of the level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BetweenRuns {
+    /// The share.
+    pub share: f64,
+    /// Where it comes from.
+    pub source: SpreadSource,
+}
+
+/// Who says how much runs differ among themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpreadSource {
+    /// The user.
+    Stated,
+    /// Nobody: the documented share.
+    Documented,
+    /// The runs at hand; with fewer than four a side only where they differ by more than the documented share.
+    Runs,
+}
+
 /// Where the intervals come from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "kebab-case")]
 pub enum Method {
     /// One number a run: what repeats is the run.
     Runs,
-    /// Blocks of time drawn again: says nothing of how much runs differ among themselves.
+    /// Virtual time: each run is exact for its command line, and no interval is needed where there is one of each side.
+    Exact,
+    /// Virtual time with several pads: one number a pad.
+    Pads,
+    /// Blocks of time drawn again, and the spread between runs.
     Blocks {
         /// Blocks of the baseline and of the candidate.
         blocks: (usize, usize),
@@ -159,7 +188,7 @@ pub enum Method {
         /// Whether samples depend on each other over longer times than that: intervals are then too short to decide anything.
         is_too_short: bool,
     },
-    /// Only histograms are known: bounds of each side's quantile, put together.
+    /// Only histograms are known: bounds of each side's quantile, put together, and the spread between runs.
     OrderStatistics,
 }
 
@@ -172,16 +201,59 @@ pub struct Table {
     pub verdict: Outcome,
     /// Where the intervals come from.
     pub method: Method,
+    /// What of the intervals comes from the runs; absent where they are exact, or a single run's own blocks say nothing of it.
+    pub between_runs: Option<BetweenRuns>,
+    /// Why no row has a verdict; absent where rows have one.
+    pub undecided: Option<String>,
+    /// Median, 99.9 % and maximum of both sides, whether compared or not.
+    pub overview: Overview,
     /// The baseline's samples.
     pub base: Body,
     /// The candidate's samples.
     pub candidate: Body,
-    /// The quantiles.
+    /// The quantiles that both sides bound.
     pub rows: Vec<Row>,
+    /// The others that were asked for.
+    pub not_compared: Vec<NotCompared>,
     /// Largest values at equal length.
     pub maxima: Option<Maxima>,
     /// Deadline misses; absent where no deadline was asked for.
     pub misses: Option<Misses>,
+}
+
+/// Three numbers of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Overview {
+    /// The medians.
+    pub median: Pair,
+    /// The 99.9 % quantiles.
+    pub high: Pair,
+    /// The largest values, whatever the numbers of samples.
+    pub max: Pair,
+}
+
+/// One number of both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The baseline's.
+    pub base_ns: f64,
+    /// The candidate's.
+    pub candidate_ns: f64,
+    /// Whether both sides bound it from above.
+    pub is_bounded: bool,
+}
+
+/// A quantile that has no row, because a side does not bound it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NotCompared {
+    /// Which.
+    pub quantile: f64,
+    /// The baseline's sample of that rank.
+    pub base_ns: f64,
+    /// The candidate's.
+    pub candidate_ns: f64,
+    /// About how many times the data would do; absent where it would take more than a reader would measure.
+    pub data_needed: Option<f64>,
 }
 
 /// What one side has.
@@ -212,11 +284,13 @@ pub struct Row {
     pub candidate_ns: f64,
     /// Candidate less baseline.
     pub difference_ns: f64,
-    /// Of the difference; absent where a side has too few samples.
+    /// Of the difference; absent where nothing bounds it.
     pub interval_ns: Option<Interval>,
+    /// What the spread between runs adds to each half of the interval.
+    pub between_runs_ns: f64,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
-    /// Of such a difference by chance, adjusted for the number of rows by Holm; absent where the method gives none.
+    /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It decides nothing: the interval does.
     pub probability: Option<f64>,
     /// What the interval says; absent without one.
     pub verdict: Option<Outcome>,

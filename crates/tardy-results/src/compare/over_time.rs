@@ -8,6 +8,7 @@ use tardy_core::statistics::change_point::{Search, change_points};
 use tardy_core::statistics::compare::equal_length::median_maximum;
 use tardy_core::statistics::tally::Tally;
 
+use super::alike::all_alike;
 use super::facts::{self, FactDifference};
 use super::group::{Key, RunGroup, groups};
 use super::margin::Margin;
@@ -93,6 +94,8 @@ pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, Com
     if !settings.is_across_clocks {
         one_clock(runs.iter())?;
     }
+    let names: Vec<String> = paths.iter().take(2).map(|path| path.display().to_string()).collect();
+    all_alike(&names.join(", "), &runs, false)?;
     let tracks = tracks(&runs, settings)?;
     let (verdict, reason) = verdict(&tracks, runs.len());
     let mut places: Vec<usize> = tracks.iter().flat_map(|track| track.steps.iter().map(|step| step.run)).collect();

@@ -7,11 +7,16 @@ use tardy_core::series::ClockKind;
 use tardy_core::warning::{Severity, Warning};
 use tardy_run::guest_start::GuestStart;
 
+use super::alike::one_measurement;
 use super::facts;
 use super::group::{Key, RunGroup, groups};
 use super::judge::{RUNS_MIN, settle, table};
-use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, Table};
+use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, SpreadSource, Table};
 use super::side::{CompareError, RunRead, Side};
+use super::verdict::of_tables;
+
+/// Names in a warning; the others are counted.
+const NAMES_SHOWN: usize = 4;
 
 /// The runs of a side by what can be compared of them.
 type Groups = BTreeMap<Key, Vec<RunGroup>>;
@@ -26,7 +31,8 @@ pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Resu
     if !settings.is_across_clocks {
         one_clock(base.runs.iter().chain(sides.iter().flat_map(|side| &side.runs)))?;
     }
-    let needs_blocks = base.runs.len() < RUNS_MIN || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
+    std::iter::once(&base).chain(&sides).try_for_each(one_measurement)?;
+    let needs_blocks = settings.between_runs.is_some() || base.runs.len() < RUNS_MIN || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
     let base_groups = groups_of(&base, settings, needs_blocks)?;
     let mut compared = Vec::new();
     for side in sides {
@@ -109,14 +115,11 @@ fn candidate(
     needs_blocks: bool,
 ) -> Result<CandidateComparison, CompareError> {
     let (own, other_probe) = beside(base_groups, groups_of(side, settings, needs_blocks)?);
-    let mut tables: Vec<Table> = base_groups
-        .iter()
-        .filter_map(|(key, groups)| {
-            // A run of one phase stands beside the phase of that name of another run.
-            let found = own.get(key).or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)))?;
-            table(key, groups, found, settings)
-        })
-        .collect();
+    // A run of one phase stands beside the phase of that name of another run.
+    let counterpart = |key: &Key| own.get(key).or_else(|| settings.phase.as_ref().and_then(|_| of_kind(&own, key)));
+    let shared: Vec<_> = base_groups.iter().filter_map(|(key, groups)| Some((key, groups, counterpart(key)?))).collect();
+    let mut tables: Vec<Table> =
+        shared.iter().filter_map(|(key, groups, found)| table(key, groups, found, settings, shared.len())).collect();
     if tables.is_empty() && own.keys().any(|key| base_groups.contains_key(key)) {
         return Err(CompareError::NoDistribution { base: base.name.clone(), other: side.name.clone() });
     }
@@ -129,8 +132,7 @@ fn candidate(
         });
     }
     settle(&mut tables, settings);
-    // Whole runs first; loads in the order of their names.
-    tables.sort_by_key(|table| table.key.load.is_some());
+    worst_first(&mut tables);
     let (verdict, reason) = verdict(base, side, &tables);
     Ok(CandidateComparison {
         warnings: other_probe.into_iter().chain(warnings(base, side, base_groups, &own, &tables)).collect(),
@@ -154,11 +156,8 @@ fn names(groups: &Groups) -> String {
     if names.is_empty() { "no sample".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") }
 }
 
-/// A load by itself can only make the whole worse: with fewer samples its tail is open nearly always.
 fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
-    let decides =
-        |table: &&Table| table.key.load.is_none() || table.verdict == Outcome::Worse || tables.iter().all(|table| table.key.load.is_some());
-    let seen = Outcome::of_all(tables.iter().filter(decides).map(|table| table.verdict)).unwrap_or(Outcome::Inconclusive);
+    let (seen, reason) = of_tables(tables);
     let (from, to) = (shortcomings(base), shortcomings(side));
     let is_short = !from.is_empty() || !to.is_empty();
     match seen {
@@ -168,8 +167,23 @@ fn verdict(base: &Side, side: &Side, tables: &[Table]) -> (Outcome, String) {
         Outcome::Better | Outcome::Equivalent if is_short => {
             (Outcome::Inconclusive, format!("{} as measured, but a degraded or incomplete run decides nothing in favour", seen.word()))
         }
-        seen => (seen, reason(seen, tables)),
+        seen => (seen, reason),
     }
+}
+
+/// The tables in the order in which a reader needs them: worse, open, better, equivalent, and of these the largest change of a high quantile first.
+fn worst_first(tables: &mut [Table]) {
+    let rank = |table: &Table| match table.verdict {
+        Outcome::Worse => 0,
+        Outcome::Inconclusive => 1,
+        Outcome::Better => 2,
+        Outcome::Equivalent => 3,
+    };
+    let change = |table: &Table| {
+        let high = table.overview.high;
+        (high.candidate_ns.max(1.0) / high.base_ns.max(1.0)).ln()
+    };
+    tables.sort_by(|a, b| rank(a).cmp(&rank(b)).then(change(b).total_cmp(&change(a))).then(a.key.cmp(&b.key)));
 }
 
 /// What takes from a side's runs, by kind.
@@ -178,31 +192,6 @@ fn shortcomings(side: &Side) -> BTreeSet<String> {
     let warnings = side.runs.iter().flat_map(|run| &run.summary.warnings).filter(serious);
     let kind = |warning: &Warning| serde_json::to_value(warning).ok().and_then(|value| Some(value.get("warning")?.as_str()?.to_owned()));
     warnings.filter_map(kind).collect()
-}
-
-/// The row that says most for `outcome`, in words.
-fn reason(outcome: Outcome, tables: &[Table]) -> String {
-    let by_misses = tables.iter().find(|table| table.misses.is_some_and(|misses| misses.verdict == Some(outcome)));
-    if let Some((table, misses)) = by_misses.and_then(|table| Some((table, table.misses?))) {
-        let ((from, of), (to, in_all)) = (misses.base, misses.candidate);
-        return format!("{}: {to} of {in_all} due times missed the deadline, {from} of {of} in the baseline", table.key);
-    }
-    let rows = tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
-    let of_outcome = rows.filter(|(_, row)| row.verdict == Some(outcome));
-    let size = |row: &super::model::Row| row.difference_ns.abs() / row.margin_ns.max(1.0);
-    let Some((table, row)) = of_outcome.max_by(|a, b| size(a.1).total_cmp(&size(b.1))) else {
-        return "no quantile is known well enough on both sides: measure longer".to_owned();
-    };
-    let quantile = format!("{} % quantile of {}", (row.quantile * 1e9).round() / 1e7, table.key);
-    let difference = format!("{:+.1} us", row.difference_ns / 1e3);
-    match outcome {
-        Outcome::Equivalent => "no quantile differs by more than the margin".to_owned(),
-        Outcome::Worse | Outcome::Better => format!("{quantile}: {difference}"),
-        Outcome::Inconclusive => {
-            let needed = row.data_needed.map_or_else(String::new, |factor| format!(", needs about {factor:.1} times the data"));
-            format!("{quantile}: {difference} may or may not pass the margin{needed}")
-        }
-    }
 }
 
 pub(super) fn summary(side: &Side) -> SideSummary {
@@ -250,20 +239,37 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     }
     for (side, missing) in [(&side.name, missing(base_groups, own)), (&base.name, missing(own, base_groups))] {
         if !missing.is_empty() {
-            warnings.push(format!("not in {side}, and left out: {}", missing.join(", ")));
+            warnings.push(format!("not in {side}, and left out: {}", few(&missing)));
         }
-    }
-    if base_groups.values().chain(own.values()).flatten().any(|group| group.dependence_is_longer) {
-        warnings
-            .push("samples depend on each other over longer times than the blocks are: intervals are too short to decide; measure longer, or four runs a side".to_owned());
     }
     if tables.iter().any(|table| matches!(table.method, Method::OrderStatistics)) {
         warnings.push("only histograms are known: intervals are wide, and assume that samples do not cluster".to_owned());
     }
-    if tables.iter().any(|table| matches!(table.method, Method::Blocks { .. })) {
-        warnings.push(format!("intervals say nothing of how much runs differ among themselves: {RUNS_MIN} runs a side would"));
-    }
+    warnings.extend(about_runs(base, side, tables));
     warnings
+}
+
+/// What the runs cannot say of how much they differ among themselves.
+fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
+    let of_source = |source: SpreadSource| tables.iter().filter_map(|table| table.between_runs).find(|between| between.source == source);
+    let count = |side: &Side| if side.runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs.len()) };
+    if tables.iter().any(|table| matches!(table.method, Method::Exact)) {
+        return Some(
+            "one pad a side in virtual time: the difference is exact for these command lines, and other pads may show another".to_owned(),
+        );
+    }
+    let between = of_source(SpreadSource::Documented)?;
+    Some(format!(
+        "{} against {}: each is taken to be off by {} (standard deviation) for reasons of its own; {RUNS_MIN} runs a side would measure that, --between-runs states it",
+        count(base),
+        count(side),
+        share(between.share)
+    ))
+}
+
+/// A share as per cent.
+fn share(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 /// Guests of the lab that differ in where they began: what they show differs as between two pads, whatever else is the same.
@@ -277,6 +283,12 @@ fn different_starts(from: &RunRead, to: &RunRead) -> Option<String> {
         _ => return None,
     };
     Some(format!("{words}: a difference may come from that alone; run both with --snapshots, or both without"))
+}
+
+/// The first of many names.
+fn few(names: &[String]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_SHOWN { format!("{shown} and {} more", names.len() - NAMES_SHOWN) } else { shown }
 }
 
 fn missing(groups: &Groups, other: &Groups) -> Vec<String> {

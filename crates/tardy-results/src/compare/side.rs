@@ -108,6 +108,24 @@ pub enum CompareError {
         /// Its clock, in words.
         other_clock: &'static str,
     },
+    /// One side is a folder of runs that measured different things.
+    #[error(
+        "the runs of {side} do not repeat one measurement: {aspect} of {one} ({one_is}) and {other} ({other_is}) differ; name runs, or folders of equal runs"
+    )]
+    Mixed {
+        /// As on the command line.
+        side: String,
+        /// What differs.
+        aspect: &'static str,
+        /// One run.
+        one: PathBuf,
+        /// What it measured.
+        one_is: String,
+        /// The other run.
+        other: PathBuf,
+        /// What that measured.
+        other_is: String,
+    },
     /// No series of the one is of the same kind as one of the other.
     #[error("{base} and {other} share no series: the one has {base_has}, the other {other_has}; compare runs of the same probe")]
     NothingShared {

@@ -29,9 +29,12 @@ pub struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: CompareDeadlineArgs,
-    /// Quantiles to compare, as in 0.5,0.999; each that is given has to be decided
-    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, default_values_t = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99])]
-    pub quantiles: Vec<f64>,
+    /// Quantiles to compare, as in 0.5,0.999, if both sides bound them [default: those of 0.5,0.9,0.99,0.999,0.9999,0.99999 with 30 independent samples beyond]
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
+    pub quantiles: Option<Vec<f64>>,
+    /// How much runs of one side differ among themselves: standard deviation, as a share of their level [default: seen in the runs where there are four a side or more, else 8.5%]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
+    pub between_runs: Option<f64>,
     /// Only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
@@ -55,9 +58,15 @@ pub struct CompareArgs {
     pub format: CompareFormat,
 }
 
+/// Compared as far as both sides know them.
+const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
+
 const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
+With four runs a side or more (folders of runs), one number a run is compared, so that the interval holds how much runs differ among themselves.
+With fewer, blocks of time are drawn again, and the interval is widened by --between-runs. One run a side at its default cannot tell less than about 25 %:
+state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. Runs of one side must repeat one measurement.
+Lab runs in virtual time are exact: one pad a side is compared without an interval, several pads by one number a pad.
 Runs of `tardy cost` are compared metric by metric, as percentages.
-With four runs a side or more (folders of runs), what is compared is one number a run; with fewer, blocks of time are drawn again.
 Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
 
 /// The deadline that misses are counted against.
@@ -89,7 +98,7 @@ impl CompareArgs {
     #[must_use]
     pub fn settings(&self) -> Settings {
         let deadline = DeadlineArgs { deadline: self.deadline.deadline, window: self.deadline.window, misses: None, skipped: None };
-        let mut quantiles = self.quantiles.clone();
+        let mut quantiles = self.quantiles.clone().unwrap_or_else(|| QUANTILES.to_vec());
         quantiles.sort_by(f64::total_cmp);
         quantiles.dedup();
         Settings {
@@ -99,6 +108,8 @@ impl CompareArgs {
             seed: self.seed,
             window: deadline.window(),
             quantiles,
+            are_quantiles_given: self.quantiles.is_some(),
+            between_runs: self.between_runs,
             block: self.block,
             phase: self.phase.clone(),
             is_across_clocks: self.across_clocks,
@@ -111,4 +122,14 @@ fn quantile(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|quantile| *quantile > 0.0 && *quantile < 1.0)
         .ok_or_else(|| format!("`{text}` is not a quantile: write a share between 0 and 1 such as 0.999"))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text.trim()).trim();
+    number
+        .parse::<f64>()
+        .ok()
+        .filter(|percent| (0.0..=1000.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("`{text}` is not a spread: write per cent of the level such as 5%"))
 }

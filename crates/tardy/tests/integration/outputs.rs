@@ -103,7 +103,7 @@ fn statistics() {
 fn comparisons() {
     let place = Workplace::new();
     run(1, "6.1.0-rt", 5_000.0).write(&place.path("base"));
-    run(2, "6.12.0-rt", 6_000.0).write(&place.path("slower"));
+    run(2, "6.12.0-rt", 10_000.0).write(&place.path("slower"));
     run(3, "6.1.0-rt", 5_050.0).write(&place.path("alike"));
     for (format, name) in [("text", "compare-text"), ("markdown", "compare-markdown"), ("junit", "compare-junit")] {
         insta::assert_snapshot!(name, said(&place.tardy(&format!("compare base slower alike --deadline 60us --format {format}"))));

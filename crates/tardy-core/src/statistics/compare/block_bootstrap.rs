@@ -40,8 +40,8 @@ pub struct QuantileDifference {
     pub difference: f64,
     /// Of the difference; `None` when one side has too few samples to bound this quantile from above at all.
     pub interval: Option<Interval>,
-    /// Of a difference at least as far from 0 if there is none; 1 without an interval. For Holm's adjustment over several quantiles.
-    pub probability: f64,
+    /// How many independent samples would know the quantile of each side as well as its blocks do, at most as many as there are.
+    pub effective: (f64, f64),
 }
 
 /// Compares `quantiles` (each between 0 and 1) of both sides; empty when a side has fewer than two blocks or no sample.
@@ -70,8 +70,8 @@ pub fn quantile_differences(baseline: &[Tally], candidate: &[Tally], quantiles: 
             let (from, to) = (first.grids[index].seen, second.grids[index].seen);
             let bounded = |samples: u64| quantile_ranks(samples, quantile, resampling.confidence).upper.is_some();
             let interval = percentile_interval(drawn, resampling.confidence).filter(|_| bounded(first.samples) && bounded(second.samples));
-            let probability = interval.map_or(1.0, |_| both_tails(drawn));
-            QuantileDifference { quantile, baseline: from, candidate: to, difference: to - from, interval, probability }
+            let effective = (first.effective(index), second.effective(index));
+            QuantileDifference { quantile, baseline: from, candidate: to, difference: to - from, interval, effective }
         })
         .collect()
 }
@@ -87,6 +87,8 @@ struct Side {
 struct Grid {
     quantile: f64,
     seen: f64,
+    /// Standard deviation of the number of samples up to it.
+    deviation: f64,
     values: Vec<f64>,
     /// Row by value, column by block.
     counts: Vec<u64>,
@@ -101,6 +103,13 @@ impl Side {
         let all = Tally::from_counts(blocks.iter().flat_map(|block| block.entries().iter().copied()));
         let grids = quantiles.iter().map(|&quantile| Grid::new(&blocks, &all, quantile)).collect::<Option<Vec<Grid>>>()?;
         Some(Self { samples: all.total(), sizes: blocks.iter().map(|block| block.total()).collect(), grids })
+    }
+
+    /// Independent samples have a binomial number up to the quantile: those of the blocks vary as that of so many.
+    fn effective(&self, index: usize) -> f64 {
+        let Grid { quantile, deviation, .. } = self.grids[index];
+        let samples = self.samples as f64;
+        (quantile * (1.0 - quantile) * (samples / deviation).powi(2)).min(samples)
     }
 
     /// The quantiles of as many blocks, drawn with replacement.
@@ -130,7 +139,7 @@ impl Grid {
         values.sort_unstable_by(f64::total_cmp);
         values.dedup();
         let counts = values.iter().flat_map(|&value| blocks.iter().map(move |block| block.count_up_to(value))).collect();
-        Some(Self { quantile, seen, values, counts })
+        Some(Self { quantile, seen, deviation, values, counts })
     }
 
     /// The least value up to which enough of the drawn samples lie.
@@ -157,13 +166,6 @@ fn weighted(weights: &[u64], counts: &[u64]) -> u64 {
 fn percentile_interval(sorted: &[f64], confidence: Confidence) -> Option<Interval> {
     let left_out = (sorted.len() as f64 * confidence.miss() / 2.0) as usize;
     Some(Interval { lower: *sorted.get(left_out)?, upper: *sorted.get(sorted.len().checked_sub(1 + left_out)?)? })
-}
-
-/// Twice the share of resamples on the rarer side of 0, counting the sample itself, so that it is never 0.
-fn both_tails(sorted: &[f64]) -> f64 {
-    let below = sorted.partition_point(|&difference| difference <= 0.0);
-    let above = sorted.len() - sorted.partition_point(|&difference| difference < 0.0);
-    (2.0 * (below.min(above) + 1) as f64 / (sorted.len() + 1) as f64).min(1.0)
 }
 
 #[cfg(test)]
@@ -217,12 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn samples_that_depend_on_each_other_count_as_fewer() {
+        let effective =
+            |spread: f64| quantile_differences(&blocks(3, 60, 0.0, spread), &blocks(4, 60, 0.0, spread), &[0.5], RESAMPLING)[0].effective.0;
+        assert!((20_000.0..=30_000.0).contains(&effective(0.0)), "{}", effective(0.0));
+        assert!(effective(5_000.0) < 300.0, "60 levels are hardly more than 60 samples: {}", effective(5_000.0));
+    }
+
+    #[test]
     fn a_shift_is_found_and_no_shift_is_not() {
         let base = blocks(5, 60, 0.0, 0.0);
         let moved = quantile_differences(&base, &blocks(6, 60, 100.0, 0.0), &[0.1, 0.9], RESAMPLING);
-        assert!(moved.iter().all(|found| found.probability < 0.01 && found.interval.unwrap().lower > 0.0), "{moved:?}");
+        assert!(moved.iter().all(|found| found.interval.unwrap().lower > 0.0), "{moved:?}");
         let same = quantile_differences(&base, &base, &[0.1, 0.9], RESAMPLING);
-        assert!(same.iter().all(|found| found.difference == 0.0 && found.probability > 0.5), "{same:?}");
+        assert!(same.iter().all(|found| found.difference == 0.0 && found.interval.unwrap().contains(0.0)), "{same:?}");
     }
 
     #[test]
@@ -259,7 +269,7 @@ mod tests {
     #[test]
     fn a_quantile_beyond_the_samples_has_no_interval() {
         let found = quantile_differences(&blocks(1, 10, 0.0, 0.0), &blocks(2, 10, 0.0, 0.0), &[0.9999], RESAMPLING);
-        assert_eq!((found[0].interval, found[0].probability), (None, 1.0));
+        assert_eq!(found[0].interval, None);
         assert!(quantile_differences(&blocks(1, 1, 0.0, 0.0), &blocks(2, 10, 0.0, 0.0), &[0.5], RESAMPLING).is_empty());
         assert!(quantile_differences(&[], &[], &[0.5], RESAMPLING).is_empty());
         let none =

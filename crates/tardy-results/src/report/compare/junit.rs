@@ -26,7 +26,7 @@ fn whole(candidate: &CandidateComparison) -> Suite {
 }
 
 fn suite(candidate: &CandidateComparison, table: &Table, settings: &Settings) -> Suite {
-    let head = cells::head(settings);
+    let head = cells::head(table, settings);
     let verdicts = table.rows.iter().map(|row| row.verdict).chain(table.maxima.iter().map(|_| None));
     let verdicts = verdicts.chain(table.misses.iter().map(|misses| misses.verdict));
     let case = |(cells, verdict): (Vec<String>, Option<Outcome>)| {

@@ -16,10 +16,20 @@ pub fn text(comparison: &Comparison) -> String {
         candidate.warnings.iter().for_each(|warning| {
             let _ = writeln!(out, "- :warning: {}", escape(warning));
         });
+        if !candidate.warnings.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&table(&cells::overview_head(), &cells::overview(&candidate.tables)));
+        if cells::has_unbounded(&candidate.tables) {
+            out.push_str("\n~ a side has too few samples to bound it\n");
+        }
         for compared in &candidate.tables {
             let _ = writeln!(out, "\n### {}\n", escape(&compared.key.to_string()));
-            out.push_str(&table(&cells::head(&comparison.settings), &cells::rows(compared)));
+            out.push_str(&table(&cells::head(compared, &comparison.settings), &cells::rows(compared)));
             let _ = writeln!(out, "\n{}", escape(&cells::title(compared, &comparison.settings)));
+            for line in cells::open_ends(compared) {
+                let _ = writeln!(out, "\n{}", escape(&line));
+            }
         }
         if !candidate.changed.is_empty() {
             out.push_str("\n### What else changed\n\n");

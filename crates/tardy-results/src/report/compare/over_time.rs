@@ -132,6 +132,8 @@ mod tests {
             seed: 1,
             window: None,
             quantiles: vec![0.5],
+            are_quantiles_given: true,
+            between_runs: None,
             block: None,
             phase: None,
             is_across_clocks: false,

@@ -1,8 +1,9 @@
-//! A comparison as text: the verdict, what must be known before the numbers, what else changed, then the tables.
+//! A comparison as text: the verdict, what must be known before the numbers, one table of all loads, a table for each, and what else changed.
 
 use std::fmt::Write as _;
 
 use super::cells;
+use crate::compare::facts::FactDifference;
 use crate::compare::model::{CandidateComparison, Comparison};
 use crate::report::table::Table;
 
@@ -32,20 +33,37 @@ fn against_base(out: &mut String, comparison: &Comparison, candidate: &Candidate
     for warning in &candidate.warnings {
         let _ = writeln!(out, "! {warning}");
     }
-    for changed in candidate.changed.iter().take(FACTS_SHOWN) {
-        let _ = writeln!(out, "changed {changed}");
-    }
-    match candidate.changed.len() {
-        0 => out.push_str("changed nothing that the runs know of: same machine, kernel and plan\n"),
-        count if count > FACTS_SHOWN => {
-            let _ = writeln!(out, "changed {} more: see --format json", count - FACTS_SHOWN);
-        }
-        _ => {}
+    let mut overview = Table::new(cells::overview_head());
+    cells::overview(&candidate.tables).into_iter().for_each(|row| overview.row(row));
+    out.push_str(&overview.text());
+    if cells::has_unbounded(&candidate.tables) {
+        out.push_str("~ a side has too few samples to bound it\n");
     }
     for compared in &candidate.tables {
-        let _ = writeln!(out, "{}", cells::title(compared, &comparison.settings));
-        let mut table = Table::new(cells::head(&comparison.settings));
+        let _ = writeln!(out, "\n{}", cells::title(compared, &comparison.settings));
+        for line in cells::open_ends(compared) {
+            let _ = writeln!(out, "{line}");
+        }
+        let mut table = Table::new(cells::head(compared, &comparison.settings));
         cells::rows(compared).into_iter().for_each(|row| table.row(row));
         out.push_str(&table.text());
+    }
+    changed(out, &candidate.changed);
+}
+
+/// What else is not the same, as far as both sides know it.
+fn changed(out: &mut String, facts: &[FactDifference]) {
+    let (known, of_one_side): (Vec<_>, Vec<_>) = facts.iter().partition(|fact| fact.base.is_some() && fact.candidate.is_some());
+    if facts.is_empty() {
+        out.push_str("changed nothing that the runs know of: same machine, kernel and plan\n");
+    }
+    for fact in known.iter().take(FACTS_SHOWN) {
+        let _ = writeln!(out, "changed {fact}");
+    }
+    if known.len() > FACTS_SHOWN {
+        let _ = writeln!(out, "changed {} more: see --format json", known.len() - FACTS_SHOWN);
+    }
+    if !of_one_side.is_empty() {
+        let _ = writeln!(out, "known of one side only: {} facts, see --format json", of_one_side.len());
     }
 }

@@ -1,0 +1,84 @@
+//! Whether the runs of one side repeat one measurement: only then may their samples stand together.
+
+use serde_json::json;
+use tardy_run::record::{RunKind, RunRecord};
+
+use super::side::{CompareError, RunRead, Side};
+
+/// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees of it.
+struct Measurement {
+    aspects: [(&'static str, String); 6],
+    words: String,
+}
+
+impl Measurement {
+    fn of(record: &RunRecord, with_kernel: bool) -> Self {
+        let plan = &record.plan;
+        let mut phases: Vec<&str> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
+        // Shuffled phases are the same phases.
+        phases.sort_unstable();
+        phases.dedup();
+        let kernel = if with_kernel { record.machine.one_line() } else { String::new() };
+        let origin = if record.kind == RunKind::Imported { record.tool.name.as_str() } else { "" };
+        let probes: Vec<String> = plan.probes.iter().map(ToString::to_string).collect();
+        let shown = [probes.join(", "), phases.join("+"), kernel.clone(), origin.to_owned()];
+        let shown: Vec<String> = shown.into_iter().filter(|part| !part.is_empty()).collect();
+        Self {
+            words: shortened(&shown.join("; ")),
+            aspects: [
+                ("the probes", json!(plan.probes).to_string()),
+                ("the loads", phases.join(", ")),
+                ("the processors", record.measured_cpus.to_string()),
+                ("the kernel", kernel),
+                ("the kernel's command line", if with_kernel { command_line(record) } else { String::new() }),
+                ("where they come from", origin.to_owned()),
+            ],
+        }
+    }
+}
+
+/// Without the word by which the lab's pads differ: those repeat one measurement.
+const PAD_WORD: &str = "tardy.pad=";
+
+fn command_line(record: &RunRecord) -> String {
+    let text = record.machine.kernel.command_line.as_deref().unwrap_or_default();
+    text.split_whitespace().filter(|word| !word.starts_with(PAD_WORD)).collect::<Vec<_>>().join(" ")
+}
+
+/// Longest description of a run in a message, in characters.
+const SHOWN: usize = 100;
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() > SHOWN { text.chars().take(SHOWN).chain("...".chars()).collect() } else { text.to_owned() }
+}
+
+/// Refuses a side whose runs measured different things.
+///
+/// # Errors
+/// [`CompareError::Mixed`].
+pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
+    all_alike(&side.name, &side.runs, true)
+}
+
+/// Refuses runs that measured different things; their kernels may differ unless `with_kernel`.
+///
+/// # Errors
+/// [`CompareError::Mixed`].
+pub(super) fn all_alike(name: &str, runs: &[RunRead], with_kernel: bool) -> Result<(), CompareError> {
+    let mut runs = runs.iter().map(|run| (run, Measurement::of(&run.record, with_kernel)));
+    let Some((first, expected)) = runs.next() else { return Ok(()) };
+    for (run, found) in runs {
+        let differs = expected.aspects.iter().zip(&found.aspects).find(|(one, other)| one.1 != other.1);
+        if let Some(((aspect, _), _)) = differs {
+            return Err(CompareError::Mixed {
+                side: name.to_owned(),
+                aspect,
+                one: first.folder.clone(),
+                one_is: expected.words,
+                other: run.folder.clone(),
+                other_is: found.words,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Which quantiles are compared: those that both sides bound, and of these, unless the user named them, those with enough samples beyond for a difference.
+
+use tardy_core::statistics::compare::run_spread::FACTOR_MAX;
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::quantile::quantile_ranks;
+
+use super::model::{NotCompared, Settings};
+use super::pooled::Pooled;
+
+/// Independent samples beyond a quantile that a difference needs on each side: a bound takes four, but the difference of two such bounds says nothing.
+const BEYOND_MIN: f64 = 30.0;
+/// Samples beyond a quantile that a run's own value of it needs, where runs are what is counted.
+const BEYOND_OF_RUN_MIN: f64 = 10.0;
+
+/// What decides whether a side knows a quantile.
+pub(super) enum Bounds {
+    /// Its shortest run; in virtual time a value is exact, and only has to be another than the maximum.
+    OfRuns { is_exact: bool },
+    /// Its samples: for each quantile as many independent ones of the baseline and of the candidate.
+    OfSamples { effective: Vec<(f64, f64, f64)> },
+}
+
+/// The quantiles to compare, and the others.
+pub(super) fn split_by_bounds(
+    base: &Pooled<'_>,
+    candidate: &Pooled<'_>,
+    settings: &Settings,
+    bounds: Bounds,
+) -> (Vec<f64>, Vec<NotCompared>) {
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for (place, &quantile) in settings.quantiles.iter().enumerate() {
+        let needed = match &bounds {
+            Bounds::OfRuns { is_exact } => {
+                let least = if *is_exact { 1.0 } else { BEYOND_OF_RUN_MIN };
+                least / beyond(quantile, base.shortest().min(candidate.shortest()) as f64)
+            }
+            // Without blocks on one side nothing is known of any quantile.
+            Bounds::OfSamples { effective } => effective.get(place).map_or(f64::INFINITY, |&(_, from, to)| {
+                let of_side = |side: &Pooled<'_>, effective: f64| needed(side, quantile, effective, settings.are_quantiles_given);
+                of_side(base, from).max(of_side(candidate, to))
+            }),
+        };
+        if needed <= 1.0 + 1e-9 {
+            known.push(quantile);
+        } else {
+            let value = |side: &Pooled<'_>| side.tally().quantile(quantile).unwrap_or_default();
+            let data_needed = Some(needed).filter(|&factor| factor <= FACTOR_MAX);
+            unknown.push(NotCompared { quantile, base_ns: value(base), candidate_ns: value(candidate), data_needed });
+        }
+    }
+    (known, unknown)
+}
+
+/// How many times its samples a side needs; at most 1 where it has enough.
+fn needed(side: &Pooled<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
+    let for_bounds = if side.bounds(quantile, effective) {
+        1.0
+    } else {
+        let samples = quantile_ranks(side.exact.count(), quantile, Confidence::NINETY_FIVE).samples_needed;
+        samples.map_or(f64::INFINITY, |samples| (samples as f64 / effective).max(1.0 + 1e-6))
+    };
+    if is_given { for_bounds } else { for_bounds.max(BEYOND_MIN / beyond(quantile, effective)) }
+}
+
+/// Samples on the rarer side of a quantile.
+fn beyond(quantile: f64, samples: f64) -> f64 {
+    samples * quantile.min(1.0 - quantile)
+}

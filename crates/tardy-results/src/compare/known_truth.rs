@@ -1,0 +1,90 @@
+//! Comparisons of runs in memory whose truth is known: a short form of `cargo xtask bench compare`.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::units::Nanos;
+
+use super::group::{Key, RunGroup};
+use super::judge::{settle, table};
+use super::margin::Margin;
+use super::model::{Outcome, Settings, SpreadSource, Table};
+use super::verdict::of_tables;
+
+const PAIRS: u64 = 60;
+const SAMPLES: usize = 20_000;
+
+fn settings(between_runs: Option<f64>, margin: f64) -> Settings {
+    Settings {
+        margin: Margin::Share(margin),
+        confidence: Confidence::NINETY_FIVE,
+        resamples: 200,
+        seed: 1,
+        window: None,
+        quantiles: vec![0.5, 0.9, 0.99, 0.999],
+        are_quantiles_given: false,
+        between_runs,
+        block: None,
+        phase: None,
+        is_across_clocks: false,
+    }
+}
+
+/// The exponential of a sum of uniform numbers is a level that spreads about as a Gaussian one does, by `spread`.
+fn run(random: &mut Pcg64, spread: f64, times: f64) -> RunGroup {
+    let gaussian = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    let level = times * (spread * gaussian).exp();
+    let samples: Vec<i64> = (0..SAMPLES).map(|_| (level * (10_000.0 - 5_000.0 * f64::ln(1.0 - random.random::<f64>()))) as i64).collect();
+    RunGroup::of_samples(&samples, Nanos::from_millis(1))
+}
+
+fn compared(seed: u64, spread: f64, runs: usize, times: f64, settings: &Settings) -> (Outcome, Vec<Table>) {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut side = |times: f64| -> Vec<RunGroup> { (0..runs).map(|_| run(&mut random, spread, times)).collect() };
+    let (base, candidate) = (side(1.0), side(times));
+    let key = Key { probe: "cyclic".into(), quantity: "latency".into(), unit: "ns".into(), load: None };
+    let mut tables: Vec<Table> = table(&key, &base, &candidate, settings, 1).into_iter().collect();
+    settle(&mut tables, settings);
+    (of_tables(&tables).0, tables)
+}
+
+fn count(outcome: impl Fn(Outcome) -> bool, spread: f64, runs: usize, times: f64, settings: &Settings) -> usize {
+    (0..PAIRS).filter(|&pair| outcome(compared(pair, spread, runs, times, settings).0)).count()
+}
+
+#[test]
+fn equal_pairs_of_single_runs_are_hardly_ever_called_worse_or_better() {
+    let is_wrong = |outcome| matches!(outcome, Outcome::Worse | Outcome::Better);
+    for spread in [0.0, 0.05, 0.1] {
+        // 5 % of 60 are 3, with a standard deviation of 1.7.
+        let wrong = count(is_wrong, spread, 1, 1.0, &settings(None, 0.05));
+        assert!(wrong <= 6, "{wrong} of {PAIRS} at a spread of {spread}");
+    }
+}
+
+#[test]
+fn a_true_half_more_is_found_by_single_runs_and_a_true_third_by_four() {
+    let found = count(|outcome| outcome == Outcome::Worse, 0.05, 1, 1.5, &settings(None, 0.05));
+    assert!(found >= 54, "{found} of {PAIRS}");
+    let four = (0..10).filter(|&pair| compared(pair, 0.05, 4, 1.3, &settings(None, 0.05)).0 == Outcome::Worse).count();
+    assert!(four >= 9, "{four} of 10");
+}
+
+#[test]
+fn equal_runs_are_equivalent_where_nothing_but_their_samples_counts() {
+    let equivalent = count(|outcome| outcome == Outcome::Equivalent, 0.0, 1, 1.0, &settings(Some(0.0), 0.1));
+    assert!(equivalent * 10 >= PAIRS as usize * 8, "{equivalent} of {PAIRS}");
+    let (outcome, tables) = compared(1, 0.0, 4, 1.0, &settings(None, 0.1));
+    assert_eq!(outcome, Outcome::Equivalent, "four runs a side show by themselves that they do not differ");
+    let between = tables[0].between_runs.unwrap();
+    assert!(between.source == SpreadSource::Runs && between.share < 0.02, "{between:?}");
+}
+
+#[test]
+fn two_runs_a_side_that_differ_more_than_is_assumed_are_believed() {
+    let wide = (0..10).map(|pair| compared(pair, 0.3, 2, 1.0, &settings(None, 0.05)).1[0].between_runs.unwrap());
+    let seen = wide.filter(|between| between.source == SpreadSource::Runs && between.share > 0.085).count();
+    assert!(seen >= 8, "{seen} of 10");
+    let narrow = compared(1, 0.0, 2, 1.0, &settings(None, 0.05)).1[0].between_runs.unwrap();
+    assert_eq!((narrow.source, narrow.share), (SpreadSource::Documented, 0.085));
+}

@@ -1,0 +1,103 @@
+//! One side of a table: its runs, all their samples together, and how much those are worth.
+
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
+use tardy_core::statistics::tally::Tally;
+use tardy_core::units::Nanos;
+
+use super::group::RunGroup;
+use super::model::Body;
+
+/// The runs of one side that have samples of one key.
+pub(super) struct Pooled<'a> {
+    pub(super) runs: &'a [RunGroup],
+    pub(super) exact: Histogram,
+    /// How many independent late samples one of them stands for.
+    pub(super) index: f64,
+}
+
+impl<'a> Pooled<'a> {
+    pub(super) fn new(runs: &'a [RunGroup]) -> Self {
+        let mut exact = Histogram::new(Budget::ANALYSIS);
+        runs.iter().for_each(|run| exact.merge(&run.exact));
+        let numbers = || runs.iter().filter_map(|run| run.numbers.as_ref());
+        let samples: u64 = numbers().map(|numbers| numbers.samples).sum();
+        let effective: f64 = numbers().map(|numbers| numbers.samples as f64 * numbers.extremal_index.unwrap_or(1.0)).sum();
+        Self { runs, exact, index: if samples > 0 { effective / samples as f64 } else { 1.0 } }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        tally(&self.exact)
+    }
+
+    pub(super) fn body(&self) -> Body {
+        let mut sum = 0.0;
+        self.exact.for_each(|value, count| sum += value as f64 * count as f64);
+        Body {
+            runs: self.runs.len(),
+            samples: self.exact.count(),
+            missed: self.runs.iter().filter_map(|run| run.numbers.as_ref()).map(|numbers| numbers.missed).sum(),
+            min_ns: self.exact.min().unwrap_or_default(),
+            mean_ns: sum / self.exact.count().max(1) as f64,
+            max_ns: self.exact.max().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn blocks(&self) -> Vec<Tally> {
+        self.runs.iter().flat_map(|run| run.blocks.iter().cloned()).collect()
+    }
+
+    pub(super) fn has_blocks(&self) -> bool {
+        self.runs.iter().all(|run| !run.blocks.is_empty()) && self.blocks().len() >= 2
+    }
+
+    pub(super) fn block(&self) -> Nanos {
+        self.runs.iter().filter_map(|run| run.block).max().unwrap_or_default()
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        self.runs.iter().all(|run| run.is_exact)
+    }
+
+    /// Samples of the shortest run.
+    pub(super) fn shortest(&self) -> u64 {
+        self.runs.iter().map(|run| run.exact.count()).min().unwrap_or(0)
+    }
+
+    /// One number a run.
+    pub(super) fn of_runs(&self, quantile: f64) -> Option<Vec<f64>> {
+        self.runs.iter().map(|run| tally(&run.exact).quantile(quantile)).collect()
+    }
+
+    /// Independent samples that know a quantile as well, at most those of which late ones are independent.
+    pub(super) fn effective(&self, of_blocks: f64) -> f64 {
+        of_blocks.min(self.index * self.exact.count() as f64)
+    }
+
+    /// Whether so many independent samples bound a quantile from both sides, as a summary does.
+    pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
+        let samples = self.exact.count();
+        let ranks = quantile_ranks_of_clustered(samples, quantile, effective / samples.max(1) as f64, Confidence::NINETY_FIVE);
+        ranks.lower.is_some() && ranks.upper.is_some()
+    }
+
+    /// Misses and due times; `None` where no deadline was asked for.
+    pub(super) fn misses(&self) -> Option<(u64, u64)> {
+        let numbers: Vec<_> = self.runs.iter().filter_map(|run| run.numbers.as_ref()).collect();
+        let misses: Option<Vec<u64>> = numbers.iter().map(|numbers| numbers.misses).collect();
+        let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.missed).sum();
+        Some((misses?.iter().sum(), opportunities)).filter(|_| !numbers.is_empty())
+    }
+}
+
+pub(super) fn tally(histogram: &Histogram) -> Tally {
+    let mut counts = Vec::new();
+    histogram.for_each(|value, count| counts.push((value as f64, count)));
+    Tally::from_counts(counts)
+}
+
+/// The middle of one number a run.
+pub(super) fn middle(values: &[f64]) -> f64 {
+    Tally::from_samples(values).median().unwrap_or_default()
+}

@@ -55,3 +55,41 @@ fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
         parts.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::cpu::CpuList;
+
+    fn load(label: &str, rate: u64, is_estimate: bool) -> LoadPlan {
+        LoadPlan {
+            label: label.into(),
+            name: label.into(),
+            parameters: Default::default(),
+            cpus: CpuList::default(),
+            each_cpu: true,
+            budget: Default::default(),
+            finish_limit: Nanos::ZERO,
+            scratch: None,
+            undo: Vec::new(),
+            device_writes: Some(DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }),
+            note: None,
+        }
+    }
+
+    #[test]
+    fn each_phase_of_a_load_counts_with_the_second_that_it_may_write_at_once() {
+        let (io, fs) = (load("io", 1 << 20, false), load("fs", 2 << 20, false));
+        let none = LoadPlan { device_writes: None, ..load("fork", 0, false) };
+        let second = Nanos::from_secs(1);
+        assert_eq!(lines([(&none, second)]), [String::new(); 0]);
+        let lines = lines([(&io, second), (&fs, second), (&none, second), (&io, second * 3)]);
+        assert_eq!(lines, ["at most 10MiB to /dev/mmcblk0, whose flash wears by it: fs 4MiB, io 6MiB"]);
+    }
+
+    #[test]
+    fn what_is_no_bound_is_not_called_one() {
+        let lines = lines([(&load("io", 1 << 20, false), Nanos::ZERO), (&load("kernel-build", 1 << 20, true), Nanos::ZERO)]);
+        assert_eq!(lines, ["about 2MiB to /dev/mmcblk0, whose flash wears by it: io 1MiB, kernel-build about 1MiB"]);
+    }
+}

@@ -18,6 +18,9 @@ pub enum Backing {
 /// File systems that are in memory alone.
 const IN_MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "devtmpfs"];
 
+/// File systems on pools of disks or on bare flash, which mountinfo names otherwise than by a device file.
+const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
+
 impl Backing {
     /// That of `folder`, which exists.
     #[must_use]
@@ -55,7 +58,7 @@ impl Mount {
     fn backing(self) -> Backing {
         if IN_MEMORY.contains(&self.kind.as_str()) {
             Backing::Memory(self.kind)
-        } else if self.source.starts_with("/dev/") || self.kind == "zfs" {
+        } else if self.source.starts_with("/dev/") || WITHOUT_DEVICE_FILE.contains(&self.kind.as_str()) {
             Backing::Device(self.source)
         } else {
             Backing::Unknown(self.kind)
@@ -80,7 +83,7 @@ mod tests {
             std::fs::create_dir_all(&folder).unwrap();
             folder
         };
-        let (disk, memory, layered) = (folder("a disk"), folder("a disk/memory"), folder("layered"));
+        let (disk, memory, layered, flash) = (folder("a disk"), folder("a disk/memory"), folder("layered"), folder("flash"));
         std::fs::create_dir(root.path().join("self")).unwrap();
         let line = |number: u32, point: &Path, rest: &str| {
             format!("{number} 1 8:1 / {} rw,relatime shared:1 - {rest}\n", point.display().to_string().replace(' ', "\\040"))
@@ -88,12 +91,14 @@ mod tests {
         let text = line(20, Path::new("/"), "ext4 /dev/vda rw")
             + &line(21, &disk, "btrfs /dev/nvme0n1p2 rw,ssd")
             + &line(22, &memory, "tmpfs tmpfs rw")
-            + &line(23, &layered, "overlay overlay rw,lowerdir=/a");
+            + &line(23, &layered, "overlay overlay rw,lowerdir=/a")
+            + &line(24, &flash, "ubifs ubi0:data rw");
         std::fs::write(root.path().join("self/mountinfo"), text).unwrap();
         let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::of_this_machine() };
         let of = |folder: &Path| Backing::of(folder, &surroundings);
         assert_eq!(of(&disk), Backing::Device("/dev/nvme0n1p2".to_owned()));
         assert_eq!(of(&memory), Backing::Memory("tmpfs".to_owned()));
+        assert_eq!(of(&flash), Backing::Device("ubi0:data".to_owned()));
         assert_eq!(of(&layered), Backing::Unknown("overlay".to_owned()));
         assert_eq!(of(root.path()), Backing::Device("/dev/vda".to_owned()));
     }

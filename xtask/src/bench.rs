@@ -2,6 +2,7 @@
 //!
 //! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
 
+mod compare;
 mod contender;
 mod cost_spread;
 mod document;
@@ -52,6 +53,7 @@ const FIGURES: &[Figure] = &[
     long_report::FIGURE,
     long_comparison::FIGURE,
     many_cpus::FIGURE,
+    compare::FIGURE,
     import_rate::FIGURE,
     load_rates::HACKBENCH,
     load_rates::TTCP,

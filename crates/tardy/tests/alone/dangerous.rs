@@ -1,5 +1,4 @@
 //! What starves, fills a disk, or takes processors away; only with TARDY_TEST_DANGEROUS=1.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! The guardian through its own interface: order of events, restarts, limits, containment.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;

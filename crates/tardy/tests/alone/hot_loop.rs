@@ -1,5 +1,4 @@
 //! What the measuring thread does between arm and disarm: sleep, read the clock, hand the sample over, and nothing else.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

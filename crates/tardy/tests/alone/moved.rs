@@ -1,5 +1,4 @@
 //! Probes that lose their processor: to a cpuset, and to a CPU that goes offline.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

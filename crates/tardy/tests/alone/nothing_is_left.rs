@@ -1,5 +1,4 @@
 //! Whatever happens to the tool and its guardian, no process, mount or file of a load is left.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::tool;
 

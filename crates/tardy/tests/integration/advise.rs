@@ -1,5 +1,4 @@
 //! `tardy advise` as a user starts it: published numbers, and runs whose samples are known exactly, on every branch.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

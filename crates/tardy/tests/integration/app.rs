@@ -1,5 +1,4 @@
 //! Loops of other programs, in C and in Rust, measured as the tool's own probes are.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Wrong use and bad input: exit code 2, the flag named, a remedy, and nothing written.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! `tardy compare` of runs whose samples are drawn from known distributions, through the real binary and its exit codes.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! `tardy cost` as a user starts it: what it stores, what it computes from that, what it refuses.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

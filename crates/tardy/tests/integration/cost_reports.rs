@@ -1,5 +1,4 @@
 //! Runs of costs in reports, pictures, exports and over time, as a user asks for them.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

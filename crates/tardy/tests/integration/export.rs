@@ -1,5 +1,4 @@
 //! `tardy export`: every format of a run whose samples are known, as its readers will see it.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Run folders of every format version open forever, and say what they said when they were made. See golden/README.md.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Probes and loads in control groups of their own, and the power management's limit of the measured CPUs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

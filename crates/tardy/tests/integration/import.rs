@@ -1,5 +1,4 @@
 //! `tardy import`: other tools' output through the real binary, and what `tardy show` then says.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

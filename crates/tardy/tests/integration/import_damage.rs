@@ -1,6 +1,5 @@
 //! Damaged output of other tools: no reader panics, what it cannot read it names with file and line, and what it does make of it is a run
 //! that can be read like any other. The same with many more bytes: `cargo +nightly fuzz run import`.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Runs that do not reach their end: what was measured is kept, and said.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

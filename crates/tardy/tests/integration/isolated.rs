@@ -1,6 +1,5 @@
 //! Processors that the tool's own shell was kept off, as `isolcpus=` keeps every shell off the isolated ones. Isolation itself needs a kernel that was booted with
 //! it: `tests/lab/several_processors.rs`.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! What a machine with many processors asks of the tool: more descriptors than shells hand down, readers that do not grow with the number of series.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Loads reach what they say they reach: the kernel's own counts of their processes, groups and devices.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

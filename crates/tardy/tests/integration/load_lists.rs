@@ -1,5 +1,4 @@
 //! Lists of loads by one name: a list without one of its loads is most of what was asked for.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

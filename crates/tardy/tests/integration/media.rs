@@ -1,5 +1,4 @@
 //! The built-in player without a sound card (on one: tests/lab/sound.rs), and a real one: skew and inter-frame time, accounted for frame by frame.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

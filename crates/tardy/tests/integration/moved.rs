@@ -1,5 +1,4 @@
 //! A probe that somebody moves or demotes while it measures: the run says so first, and decides nothing.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,6 +1,5 @@
 //! Every text that analysis prints, of runs whose samples are known exactly, as it was when somebody last looked at it. Exports, summaries and
 //! old run folders have theirs in `export.rs`, `summaries.rs` and `goldens.rs`.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Phases as they happened: marks that loads set by themselves fall into their own phase, and samples into every phase that they touch.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

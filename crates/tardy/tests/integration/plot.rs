@@ -1,5 +1,4 @@
 //! `tardy plot` as a user drives it: pictures of made runs, whose samples are known exactly.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Probes side by side in one run: each with its own series, schedule, policy and parameters, each accounted for.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! `tardy report` in a real browser: opened, hovered, toggled, zoomed, on a desk and on a phone, with hostile text.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

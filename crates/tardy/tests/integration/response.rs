@@ -1,5 +1,4 @@
 //! Round trips over links that leave this process: over pseudo-terminals, sockets of this machine, and between two network namespaces.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! `tardy run` and `tardy show` from the outside: what is counted, stored, printed, and reproduced.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! Several probes of one kind side by side, and what their thread may ask for.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

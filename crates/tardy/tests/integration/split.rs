@@ -1,5 +1,4 @@
 //! `tardy split`: which phase isolated which source of lateness, from real runs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

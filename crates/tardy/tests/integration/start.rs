@@ -1,5 +1,4 @@
 //! What the tool does before the first due time and after the last one is in no sample, however long it takes.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

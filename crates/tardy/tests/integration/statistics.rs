@@ -1,5 +1,4 @@
 //! `tardy show --statistics`: three layers, never mixed; a model only where nothing speaks against one.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

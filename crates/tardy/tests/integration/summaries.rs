@@ -1,5 +1,4 @@
 //! The summary as text, of made runs; nothing in it varies from one machine to the next.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

@@ -1,5 +1,4 @@
 //! A user without any right: a useful run, marked for what it is.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

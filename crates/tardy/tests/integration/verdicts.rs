@@ -1,5 +1,4 @@
 //! Verdicts of runs whose samples are known exactly, through `tardy show` and its exit code.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

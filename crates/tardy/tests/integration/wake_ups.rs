@@ -1,5 +1,4 @@
 //! Threads that wake each other, and work that a timer starts: accounting, order, and verdicts that no machine can change. Never a latency.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 use crate::support;
 

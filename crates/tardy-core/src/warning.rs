@@ -88,6 +88,8 @@ pub enum Warning {
     LoadAbsent { load: String, missing: String, remedy: String },
     /// A load did not do what it was to do.
     LoadProblem { load: String, problem: String },
+    /// Loads died, so that a part of the run was not under them.
+    NotUnderLoad { unloaded: Nanos, planned: Nanos, causes: Vec<String> },
     /// The tool's own threads share the measured processors.
     NoProcessorLeft { cpus: CpuList },
     /// Some processors are set apart for real-time work; `others` are those of the tool's own threads.
@@ -123,6 +125,7 @@ impl Warning {
             | Self::CutOff { .. }
             | Self::DamagedFile { .. }
             | Self::SamplesGone { .. }
+            | Self::NotUnderLoad { .. }
             | Self::WatchdogEnded { .. }
             | Self::LoopLeftItsGrid { .. }
             | Self::ResponderGone { .. } => Severity::Incomplete,
@@ -244,6 +247,11 @@ impl fmt::Display for Warning {
             Self::InterruptsNotMoved { interrupts, error } => write!(f, "interrupts {interrupts} could not be moved ({error})"),
             Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} did not run: {missing}; {remedy}"),
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
+            Self::NotUnderLoad { unloaded, planned, causes } => write!(
+                f,
+                "{unloaded} of the {planned} that were to be under load were not ({}): the run says nothing about latency under these loads; run it again",
+                causes.join(", ")
+            ),
             Self::NoProcessorLeft { cpus } => {
                 write!(f, "the tool's own threads share the measured processors {cpus}; leave one out with --cpus to keep them apart")
             }

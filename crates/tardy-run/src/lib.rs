@@ -19,4 +19,5 @@ pub mod read_series;
 pub mod record;
 pub mod reserved_file;
 pub mod series_writer;
+pub mod under_load;
 pub mod work_kind;

@@ -337,6 +337,29 @@ pub struct LoadPlan {
     /// What falls short of the load as it is described, on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// How it gets its share of the processors beside the others of its phase.
+    #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
+    pub share: Share,
+}
+
+/// How a load gets its share of the processors beside others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// Each of its tasks has one, as any other task: it is alone, or the kernel can do no better.
+    #[default]
+    Tasks,
+    /// Each of its workers has one, as a session of its own.
+    Session,
+    /// It has one, as a control group of this path.
+    Group(PathBuf),
+}
+
+impl Share {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn is_of_tasks(&self) -> bool {
+        *self == Self::Tasks
+    }
 }
 
 impl LoadPlan {

@@ -73,7 +73,7 @@ pub struct PhaseRecord {
     pub loads: Vec<String>,
     /// When it began.
     pub begin_ns: Nanos,
-    /// When its last process was gone and the system had settled; absent while it lasts.
+    /// When it ended; absent while it lasts. Its loads work for a part of it: [`RunRecord::under_load`].
     pub end_ns: Option<Nanos>,
     /// When it was to begin and to end.
     pub planned_ns: (Nanos, Nanos),
@@ -99,6 +99,39 @@ pub struct LoadWork {
     pub errors: u64,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
+    /// When this part of it was at work for the first time; absent in runs of older tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_ns: Option<Nanos>,
+    /// When its last process was gone; absent while it works, and in runs of older tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<Nanos>,
+    /// For how long it was away in between: it died and was started again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub away_ns: Nanos,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(time: &Nanos) -> bool {
+    *time == Nanos::ZERO
+}
+
+impl LoadWork {
+    /// A part of a load of which nothing is known yet.
+    #[must_use]
+    pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
+        Self {
+            phase,
+            load: load.to_owned(),
+            cpu,
+            operations: 0,
+            bytes: 0,
+            errors: 0,
+            cpu_time_ns: Nanos::ZERO,
+            begin_ns: None,
+            end_ns: None,
+            away_ns: Nanos::ZERO,
+        }
+    }
 }
 
 /// Why some samples that were to be stored are not.

@@ -44,6 +44,7 @@ pub mod receive;
 pub mod reclaim;
 pub mod request;
 pub mod scratch;
+pub mod sharing;
 pub mod spin;
 pub mod surroundings;
 pub mod thp;

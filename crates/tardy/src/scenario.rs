@@ -268,6 +268,11 @@ impl Scenario {
         for phase in &mut self.phases {
             phase.length = Nanos((i128::from(phase.length.get()) * i128::from(wanted) / i128::from(phases)).max(1) as i64);
         }
+        // What was rounded away, so that the run is as long as was asked for to the ns.
+        let rest = (length - self.length()).get().max(0) / i64::from(self.repeats.max(1));
+        if let Some(last) = self.phases.last_mut() {
+            last.length += Nanos(rest);
+        }
         self
     }
 }

@@ -12,7 +12,7 @@ use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::histogram_file;
 use tardy_run::read_series::{SeriesError, SeriesFile};
-use tardy_run::record::RunRecord;
+use tardy_run::record::{RunRecord, SeriesRecord};
 
 /// Place of a phase in the run's list; the samples between phases have none.
 pub type PhaseIndex = Option<usize>;
@@ -22,7 +22,7 @@ pub type PhaseIndex = Option<usize>;
 struct Cutting {
     start: Nanos,
     length: Nanos,
-    /// Begin and end of each phase.
+    /// When each phase was under its loads.
     phases: Vec<(Nanos, Nanos)>,
 }
 
@@ -52,10 +52,13 @@ pub struct SeriesBlocks {
 /// # Errors
 /// [`SeriesError`] where a series cannot be read.
 pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Result<Vec<SeriesBlocks>, SeriesError> {
-    let phases = record.phases.iter().map(|phase| (phase.begin_ns, phase.end_ns.unwrap_or(Nanos::MAX))).collect();
-    let cutting = Cutting { start: record.started.monotonic_ns, length, phases };
+    let phases = |cpu| (0..record.phases.len()).map(|index| record.under_load(index, cpu)).collect();
     let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
-    record.series.iter().map(|entry| read_series(samples.join(&entry.file), &cutting)).collect()
+    let read = |entry: &SeriesRecord| {
+        let cutting = Cutting { start: record.started.monotonic_ns, length, phases: phases(entry.cpu) };
+        read_series(samples.join(&entry.file), &cutting)
+    };
+    record.series.iter().map(read).collect()
 }
 
 fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesError> {

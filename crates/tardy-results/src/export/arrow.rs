@@ -10,6 +10,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
 use super::run::{ExportedRun, ExportedSeries};
@@ -38,9 +39,10 @@ impl Exporter for Arrow {
         run.needs_samples()?;
         let schema: SchemaRef = Arc::new(schema(run));
         let mut writer = FileWriter::try_new(out, &schema).map_err(unwritable)?;
-        let phases = Phases::of(run);
+        let of_run = Phases::of(run);
         let words = Words::of(run);
         for (index, series) in run.series.iter().enumerate() {
+            let phases = of_run.on(run, series.descriptor.cpu);
             let mut rows = Rows::default();
             series.samples(|sample| {
                 rows.phase.push(phases.at(sample.due));
@@ -133,9 +135,13 @@ struct Phases {
 
 impl Phases {
     fn of(run: &ExportedRun) -> Self {
-        let phases = run.phases();
-        let names: StringArray = phases.iter().map(|&(_, _, name)| Some(name)).collect();
-        Self { spans: phases.iter().map(|&(begin, end, _)| (begin, end)).collect(), names: Arc::new(names) }
+        let names: StringArray = run.record.phases.iter().map(|phase| Some(phase.name.as_str())).collect();
+        Self { spans: Vec::new(), names: Arc::new(names) }
+    }
+
+    /// The same where `cpu` is concerned; the names stay the very same.
+    fn on(&self, run: &ExportedRun, cpu: Option<CpuId>) -> Self {
+        Self { spans: run.phases(cpu).iter().map(|&(begin, end, _)| (begin, end)).collect(), names: Arc::clone(&self.names) }
     }
 
     fn at(&self, due: Nanos) -> Option<i32> {

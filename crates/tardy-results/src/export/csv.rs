@@ -24,10 +24,10 @@ impl Exporter for Csv {
 
 fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
     run.needs_samples()?;
-    let phases: Vec<_> = run.phases().into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
     let start = run.record.started.monotonic_ns;
     writeln!(out, "probe,cpu,copy,phase,due_ns,latency_ns,missed")?;
     for series in &run.series {
+        let phases: Vec<_> = run.phases(series.descriptor.cpu).into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
         let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
         series.samples(|sample| {
             let phase = phases.iter().find(|&&(begin, end, _)| begin <= sample.due && sample.due < end).map_or("", |phase| &phase.2);

@@ -9,7 +9,7 @@ use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::read_series::{SeriesError, SeriesFile};
-use tardy_run::record::RunRecord;
+use tardy_run::record::{PhaseRecord, RunRecord};
 use tardy_run::{folder, histogram_file};
 
 use super::ExportError;
@@ -90,10 +90,15 @@ impl ExportedRun {
         self.summary.series.iter().find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
     }
 
-    /// Names of the phases, each with its begin and end on the run's clock.
-    pub(super) fn phases(&self) -> Vec<(Nanos, Nanos, &str)> {
-        let phases = self.record.phases.iter();
-        phases.map(|phase| (phase.begin_ns, phase.end_ns.unwrap_or(Nanos::MAX), phase.name.as_str())).collect()
+    /// Names of the phases, each with the time on the run's clock for which it was under its loads as far as `cpu` is concerned.
+    pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
+        let phases = self.record.phases.iter().enumerate();
+        let span = |(index, phase)| {
+            let (begin, end) = self.record.under_load(index, cpu);
+            let phase: &PhaseRecord = phase;
+            (begin, end, phase.name.as_str())
+        };
+        phases.map(span).collect()
     }
 }
 

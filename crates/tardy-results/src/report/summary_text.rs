@@ -9,7 +9,7 @@ use tardy_run::record::State;
 
 use super::ladder_text;
 use super::table::Table;
-use crate::summary::model::{LoadSummary, ProbeSummary, SeriesSummary, Summary};
+use crate::summary::model::{LoadShare, LoadSummary, ProbeSummary, SeriesSummary, Summary};
 
 /// Series shown one by one; the worst come first, and the others are in the row of all.
 const SERIES_SHOWN: usize = 6;
@@ -317,6 +317,7 @@ fn phases(out: &mut String, summary: &Summary) {
         }
     }
     out.push_str(&table.text());
+    shares(out, summary);
     if summary.loads.len() > PHASES_SHOWN {
         let _ = writeln!(out, "  and {} more: see --json", summary.loads.len() - PHASES_SHOWN);
     }
@@ -329,6 +330,25 @@ fn phases(out: &mut String, summary: &Summary) {
         };
         let _ = writeln!(out, "  {order}; begun up to {:.1} s after plan", latest.as_secs_f64());
     }
+}
+
+/// What loads that ran together got of the processors, largest first.
+fn shares(out: &mut String, summary: &Summary) {
+    for line in summary.loads.iter().filter_map(shares_of) {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+/// What each of several loads got of the processors, in a line; none where there is one load.
+pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
+    if load.shares.is_empty() {
+        return None;
+    }
+    let mut shares: Vec<&LoadShare> = load.shares.iter().collect();
+    shares.sort_by(|one, other| other.share.total_cmp(&one.share));
+    let text = |share: &&LoadShare| format!("{} {:.1}{}", share.load, share.share * 100.0, if share.is_small { "!" } else { "" });
+    let small = if shares.iter().any(|share| share.is_small) { " (! less than half of an equal share)" } else { "" };
+    Some(format!("{}, CPU time by load in %: {}{small}", load.name, shares.iter().map(text).collect::<Vec<_>>().join(", ")))
 }
 
 fn blind_spot(out: &mut String, summary: &Summary) {

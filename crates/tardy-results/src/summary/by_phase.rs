@@ -4,13 +4,13 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Verdict;
-use tardy_run::record::{PhaseRecord, RunRecord};
+use tardy_run::record::{LoadWork, PhaseRecord, RunRecord};
 
-use super::model::{LoadSummary, PhaseSummary};
+use super::model::{LoadShare, LoadSummary, PhaseSummary};
 use super::read::{Read, measured, names, together};
 use super::verdict::{Judge, Part};
 
-/// A measured processor of which a phase's loads used less than this, in percent, was not under that load.
+/// A load that uses less than this of a processor's time, in percent, uses hardly any.
 const STRESSED_PERCENT: i64 = 10;
 
 /// Each phase by itself, in order of time.
@@ -19,13 +19,14 @@ pub(super) fn phases(record: &RunRecord, series: &[Read]) -> Vec<PhaseSummary> {
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
         let end = phase.end_ns.unwrap_or(last);
+        let not_stressed = if phase.loads.is_empty() { CpuList::default() } else { not_stressed(record, &[index], end - phase.begin_ns) };
         PhaseSummary {
             name: phase.name.clone(),
             loads: phase.loads.clone(),
             begin_ns: phase.begin_ns - start,
             end_ns: end - start,
             deviation_ns: (phase.begin_ns - phase.planned_ns.0, end - phase.planned_ns.1),
-            probes: numbers_of(series, &[index], &CpuList::default(), start),
+            probes: numbers_of(series, &[index], &not_stressed, start),
         }
     };
     record.phases.iter().enumerate().map(summary).collect()
@@ -45,11 +46,17 @@ pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> V
         let of_name: Vec<usize> = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).collect();
         let length = |&index: &usize| record.phases[index].end_ns.unwrap_or(last) - record.phases[index].begin_ns;
         let length_ns = of_name.iter().map(length).fold(Nanos::ZERO, |sum, length| sum + length);
+        let under_load = |&index: &usize| {
+            let (begin, end) = record.under_load(index, None);
+            (end.min(last) - begin).max(Nanos::ZERO)
+        };
+        let under_load_ns = of_name.iter().map(under_load).fold(Nanos::ZERO, |sum, time| sum + time);
         let loads = record.phases[of_name[0]].loads.clone();
         let not_stressed = if loads.is_empty() { CpuList::default() } else { not_stressed(record, &of_name, length_ns) };
         let probes = numbers_of(series, &of_name, &not_stressed, start);
-        let verdicts = verdicts_of(series, &of_name, &not_stressed, |parts| judge.load(parts, length_ns, !loads.is_empty()));
-        LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, probes, verdicts }
+        let verdicts = verdicts_of(series, &of_name, &not_stressed, |parts| judge.load(parts, under_load_ns, !loads.is_empty()));
+        let shares = shares(record, &of_name, &loads);
+        LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, shares, probes, verdicts }
     };
     let mut summaries: Vec<LoadSummary> = names.into_iter().map(summary).collect();
     let worst = |load: &LoadSummary| load.probes.iter().filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns)).max();
@@ -59,27 +66,59 @@ pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> V
     summaries
 }
 
+/// What each of `loads` got of the processor time that all of them used; nothing where there is one, or none used any.
+fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
+    let of_load = |load: &&String| {
+        let work = record.load_work.iter().filter(|work| phases.contains(&work.phase) && work.load == **load);
+        work.fold(Nanos::ZERO, |sum, work| sum + work.cpu_time_ns)
+    };
+    let times: Vec<Nanos> = loads.iter().map(|load| of_load(&load)).collect();
+    let all: i64 = times.iter().map(|time| time.get()).sum();
+    if loads.len() < 2 || all <= 0 {
+        return Vec::new();
+    }
+    let share = |(load, &time): (&String, &Nanos)| {
+        let share = time.get() as f64 / all as f64;
+        LoadShare { load: load.clone(), cpu_time_ns: time, share, is_small: share < 0.5 / loads.len() as f64 }
+    };
+    loads.iter().zip(&times).map(share).collect()
+}
+
 /// One pass in a fixed order cannot tell a load from its place in the run.
 pub(super) fn is_ranked(record: &RunRecord) -> bool {
     let is_repeated = record.phases.iter().any(|phase| record.phases.iter().filter(|other| other.name == phase.name).count() > 1);
     record.plan.is_shuffled && is_repeated
 }
 
-/// Measured processors that the loads of these phases, `length` in all, hardly used.
+/// Measured processors on which the loads of these phases did nothing, though they did something on others. Where loads were not to run on any of those measured,
+/// they ran beside them, which is what was to be measured.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
-    let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
-    record.measured_cpus.iter().filter(|&cpu| load_time(record, phases, cpu).is_some_and(|time| time < least)).collect()
+    let of_plan = |index: &usize| record.plan.phases.get(*index).map_or(&[][..], |phase| &phase.loads);
+    let load_cpus: CpuList = phases.iter().flat_map(of_plan).flat_map(|load| load.cpus.iter()).collect();
+    if !load_cpus.is_empty() && !record.measured_cpus.iter().any(|cpu| load_cpus.contains(cpu)) {
+        return CpuList::default();
+    }
+    record.measured_cpus.iter().filter(|&cpu| !is_stressed(record, phases, cpu, length)).collect()
 }
 
-/// CPU time that loads used on `cpu`: as their workers say, or where those move between processors, all time that was not idle. `None`
-/// where neither is known.
-fn load_time(record: &RunRecord, phases: &[usize], cpu: CpuId) -> Option<Nanos> {
-    let work = || record.load_work.iter().filter(|work| phases.contains(&work.phase));
-    if work().any(|work| work.cpu.is_none()) || work().next().is_none() {
-        let busy: Vec<Nanos> = phases.iter().filter_map(|&phase| record.phases[phase].cpu_busy_ns.get(&cpu).copied()).collect();
-        return (!busy.is_empty()).then(|| busy.into_iter().fold(Nanos::ZERO, |sum, time| sum + time));
+/// Whether a load did something on `cpu`, by its own count. One that moves between processors and uses their time was where they were not idle; one that hardly uses
+/// any, such as output to a console, works by what it asks of devices, and is everywhere. Where nothing is known the benefit of the doubt is the load's.
+fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
+    let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
+    let mut work = record.load_work.iter().filter(|work| phases.contains(&work.phase)).peekable();
+    let busy: Vec<Nanos> = phases.iter().filter_map(|&phase| record.phases[phase].cpu_busy_ns.get(&cpu).copied()).collect();
+    let is_busy = || busy.is_empty() || busy.iter().fold(Nanos::ZERO, |sum, &time| sum + time) >= least;
+    if work.peek().is_none() {
+        return is_busy();
     }
-    Some(work().filter(|work| work.cpu == Some(cpu)).fold(Nanos::ZERO, |sum, work| sum + work.cpu_time_ns))
+    work.any(|work| match work.cpu {
+        Some(of_worker) => of_worker == cpu && did_something(work, least),
+        None => did_something(work, least) && (work.cpu_time_ns < least || is_busy()),
+    })
+}
+
+fn did_something(work: &LoadWork, least: Nanos) -> bool {
+    work.operations > 0 || work.bytes > 0 || work.cpu_time_ns >= least
 }
 
 /// Each probe's numbers in `phases`, without the processors in `left_out`.

@@ -205,9 +205,12 @@ pub struct LoadSummary {
     pub phases: usize,
     /// How long they lasted in all.
     pub length_ns: Nanos,
-    /// Measured processors that the loads used less than a tenth of; their samples are not in the numbers.
+    /// Measured processors on which the loads did nothing, though they did on others; their samples are not in the numbers.
     pub not_stressed: CpuList,
-    /// Each probe's numbers; absent where there is no sample.
+    /// What each of several loads got of the processors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<LoadShare>,
+    /// Each probe's numbers while all of the loads worked; absent where there is no sample.
     pub probes: Vec<(String, Option<Numbers>)>,
     /// The verdict on each probe under this load; absent where none was asked for, where its values say nothing about one, and where not every sample was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -220,6 +223,19 @@ impl LoadSummary {
     pub fn verdict_of(&self, probe: &str) -> Option<&Verdict> {
         self.verdicts.iter().find(|(name, _)| name == probe).map(|(_, verdict)| verdict)
     }
+}
+
+/// What a load got of the time that the loads of its phase used together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadShare {
+    /// The load.
+    pub load: String,
+    /// Processor time that it used.
+    pub cpu_time_ns: Nanos,
+    /// Its share of what all of them used.
+    pub share: f64,
+    /// Whether that is less than half of an equal share: it waited for something else, or got too little.
+    pub is_small: bool,
 }
 
 /// One phase.
@@ -235,6 +251,6 @@ pub struct PhaseSummary {
     pub end_ns: Nanos,
     /// How much later it ended than planned, and how much later it began.
     pub deviation_ns: (Nanos, Nanos),
-    /// Each probe's numbers in this phase; absent where there is no sample.
+    /// Each probe's numbers in this phase, while all of its loads worked; absent where there is no sample.
     pub probes: Vec<(String, Option<Numbers>)>,
 }

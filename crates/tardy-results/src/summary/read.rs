@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tardy_core::accounting::Counts;
-use tardy_core::cpu::CpuList;
+use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
@@ -91,6 +91,7 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<ReadRun, SummaryEr
     let mut series = Vec::new();
     for (index, entry) in record.series.iter().enumerate() {
         let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
+        let questions = Questions { phases: spans(&record, entry.cpu), ..questions.clone() };
         let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?;
         series.push(Read { observed: entry.observed_ns, ..read });
     }
@@ -243,14 +244,13 @@ impl Read {
 }
 
 fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
-    // A run that was cut off has no end for its last phase: it lasted to the last sample.
-    let span = |phase: &tardy_run::record::PhaseRecord| PhaseSpan { begin: phase.begin_ns, end: phase.end_ns.unwrap_or(Nanos::MAX) };
-    Questions {
-        window,
-        stall: throttling(record).map(|gap| gap.gap),
-        phases: record.phases.iter().map(span).collect(),
-        ..Questions::default()
-    }
+    Questions { window, stall: throttling(record).map(|gap| gap.gap), ..Questions::default() }
+}
+
+/// When each phase was under its loads, as far as `cpu` is concerned.
+fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
+    let span = |index| record.under_load(index, cpu);
+    (0..record.phases.len()).map(span).map(|(begin, end)| PhaseSpan { begin, end }).collect()
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.

@@ -15,6 +15,7 @@ use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use crate::load::bounds::Bounds;
+use crate::load::sharing;
 use crate::load::worker::describe_parameters;
 use crate::load::{LoadRequest, Surroundings, resolve_all};
 use crate::processors::Processors;
@@ -103,6 +104,11 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     if is_incomplete {
         eprintln!("tardy load: the list runs without what is absent");
     }
+    if !sharing::share_equally(&mut plans, &surroundings) {
+        eprintln!(
+            "tardy load: the loads share the processors by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1"
+        );
+    }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
     let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
     let mut guardian = Guardian::start(GuardianOptions::default())?;
@@ -165,7 +171,7 @@ impl Session<'_> {
                 self.code = 130;
             }
             if !finishing && (interrupted || clock::monotonic() >= end.get()) {
-                self.guardian.finish(PHASE)?;
+                self.guardian.finish(PHASE, None)?;
                 finishing = true;
             }
             for event in self.guardian.drain() {
@@ -199,6 +205,7 @@ impl Session<'_> {
                 self.started.push((load.clone(), *at));
                 String::new()
             }
+            LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
             LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
                 let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
                 let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);

@@ -1,13 +1,15 @@
 //! The tool's side of the guardian.
 
+use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command as Program, Stdio};
+use std::process::{Child, ChildStdout, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
 use super::lines::Lines;
@@ -46,21 +48,31 @@ pub enum GuardianError {
     /// It is gone.
     #[error("the guardian of the loads is gone ({0}); no load runs any more, start the run again")]
     Gone(std::io::Error),
+    /// It was killed, and is still there.
+    #[error(
+        "the guardian of the loads, process {0}, neither answers nor ends, nor may its loads: thaw its control group, or see what holds it"
+    )]
+    Stuck(u32),
 }
 
 /// How long the guardian may take to be ready. Even a board at 100 MHz needs less than a second for two execs.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the guardian may take to end everything below it: thousands of processes on a busy board.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30);
+/// How long the guardian may take to end everything below it: thousands of processes on a busy board. Then it is killed, and the kernel ends the others.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+/// How long a killed guardian may take to be gone. One in a frozen control group of version 1 stays until it is thawed.
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+/// How long a command may wait for room in the pipe, which holds dozens of them: a guardian that is stopped reads none.
+const COMMAND_LIMIT: Duration = Duration::from_millis(500);
 
 /// The guardian, as the tool holds it. Dropping it ends all loads.
 #[derive(Debug)]
 pub struct Guardian {
     child: Child,
-    commands: Option<ChildStdin>,
+    commands: Option<File>,
     events: Lines<ChildStdout>,
     containment: Containment,
     end_is_told: bool,
+    is_killed: bool,
 }
 
 impl Guardian {
@@ -79,9 +91,13 @@ impl Guardian {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(GuardianError::Start)?;
-        let commands = child.stdin.take();
+        let commands = child.stdin.take().map(|pipe| File::from(OwnedFd::from(pipe)));
+        if let Some(commands) = &commands {
+            // A guardian that is stopped reads nothing, and the run must not stand still with it.
+            tardy_sys::file::set_blocking(commands, false).map_err(GuardianError::Start)?;
+        }
         let events = child.stdout.take().map(Lines::new).expect("standard output was asked to be a pipe");
-        let mut guardian = Self { child, commands, events, containment: Containment::ParentSignals, end_is_told: false };
+        let mut guardian = Self { child, commands, events, containment: Containment::ParentSignals, end_is_told: false, is_killed: false };
         guardian.containment = guardian.wait_until_ready()?;
         Ok(guardian)
     }
@@ -129,19 +145,46 @@ impl Guardian {
     }
 
     /// Lets the loads of `phase` end by themselves. Returns at once; [`LoadEvent::Ended`] tells when each did, at the latest when its
-    /// `finish_limit` has passed and it was killed.
+    /// `finish_limit` has passed, or the shorter time `within`, and it was killed.
     ///
     /// # Errors
     /// Where the guardian is gone.
-    pub fn finish(&mut self, phase: u32) -> Result<(), GuardianError> {
-        self.send(&Command::Finish { phase })
+    pub fn finish(&mut self, phase: u32, within: Option<Nanos>) -> Result<(), GuardianError> {
+        self.send(&Command::Finish { phase, within })
     }
 
     fn send(&mut self, command: &Command) -> Result<(), GuardianError> {
         let gone = || GuardianError::Gone(std::io::ErrorKind::BrokenPipe.into());
         let mut line = serde_json::to_vec(command).expect("a command is plain data, which always becomes JSON");
         line.push(b'\n');
-        self.commands.as_mut().ok_or_else(gone)?.write_all(&line).map_err(GuardianError::Gone)
+        let commands = self.commands.as_mut().ok_or_else(gone)?;
+        let deadline = Instant::now() + COMMAND_LIMIT;
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match commands.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(GuardianError::Gone(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills the guardian, and with it everything below. For one that does not answer: what the loads changed is undone by the journal then.
+    pub fn kill(&mut self) {
+        self.is_killed = true;
+        self.end_is_told = true;
+        self.commands = None;
+        let _ = self.child.kill();
+    }
+
+    /// Whether a signal or a debugger has stopped it: it will not do anything until it is let go on.
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
     }
 
     /// All events that have come, without waiting. The end of the guardian itself is a [`LoadEvent::Problem`], once.
@@ -172,20 +215,26 @@ impl Guardian {
     /// Ends all loads at once (by force, where they were not finished), undoes what they changed, and waits for it. Returns the last events.
     ///
     /// # Errors
-    /// Where the guardian does not end in time.
+    /// Where the guardian does not end in time, not even when it is killed.
     pub fn shutdown(mut self) -> Result<Vec<LoadEvent>, GuardianError> {
-        self.end_is_told = true;
         let mut events = self.drain();
+        self.end_is_told = true;
         self.commands = None;
         let deadline = Instant::now() + SHUTDOWN_LIMIT;
-        while !self.events.ended() && Instant::now() < deadline {
+        while !self.is_killed && !self.events.ended() && Instant::now() < deadline && !self.is_stopped() {
             self.events_within(100, &mut events)?;
         }
-        if self.wait_for_end(deadline) {
-            return Ok(events);
+        let rest = if self.events.ended() { deadline - Instant::now() } else { Duration::ZERO };
+        if self.end(rest) { Ok(events) } else { Err(GuardianError::Stuck(self.child.id())) }
+    }
+
+    /// Waits for its end, and kills it where that takes longer than `patience`. Says whether it is gone.
+    fn end(&mut self, patience: Duration) -> bool {
+        if !self.is_killed && self.wait_for_end(Instant::now() + patience) {
+            return true;
         }
-        let text = format!("process {} did not end within {} s", self.child.id(), SHUTDOWN_LIMIT.as_secs());
-        Err(GuardianError::Gone(std::io::Error::other(text)))
+        self.kill();
+        self.wait_for_end(Instant::now() + KILL_LIMIT)
     }
 
     fn wait_for_end(&mut self, deadline: Instant) -> bool {
@@ -217,11 +266,9 @@ impl AsFd for Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         self.commands = None;
-        // The guardian ends by itself and undoes what the loads changed; a tool that did not wait would end before that is done.
-        if !self.wait_for_end(Instant::now() + SHUTDOWN_LIMIT) {
-            // With it dies what it holds; the journal tells `tardy restore` the rest.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        // The guardian ends by itself and undoes what the loads changed; a tool that did not wait would end before that is done. With a killed one dies what it
+        // holds; the journal tells `tardy restore` the rest.
+        let patience = if self.is_stopped() { Duration::ZERO } else { SHUTDOWN_LIMIT };
+        self.end(patience);
     }
 }

@@ -77,9 +77,9 @@ impl Init {
                     self.loads.push(load);
                 }
             }
-            Ok(Command::Finish { phase }) => {
+            Ok(Command::Finish { phase, within }) => {
                 for load in self.loads.iter_mut().filter(|load| load.phase() == phase) {
-                    load.finish();
+                    load.finish(within);
                 }
             }
             Err(error) => tell(LoadEvent::Problem { load: None, text: format!("a command is unreadable: {error}; it is left out") }),

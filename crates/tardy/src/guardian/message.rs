@@ -20,6 +20,8 @@ pub(super) enum Command {
     Finish {
         /// The phase.
         phase: u32,
+        /// What is not gone after this time is killed, as a matter of course; each load's own limit where absent.
+        within: Option<Nanos>,
     },
 }
 
@@ -74,7 +76,7 @@ impl Containment {
 pub enum LoadEnd {
     /// By itself, when asked to.
     Finished,
-    /// It did not end in time and was killed.
+    /// It did not end by itself in the time that it was given, and was killed.
     Killed,
     /// It died again and again and is not restarted any more.
     Died {
@@ -97,6 +99,30 @@ pub enum LoadEvent {
         phase: u32,
         /// When.
         at: Nanos,
+    },
+    /// One of its workers is at work: everything is in place, and its first operation comes next.
+    Working {
+        /// Which.
+        load: String,
+        /// In which phase.
+        phase: u32,
+        /// On which CPU; none where one worker uses several.
+        cpu: Option<CpuId>,
+        /// When.
+        at: Nanos,
+    },
+    /// A worker's processes are gone.
+    Stopped {
+        /// Which.
+        load: String,
+        /// In which phase.
+        phase: u32,
+        /// On which CPU; none where one worker uses several.
+        cpu: Option<CpuId>,
+        /// When.
+        at: Nanos,
+        /// How it died, where nobody had asked it to end.
+        died: Option<String>,
     },
     /// How much was done in the phase so far; once a second and at the end.
     Work {
@@ -171,7 +197,7 @@ mod tests {
         let line = serde_json::to_string(&Message::Event(event.clone())).unwrap();
         assert!(!line.contains('\n'));
         assert_eq!(serde_json::from_str::<Message>(&line).unwrap(), Message::Event(event));
-        let command = Command::Finish { phase: 7 };
+        let command = Command::Finish { phase: 7, within: Some(Nanos(3)) };
         assert_eq!(serde_json::from_str::<Command>(&serde_json::to_string(&command).unwrap()).unwrap(), command);
     }
 }

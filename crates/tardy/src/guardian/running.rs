@@ -6,11 +6,13 @@ use std::process::{ChildStdin, ChildStdout, Command as Program, ExitStatus, Stdi
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
-use tardy_run::plan::LoadPlan;
+use tardy_machine::undo::{Undo, run_all};
+use tardy_run::plan::{LoadPlan, Share};
 use tardy_sys::{clock, process};
 
 use super::lines::Lines;
 use super::message::{LoadEnd, LoadEvent};
+use crate::load::sharing;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 
 /// A worker that dies is started again so many times in a phase; a load that dies more often has a reason to.
@@ -29,6 +31,8 @@ pub(super) struct RunningLoad {
     slots: Vec<Slot>,
     /// When it is killed, once it was asked to end.
     kill_at: Option<Nanos>,
+    /// Whether being killed is a matter of course: its time is over, and it is no fault of the load that it did not end sooner.
+    is_cut: bool,
     last_reaped: Nanos,
 }
 
@@ -58,15 +62,22 @@ struct WorkerProcess {
 
 impl RunningLoad {
     /// Starts all workers.
-    pub(super) fn start(phase: u32, plan: LoadPlan, tell: Tell<'_>) -> Self {
+    pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: Tell<'_>) -> Self {
         let started = Nanos(clock::monotonic());
         tell(LoadEvent::Started { load: plan.label.clone(), phase, at: started });
+        if let Share::Group(group) = &plan.share
+            && let Err(error) = sharing::make(group)
+        {
+            let text = format!("has no share of its own beside other loads: {}: {error}", group.display());
+            tell(LoadEvent::Problem { load: Some(plan.label.clone()), text });
+            plan.share = Share::Tasks;
+        }
         let worker_cpus: Vec<CpuList> =
             if plan.each_cpu { plan.cpus.iter().map(|cpu| CpuList::from_iter([cpu])).collect() } else { vec![plan.cpus.clone()] };
         let memory = plan.budget.memory / worker_cpus.len().max(1) as u64;
         let slots = worker_cpus.into_iter().enumerate();
         let slots = slots.map(|(index, cpus)| Slot::new(WorkerPlan { load: plan.clone(), cpus, index, memory })).collect();
-        let mut load = Self { phase, plan, slots, kill_at: None, last_reaped: started };
+        let mut load = Self { phase, plan, slots, kill_at: None, is_cut: false, last_reaped: started };
         for slot in &mut load.slots {
             slot.spawn(tell);
         }
@@ -86,12 +97,14 @@ impl RunningLoad {
         self.slots.iter().filter_map(|slot| slot.process.as_ref()).map(|process| &process.reports).filter(|r| !r.ended()).map(AsFd::as_fd)
     }
 
-    /// Asks it to end by itself.
-    pub(super) fn finish(&mut self) {
+    /// Asks it to end by itself, `within` a time that is shorter than its own limit.
+    pub(super) fn finish(&mut self, within: Option<Nanos>) {
         if self.kill_at.is_some() {
             return;
         }
-        self.kill_at = Some(Nanos(clock::monotonic()).saturating_add(self.plan.finish_limit));
+        self.is_cut = within.is_some_and(|within| within < self.plan.finish_limit);
+        let limit = within.unwrap_or(self.plan.finish_limit).min(self.plan.finish_limit);
+        self.kill_at = Some(Nanos(clock::monotonic()).saturating_add(limit));
         for slot in &mut self.slots {
             match &mut slot.process {
                 Some(process) => process.stop = None,
@@ -116,7 +129,7 @@ impl RunningLoad {
         let finishing = self.kill_at.is_some();
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.process.as_ref().is_some_and(|process| process.pid == pid)) {
             slot.listen(&self.plan.label, self.phase, tell);
-            slot.reaped(status, finishing, tell);
+            slot.reaped(status, finishing, self.phase, tell);
         }
     }
 
@@ -128,7 +141,7 @@ impl RunningLoad {
                 slot.spawn(tell);
             }
             if overdue {
-                slot.kill(tell);
+                slot.kill(self.is_cut, tell);
             }
         }
     }
@@ -152,8 +165,28 @@ impl RunningLoad {
             .or_else(|| ends().find(|end| *end == LoadEnd::Killed))
             .or_else(|| ends().find(|end| *end == LoadEnd::Absent))
             .unwrap_or(LoadEnd::Finished);
+        if how == LoadEnd::Killed || matches!(how, LoadEnd::Died { .. }) {
+            self.undo(tell);
+        }
+        if let Share::Group(group) = &self.plan.share {
+            // Nothing is in it any more; what keeps it all the same is removed with all else that loads change.
+            let _ = std::fs::remove_dir(group);
+        }
         tell(LoadEvent::Ended { load: self.plan.label.clone(), phase: self.phase, at: self.last_reaped, how });
         true
+    }
+}
+
+impl RunningLoad {
+    /// What a load changed it takes back itself when it ends; one that was killed cannot, and the next phase must not find it.
+    fn undo(&self, tell: Tell<'_>) {
+        // The controller of the groups is others' too, as long as the phase lasts.
+        let own: Vec<Undo> = self.plan.undo.iter().filter(|undo| !sharing::is_of_all(undo)).cloned().collect();
+        for (_, result) in run_all(&own) {
+            if let Err(error) = result {
+                tell(LoadEvent::Problem { load: Some(self.plan.label.clone()), text: error.to_string() });
+            }
+        }
     }
 }
 
@@ -182,14 +215,17 @@ impl Slot {
     fn spawn(&mut self, tell: Tell<'_>) {
         self.restart_at = None;
         let plan = serde_json::to_string(&self.plan).expect("a plan is plain data, which always becomes JSON");
-        // A process group of its own: what a signal is sent to when it has to be killed.
-        let spawned = Program::new("/proc/self/exe")
+        let mut program = Program::new("/proc/self/exe");
+        // A process group of its own: what a signal is sent to when it has to be killed. A session of its own is one, too.
+        if self.plan.load.share != Share::Session {
+            program.process_group(0);
+        }
+        let spawned = program
             .arg0(format!("tardy-load-{}", self.plan.load.name))
             .arg(super::WORKER)
             .arg(plan)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .process_group(0)
             .spawn();
         match spawned {
             Ok(mut child) => {
@@ -205,6 +241,10 @@ impl Slot {
         let Some(process) = &mut self.process else { return };
         for line in process.reports.take() {
             match serde_json::from_str(&line) {
+                Ok(WorkerReport::Working(at)) => {
+                    let cpu = self.cpu();
+                    tell(LoadEvent::Working { load: label.to_owned(), phase, cpu, at });
+                }
                 Ok(WorkerReport::Work(work)) => {
                     self.current = work;
                     self.tell_work(label, phase, tell);
@@ -232,8 +272,11 @@ impl Slot {
         tell(LoadEvent::Work { load, phase, cpu: self.cpu(), operations, bytes, errors, cpu_time, at });
     }
 
-    fn reaped(&mut self, status: ExitStatus, finishing: bool, tell: Tell<'_>) {
+    fn reaped(&mut self, status: ExitStatus, finishing: bool, phase: u32, tell: Tell<'_>) {
         let killed = self.process.take().is_some_and(|process| process.killed);
+        let died = (!finishing && !self.absent).then(|| status.to_string());
+        let (load, cpu, at) = (self.plan.load.label.clone(), self.cpu(), Nanos(clock::monotonic()));
+        tell(LoadEvent::Stopped { load, phase, cpu, at, died });
         self.before = self.before + self.current;
         self.current = Work::default();
         if killed {
@@ -270,7 +313,7 @@ impl Slot {
         );
     }
 
-    fn kill(&mut self, tell: Tell<'_>) {
+    fn kill(&mut self, is_cut: bool, tell: Tell<'_>) {
         let label = self.plan.load.label.clone();
         let Some(process) = &mut self.process else { return };
         if process.killed {
@@ -280,6 +323,9 @@ impl Slot {
         // The group may have ended while its leader still runs, and the other way round.
         let _ = process::kill_group(process.pid, process::KILL);
         let _ = process::kill(process.pid, process::KILL);
+        if is_cut {
+            return;
+        }
         let limit = self.plan.load.finish_limit;
         tell(LoadEvent::Problem { load: Some(label), text: format!("did not end within {limit} of being asked to, and was killed") });
     }

@@ -1,15 +1,21 @@
 //! `hackbench`: groups of senders and receivers (koolwal2009: hackbench 30). Own implementation, with the parameters of rt-tests' program.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_run::parameter::Parameter;
+use tardy_run::parameter::{Parameter, Value};
+use tardy_sys::affinity;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::rlimit::{self, Resource as Limit};
+use tardy_sys::shared_words::SharedWords;
+use tardy_sys::signal::SignalFd;
 
 use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
@@ -23,12 +29,13 @@ pub const INFO: LoadInfo = LoadInfo {
     hurts: "hundreds of tasks that wake each other, and a scheduler that moves them among CPUs",
     source: "koolwal2009",
     parameters: &[
-        Parameter::count("groups", "groups of tasks", "10", 1, 1000),
+        Parameter::count("groups", "groups of tasks; where it is not given, five for each CPU where that is more", "10", 1, 1000),
         Parameter::count("fds", "senders, and receivers, of each group", "20", 1, 1000),
         Parameter::count("loops", "messages from each sender to each receiver", "100", 1, 10_000_000),
         Parameter::bytes("datasize", "bytes of a message", "100B", 1, 1 << 20),
         Parameter::choice("with", "what messages go through", &["socket", "pipe"]),
         Parameter::choice("tasks", "what senders and receivers are", &["process", "thread"]),
+        Parameter::count("whole", "first rounds that are never cut short by the load's end", "0", 0, 1000),
     ],
     by_name_only: false,
     placement: Placement::Once,
@@ -42,10 +49,17 @@ const TASK_BYTES: u64 = 256 << 10;
 const STREAM_BYTES: u64 = 512 << 10;
 /// Descriptors of the worker besides those of the groups.
 const OTHER_FILES: u64 = 32;
-/// A round is not cut short: it ends by itself. On a slow board, one with the default parameters takes some seconds.
-const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
+/// Groups for each CPU, as rteval has them (`jobspercore`): on a larger machine the same few groups would leave most of it idle.
+const GROUPS_A_CPU: u64 = 5;
+const GROUPS_MAX: u64 = 1000;
+/// On a slow board, a whole round with the default parameters takes some seconds.
+const WHOLE_LIMIT: Nanos = Nanos::from_secs(60);
 
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+    if !resolution.is_given("groups") {
+        let groups = resolution.plan.parameters.number("groups").max(GROUPS_A_CPU * resolution.plan.cpus.len() as u64).min(GROUPS_MAX);
+        resolution.plan.parameters.insert("groups".to_owned(), Value::Count(groups));
+    }
     let fds = resolution.plan.parameters.number("fds");
     let share = resolution.share;
     let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
@@ -53,8 +67,10 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let limit = (share.processes.saturating_sub(1) / (2 * fds)).min(share.memory / group_bytes).min(files / (2 * fds));
     let groups = resolution.fit_within("groups", limit, "processes, memory or open files")?;
     resolution.plan.budget.memory = groups * group_bytes;
-    resolution.plan.budget.processes = 2 * fds * groups + 1;
-    resolution.plan.finish_limit = FINISH_LIMIT;
+    resolution.plan.budget.processes = 2 * fds * groups + 2;
+    if resolution.plan.parameters.number("whole") > 0 {
+        resolution.plan.finish_limit = WHOLE_LIMIT;
+    }
     Ok(())
 }
 
@@ -79,16 +95,33 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         sockets: worker.plan.load.parameters.text("with") == "socket",
     };
     let threads = worker.plan.load.parameters.text("tasks") == "thread";
-    let messages = (shape.groups * shape.fds * shape.fds) as u64 * shape.loops;
+    let nodes = nodes(Path::new("/sys"), &worker.plan.cpus);
+    let mut round = Round {
+        shape,
+        nodes,
+        whole: worker.number("whole"),
+        sent: SharedWords::create("tardy-hackbench", 1).doing("make the counter of messages")?,
+        ended: SignalFd::block(&[process::CHILD_ENDED]).doing("wait for the ends of tasks")?,
+    };
     while worker.go_on() {
-        let good = if threads { round_of_threads(worker, shape)? } else { round_of_processes(worker, shape)? };
-        if good {
-            worker.did(messages, messages * shape.bytes as u64);
-        } else {
+        let good = if threads { round.of_threads(worker)? } else { round.of_processes(worker)? };
+        if !good {
             worker.failed();
         }
     }
     Ok(())
+}
+
+/// The CPUs of each node of memory, as far as they are among `cpus`; all of them as one where there are no nodes.
+fn nodes(sys: &Path, cpus: &CpuList) -> Vec<CpuList> {
+    let folders = std::fs::read_dir(sys.join("devices/system/node")).into_iter().flatten().filter_map(Result::ok);
+    let mut nodes: Vec<CpuList> = folders
+        .filter_map(|folder| std::fs::read_to_string(folder.path().join("cpulist")).ok()?.trim().parse::<CpuList>().ok())
+        .map(|node| node.iter().filter(|&cpu| cpus.contains(cpu)).collect())
+        .filter(|node: &CpuList| !node.is_empty())
+        .collect();
+    nodes.sort_by_key(|node| node.iter().next());
+    if nodes.is_empty() { vec![cpus.clone()] } else { nodes }
 }
 
 /// A stream from any sender of a group to one receiver.
@@ -112,12 +145,13 @@ fn streams(shape: Shape) -> std::io::Result<Vec<Stream>> {
         .collect()
 }
 
-fn send(streams: &[Stream], shape: Shape) -> std::io::Result<()> {
+fn send(streams: &[Stream], shape: Shape, sent: &AtomicU64) -> std::io::Result<()> {
     let message = vec![0; shape.bytes];
     for _ in 0..shape.loops {
         for stream in streams {
             (&stream.writer).write_all(&message)?;
         }
+        sent.fetch_add(streams.len() as u64, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -130,90 +164,193 @@ fn receive(mut reader: &File, shape: Shape) -> std::io::Result<()> {
     Ok(())
 }
 
-/// All tasks of a round wait at the gate until the last of them exists. Says whether all did their work.
-fn round_of_processes(worker: &mut Worker, shape: Shape) -> Result<bool, WorkError> {
-    let gate = Gate::new().doing("make the gate")?;
-    let mut made = 0;
-    let mut complete = true;
-    for _ in 0..shape.groups {
-        let streams = streams(shape).doing("make the streams of a group")?;
-        for index in 0..2 * shape.fds {
-            let task = || {
-                let waited = process::set_parent_death_signal(process::KILL).and_then(|()| gate.wait());
-                i32::from(waited.and_then(|()| task(&streams, index, shape)).is_err())
-            };
-            match process::fork(task) {
-                Ok(_) => made += 1,
-                Err(_) => complete = false,
+/// What rounds have in common. A round takes seconds on a slow machine, so that it is cut short where the load is to end, and its messages are counted as they are
+/// sent.
+struct Round {
+    shape: Shape,
+    /// The CPUs of each node; a group stays in one, as with a hackbench for each node.
+    nodes: Vec<CpuList>,
+    /// Rounds to come that are not cut short.
+    whole: u64,
+    /// Messages sent and not yet told.
+    sent: SharedWords,
+    ended: SignalFd,
+}
+
+impl Round {
+    /// All tasks of a round wait at the gate until the last of them exists. Says whether all did their work, or were cut short.
+    fn of_processes(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
+        let shape = self.shape;
+        let gate = Gate::new().doing("make the gate")?;
+        let mut tasks = BTreeSet::new();
+        let mut complete = true;
+        for group in 0..shape.groups {
+            let streams = streams(shape).doing("make the streams of a group")?;
+            for index in 0..2 * shape.fds {
+                let task = || {
+                    let tied = process::set_parent_death_signal(process::KILL).and_then(|()| self.bind(group));
+                    let waited = tied.and_then(|()| gate.wait());
+                    i32::from(waited.and_then(|()| task(&streams, index, shape, &self.sent[0])).is_err())
+                };
+                match process::fork(task) {
+                    Ok(pid) => drop(tasks.insert(pid)),
+                    Err(_) => complete = false,
+                }
             }
         }
-    }
-    if !complete {
-        end_waiting(made)?;
-        worker.rest(Nanos::from_millis(100));
-        return Ok(false);
-    }
-    gate.open(made).doing("start the round")?;
-    let mut good = true;
-    for _ in 0..made {
-        match process::reap_any(true).doing("reap the round")? {
-            Reaped::Ended(_, status) => good &= status.success(),
-            Reaped::NoneYet | Reaped::NoChildren => return Ok(false),
+        if !complete {
+            end(&tasks)?;
+            worker.rest(Nanos::from_millis(100));
+            return Ok(false);
         }
-        worker.go_on();
+        gate.open(tasks.len() as u64).doing("start the round")?;
+        self.follow(worker, tasks)
+    }
+
+    /// The same in one process that has all tasks as threads.
+    fn of_threads(&mut self, worker: &mut Worker) -> Result<bool, WorkError> {
+        let task = || {
+            let good = process::set_parent_death_signal(process::KILL).and_then(|()| self.threads());
+            i32::from(!good.is_ok_and(|good| good))
+        };
+        let pid = process::fork(task).doing("start the process of a round")?;
+        let good = self.follow(worker, BTreeSet::from([pid]))?;
+        if !good {
+            worker.rest(Nanos::from_millis(100));
+        }
+        Ok(good)
+    }
+
+    fn threads(&self) -> std::io::Result<bool> {
+        let shape = self.shape;
+        let groups: Vec<Vec<Stream>> = (0..shape.groups).map(|_| streams(shape)).collect::<Result<_, _>>()?;
+        let gate = &Gate::new()?;
+        // Without all of its threads a round is not worked off: it would wait for those that are missing for ever.
+        let complete = &AtomicBool::new(false);
+        let tasks = 2 * shape.fds * shape.groups;
+        std::thread::scope(|scope| {
+            let mut started = Vec::with_capacity(tasks);
+            let places =
+                groups.iter().enumerate().flat_map(|(group, streams)| (0..2 * shape.fds).map(move |index| (group, streams, index)));
+            for (group, streams, index) in places {
+                let task = move || {
+                    self.bind(group)?;
+                    gate.wait()?;
+                    if complete.load(Ordering::Acquire) { task(streams, index, shape, &self.sent[0]) } else { Ok(()) }
+                };
+                match std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, task) {
+                    Ok(thread) => started.push(thread),
+                    Err(_) => break,
+                }
+            }
+            complete.store(started.len() == tasks, Ordering::Release);
+            gate.open(started.len() as u64)?;
+            let mut good = complete.load(Ordering::Acquire);
+            for thread in started {
+                good &= matches!(thread.join(), Ok(Ok(())));
+            }
+            Ok(good)
+        })
+    }
+
+    /// Keeps a task of `group` in its node.
+    fn bind(&self, group: usize) -> std::io::Result<()> {
+        if self.nodes.len() < 2 {
+            return Ok(());
+        }
+        let cpus: Vec<u32> = self.nodes[group % self.nodes.len()].iter().map(|cpu| cpu.0).collect();
+        affinity::set(0, &cpus)
+    }
+
+    /// Reaps the round's processes; ends them when the load is to end. Says whether they did their work, or were cut short.
+    fn follow(&mut self, worker: &mut Worker, mut tasks: BTreeSet<i32>) -> Result<bool, WorkError> {
+        let mut good = true;
+        let is_whole = self.whole > 0;
+        self.whole = self.whole.saturating_sub(1);
+        while !tasks.is_empty() {
+            worker.wait_for(self.ended.as_fd());
+            self.tell(worker);
+            let goes_on = worker.go_on();
+            if !goes_on && is_whole {
+                good &= reap_all(&tasks)?;
+                break;
+            }
+            if !goes_on {
+                // To end hundreds of tasks takes time, and a worker that is killed meanwhile says nothing more.
+                worker.report();
+                end(&tasks)?;
+                self.tell(worker);
+                return Ok(true);
+            }
+            while let Ok(Some(_)) = self.ended.take() {}
+            while let Reaped::Ended(task, status) = process::reap_any(false).doing("reap the round")? {
+                good &= status.success();
+                tasks.remove(&task);
+            }
+        }
+        self.tell(worker);
+        Ok(good)
+    }
+
+    /// Counts what was sent since the last time.
+    fn tell(&self, worker: &mut Worker) {
+        let messages = self.sent[0].swap(0, Ordering::Relaxed);
+        worker.did(messages, messages * self.shape.bytes as u64);
+    }
+}
+
+/// Ends tasks that live: without all of them, the others would wait for each other for ever.
+fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
+    for &task in tasks {
+        let _ = process::kill(task, process::KILL);
+    }
+    reap_all(tasks).map(drop)
+}
+
+/// Waits for the ends of all of them. Says whether all did their work.
+fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
+    let mut good = true;
+    for &task in tasks {
+        good &= matches!(process::reap(task, true).doing("reap the round")?, Reaped::Ended(_, status) if status.success());
     }
     Ok(good)
 }
 
-/// Ends tasks that wait at a gate that never opens: without all of them, the others would wait for each other for ever.
-fn end_waiting(made: u64) -> Result<(), WorkError> {
-    for child in crate::guardian::children::of_this_process() {
-        let _ = process::kill(child, process::KILL);
-    }
-    for _ in 0..made {
-        process::reap_any(true).doing("reap the round")?;
-    }
-    Ok(())
-}
-
-fn round_of_threads(worker: &mut Worker, shape: Shape) -> Result<bool, WorkError> {
-    let mut groups = Vec::with_capacity(shape.groups);
-    for _ in 0..shape.groups {
-        groups.push(streams(shape).doing("make the streams of a group")?);
-    }
-    let gate = Gate::new().doing("make the gate")?;
-    let gate = &gate;
-    // Without all of its threads a round is not worked off: it would wait for those that are missing for ever.
-    let complete = AtomicBool::new(false);
-    let complete = &complete;
-    let tasks = 2 * shape.fds * shape.groups;
-    std::thread::scope(|scope| {
-        let mut started = Vec::with_capacity(tasks);
-        for (streams, index) in groups.iter().flat_map(|streams| (0..2 * shape.fds).map(move |index| (streams, index))) {
-            let task = move || {
-                gate.wait()?;
-                if complete.load(Ordering::Acquire) { task(streams, index, shape) } else { Ok(()) }
-            };
-            match std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, task) {
-                Ok(thread) => started.push(thread),
-                Err(_) => break,
-            }
-        }
-        complete.store(started.len() == tasks, Ordering::Release);
-        gate.open(started.len() as u64).doing("start the round")?;
-        let mut good = complete.load(Ordering::Acquire);
-        for thread in started {
-            good &= matches!(thread.join(), Ok(Ok(())));
-            worker.go_on();
-        }
-        Ok(good)
-    })
-}
-
 /// One task of a group: the first are receivers, as many as there are streams; the others are senders.
-fn task(streams: &[Stream], index: usize, shape: Shape) -> std::io::Result<()> {
+fn task(streams: &[Stream], index: usize, shape: Shape, sent: &AtomicU64) -> std::io::Result<()> {
     match streams.get(index) {
         Some(stream) => receive(&stream.reader, shape),
-        None => send(streams, shape),
+        None => send(streams, shape, sent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_spread_over_the_nodes_of_memory() {
+        let sys = tempfile::tempdir().unwrap();
+        let cpus: CpuList = "0-5".parse().unwrap();
+        assert_eq!(nodes(sys.path(), &cpus), [cpus.clone()]);
+        for (node, of_node) in [("node0", "0-3\n"), ("node1", "4-7\n"), ("node2", "\n")] {
+            let folder = sys.path().join("devices/system/node").join(node);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("cpulist"), of_node).unwrap();
+        }
+        assert_eq!(nodes(sys.path(), &cpus), ["0-3".parse().unwrap(), "4-5".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_larger_machine_gets_more_groups_and_a_given_number_is_kept() {
+        let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
+        let groups = |text: &str, cpus: &str| {
+            let requests = crate::load::LoadRequest::parse(text).unwrap();
+            let surroundings = crate::load::Surroundings::of_this_machine();
+            let mut plans = crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &surroundings, bounds);
+            plans.remove(0).1.unwrap().parameters.number("groups")
+        };
+        assert_eq!(["0", "0-1", "0-3"].map(|cpus| groups("hackbench:fds=2", cpus)), [10, 10, 20]);
+        assert_eq!(groups("hackbench:groups=3:fds=2", "0-3"), 3);
     }
 }

@@ -9,7 +9,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::{Kind, Value, Values};
-use tardy_run::plan::{Budget, LoadPlan};
+use tardy_run::plan::{Budget, LoadPlan, Share};
 
 use super::bounds::Bounds;
 use super::info::Placement;
@@ -52,6 +52,12 @@ impl Resolution<'_> {
     #[must_use]
     pub fn workers(&self) -> u64 {
         self.plan.worker_count().max(1) as u64
+    }
+
+    /// Whether the request gave parameter `name` a value.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains_key(name)
     }
 
     /// The size of parameter `name`, which has a default; a default (never a given value) shrinks to what each worker may have if it takes
@@ -223,6 +229,7 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
         undo: Vec::new(),
         device_writes: None,
         note: None,
+        share: Share::default(),
     };
     let mut resolution = Resolution { surroundings, share, plan, given: &request.given };
     (info.resolve)(&mut resolution)?;

@@ -4,14 +4,14 @@
 //! a second on standard output how much it did.
 
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
-use tardy_run::plan::LoadPlan;
+use tardy_run::plan::{LoadPlan, Share};
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::sched::Policy;
 use tardy_sys::usage::{Who, usage};
@@ -62,6 +62,8 @@ impl std::ops::Add for Work {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerReport {
+    /// It begins to work, at this moment of the monotonic clock.
+    Working(Nanos),
     /// How much was done so far.
     Work(Work),
     /// The load cannot run here.
@@ -129,6 +131,13 @@ impl Worker {
         }
     }
 
+    /// Waits until `source` is readable, the stop is asked for or a report is due.
+    pub fn wait_for(&mut self, source: BorrowedFd<'_>) {
+        let wait = Duration::from_nanos((self.next_report - clock::monotonic()).max(0).unsigned_abs());
+        let stdin = std::io::stdin();
+        self.stopped |= signal::wait_readable_within(&[stdin.as_fd(), source], Some(wait)).is_ok_and(|readable| readable[0]);
+    }
+
     /// Counts work that was done.
     pub fn did(&mut self, operations: u64, bytes: u64) {
         self.work.operations += operations;
@@ -141,7 +150,7 @@ impl Worker {
     }
 
     /// Sends the work so far.
-    fn report(&mut self) {
+    pub(super) fn report(&mut self) {
         let living = if self.runs_programs { crate::guardian::children::living_cpu_time() } else { Nanos::ZERO };
         // Living processes are counted in ticks, ended ones exactly: the sum must not fall when one of them ends.
         self.work.cpu_time = self.work.cpu_time.max(cpu_time().saturating_add(living));
@@ -205,7 +214,11 @@ pub fn run(plan: &str) -> ExitCode {
         return ExitCode::from(2);
     };
     let mut worker = Worker::new(plan);
-    let result = set_up(&worker.plan.cpus).and_then(|()| (info.run)(&mut worker));
+    let result = set_up(&worker.plan.cpus).and_then(|()| {
+        take_share(&mut worker);
+        worker.say(&WorkerReport::Working(Nanos(clock::monotonic())));
+        (info.run)(&mut worker)
+    });
     end_descendants();
     worker.report();
     conclude(info, &mut worker, result)
@@ -250,6 +263,16 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
         return Err(WorkError::System { doing: "become the OOM killer's first choice", source: error });
     }
     Ok(())
+}
+
+/// Without a share of its own the load works all the same, and the phase's table shows what it got.
+fn take_share(worker: &mut Worker) {
+    let share = worker.plan.load.share.clone();
+    let spans = if worker.plan.load.each_cpu { 1 } else { worker.plan.cpus.len() };
+    if let Err(error) = super::sharing::enter(&share, spans) {
+        let place = if let Share::Group(group) = &share { group.display().to_string() } else { "a session of its own".to_owned() };
+        worker.tell(format!("has no share of its own beside other loads: {place}: {error}"));
+    }
 }
 
 /// Ends what the load's own processes left; as their subreaper, this process inherits them all.

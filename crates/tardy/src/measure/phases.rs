@@ -4,18 +4,29 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::PhasePlan;
 use tardy_run::record::PhaseRecord;
 
-/// How long the system is given to calm down after a phase's last process is gone.
-pub const SETTLE: Nanos = Nanos::from_millis(500);
+/// The part of a phase at its end in which its loads end and the system calms down: a tenth.
+const ENDING_PART: i64 = 10;
+/// The same at most.
+const ENDING_MAX: Nanos = Nanos::from_millis(500);
+/// How long after a phase's end its loads may still be there; killed processes are gone in a fraction of it.
+const STUCK: Nanos = Nanos::from_secs(2);
 
 /// What the session has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Start the loads of this phase.
     Begin(usize),
-    /// Ask the loads of this phase to end by themselves.
-    End(usize),
-    /// All phases are over.
-    Done,
+    /// Ask the loads of this phase to end.
+    End {
+        /// Which phase.
+        phase: usize,
+        /// What is still there after this time is to be killed.
+        within: Nanos,
+    },
+    /// The loads of this phase should be gone and are not: whoever holds them does not answer.
+    GiveUp(usize),
+    /// All phases were over at this moment; loads of the last one still work.
+    Done(Nanos),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +34,18 @@ enum Stage {
     Before,
     Running,
     Ending,
-    Settling { until: Nanos },
+    Ended,
 }
 
-/// Walks through the phases.
+/// The end of a phase of that length in which its loads end.
+fn ending(length: Nanos) -> Nanos {
+    Nanos(length.get() / ENDING_PART).min(ENDING_MAX)
+}
+
+/// Walks through the phases. Each ends when it was to, whatever its loads do, and the next begins then.
+///
+/// Loads are asked to end before their phase does, so that nothing of them is left in the next one. Those of the last phase work until it ends: nothing comes
+/// after it.
 #[derive(Debug)]
 pub struct Timeline {
     plans: Vec<PhasePlan>,
@@ -46,7 +65,7 @@ impl Timeline {
     /// What is to be done at `now`; call it again until it answers `None`.
     pub fn step(&mut self, now: Nanos) -> Option<Step> {
         let Some(plan) = self.plans.get(self.current) else {
-            return Some(Step::Done);
+            return Some(Step::Done(self.end_of_last().min(now)));
         };
         match self.stage {
             Stage::Before if now >= self.planned || self.current > 0 => {
@@ -64,15 +83,16 @@ impl Timeline {
                 self.stage = Stage::Running;
                 Some(Step::Begin(self.current))
             }
-            Stage::Running if now >= self.end_of_current() => {
-                if plan.loads.is_empty() {
-                    self.finish_phase(now);
-                    return self.step(now);
-                }
+            Stage::Running if self.has_ending() && now >= self.end_of_current() - ending(plan.length) => {
                 self.stage = Stage::Ending;
-                Some(Step::End(self.current))
+                // The other half is for the kernel to end what was killed.
+                Some(Step::End { phase: self.current, within: Nanos(ending(plan.length).get() / 2) })
             }
-            Stage::Settling { until } if now >= until => {
+            Stage::Ending if now >= self.end_of_current() + STUCK => {
+                self.stage = Stage::Ended;
+                Some(Step::GiveUp(self.current))
+            }
+            Stage::Running | Stage::Ended if now >= self.end_of_current() => {
                 self.finish_phase(now);
                 self.step(now)
             }
@@ -80,32 +100,53 @@ impl Timeline {
         }
     }
 
-    /// The loads of the current phase have all ended, at `now`.
-    pub fn loads_ended(&mut self, now: Nanos) {
-        if matches!(self.stage, Stage::Running | Stage::Ending) {
-            self.stage = Stage::Settling { until: now + SETTLE };
+    /// The loads of the current phase are all gone.
+    pub fn loads_ended(&mut self) {
+        if self.stage == Stage::Ending {
+            self.stage = Stage::Ended;
         }
     }
 
     /// When [`Self::step`] will have something to do by itself.
     #[must_use]
     pub fn next(&self) -> Nanos {
+        let length = self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length);
         match self.stage {
             Stage::Before => self.planned,
-            Stage::Running => self.end_of_current(),
-            Stage::Ending => Nanos::MAX,
-            Stage::Settling { until } => until,
+            Stage::Running if self.has_ending() => self.end_of_current() - ending(length),
+            Stage::Running | Stage::Ended => self.end_of_current(),
+            Stage::Ending => self.end_of_current() + STUCK,
         }
     }
 
+    /// When the last phase ends, once it has begun.
+    #[must_use]
+    pub fn end(&self) -> Option<Nanos> {
+        (self.current + 1 == self.plans.len() && self.stage != Stage::Before).then(|| self.end_of_current())
+    }
+
+    /// Whether the loads of the current phase must be gone when it ends.
+    fn has_ending(&self) -> bool {
+        self.current + 1 < self.plans.len() && self.plans.get(self.current).is_some_and(|plan| !plan.loads.is_empty())
+    }
+
+    /// When it was to end; one that began late because the loads before it were slow to go still has half of its length.
     fn end_of_current(&self) -> Nanos {
+        let length = self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length);
         let begin = self.records.last().map_or(self.planned, |record| record.begin_ns);
-        begin + self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length)
+        (self.planned + length).max(begin + Nanos(length.get() / 2))
+    }
+
+    fn end_of_last(&self) -> Nanos {
+        self.records.last().map_or(self.planned, |record| record.end_ns.unwrap_or(Nanos::MAX))
     }
 
     fn finish_phase(&mut self, now: Nanos) {
+        let is_last = self.current + 1 == self.plans.len();
+        // Threads end with the last phase, and not when somebody looks at the clock.
+        let end = if is_last { self.end_of_current() } else { now };
         if let Some(record) = self.records.last_mut() {
-            record.end_ns = Some(now);
+            record.end_ns = Some(end);
         }
         self.planned += self.plans[self.current].length;
         self.current += 1;
@@ -160,6 +201,7 @@ mod tests {
             finish_limit: Nanos::ZERO,
             scratch: None,
             undo: Vec::new(),
+            share: Default::default(),
         }
     }
 
@@ -172,25 +214,70 @@ mod tests {
         Timeline::new(vec![phase("idle", &[]), phase("io", &["io"]), phase("fork", &["fork"])], Nanos::from_secs(100))
     }
 
+    const fn millis(count: i64) -> Nanos {
+        Nanos::from_millis(count)
+    }
+
+    fn spans(timeline: &Timeline) -> Vec<(Nanos, Nanos)> {
+        timeline.records().iter().map(|record| (record.begin_ns, record.end_ns.unwrap())).collect()
+    }
+
     #[test]
-    fn phases_end_when_their_loads_have_and_the_system_has_settled() {
-        let seconds = |seconds: f64| Nanos((seconds * 1e9) as i64);
+    fn phases_end_when_they_were_to_and_their_loads_before_that() {
         let mut timeline = timeline();
-        assert_eq!(timeline.step(seconds(99.0)), None);
-        assert_eq!(timeline.step(seconds(100.0)), Some(Step::Begin(0)));
-        assert_eq!(timeline.step(seconds(109.0)), None);
-        assert_eq!(timeline.step(seconds(110.0)), Some(Step::Begin(1)), "an idle phase has nothing to wait for");
-        assert_eq!(timeline.step(seconds(120.0)), Some(Step::End(1)));
-        assert_eq!((timeline.step(seconds(123.0)), timeline.next()), (None, Nanos::MAX));
-        timeline.loads_ended(seconds(124.0));
-        assert_eq!((timeline.step(seconds(124.1)), timeline.next()), (None, seconds(124.5)));
-        assert_eq!(timeline.step(seconds(124.5)), Some(Step::Begin(2)));
-        assert_eq!(timeline.step(seconds(134.5)), Some(Step::End(2)));
-        timeline.loads_ended(seconds(135.0));
-        assert_eq!(timeline.step(seconds(136.0)), Some(Step::Done));
-        let ends: Vec<_> = timeline.records().iter().map(|record| (record.begin_ns, record.end_ns.unwrap())).collect();
-        assert_eq!(ends, [(seconds(100.0), seconds(110.0)), (seconds(110.0), seconds(124.5)), (seconds(124.5), seconds(136.0))]);
-        assert_eq!(timeline.records()[2].planned_ns, (seconds(120.0), seconds(130.0)));
+        assert_eq!(timeline.step(millis(99_000)), None);
+        assert_eq!(timeline.step(millis(100_000)), Some(Step::Begin(0)));
+        assert_eq!((timeline.step(millis(109_000)), timeline.next()), (None, millis(110_000)));
+        assert_eq!(timeline.step(millis(110_001)), Some(Step::Begin(1)), "an idle phase has nothing to wait for");
+        assert_eq!((timeline.step(millis(119_000)), timeline.next()), (None, millis(119_500)));
+        assert_eq!(timeline.step(millis(119_500)), Some(Step::End { phase: 1, within: millis(250) }));
+        timeline.loads_ended();
+        assert_eq!(
+            (timeline.step(millis(119_600)), timeline.next()),
+            (None, millis(120_000)),
+            "what is left of the phase is for the system to calm down"
+        );
+        assert_eq!(timeline.step(millis(120_001)), Some(Step::Begin(2)));
+        assert_eq!((timeline.step(millis(129_900)), timeline.next()), (None, millis(130_000)), "nothing comes after the last phase");
+        assert_eq!(timeline.step(millis(130_002)), Some(Step::Done(millis(130_000))));
+        assert_eq!(
+            spans(&timeline),
+            [(millis(100_000), millis(110_001)), (millis(110_001), millis(120_001)), (millis(120_001), millis(130_000))]
+        );
+        assert_eq!(timeline.records()[2].planned_ns, (Nanos::from_secs(120), Nanos::from_secs(130)));
+    }
+
+    #[test]
+    fn loads_that_are_slow_to_go_take_from_the_next_phase_and_not_from_the_runs_end() {
+        let mut timeline = timeline();
+        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
+            assert_eq!(timeline.step(millis(now)), Some(step));
+        }
+        assert_eq!((timeline.step(millis(121_000)), timeline.next()), (None, millis(122_000)));
+        timeline.loads_ended();
+        assert_eq!(timeline.step(millis(121_001)), Some(Step::Begin(2)));
+        assert_eq!(timeline.next(), millis(130_000));
+    }
+
+    #[test]
+    fn loads_that_nobody_ends_are_given_up_and_the_run_goes_on() {
+        let mut timeline = timeline();
+        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
+            assert_eq!(timeline.step(millis(now)), Some(step));
+        }
+        assert_eq!(timeline.step(millis(122_000)), Some(Step::GiveUp(1)));
+        assert_eq!(timeline.step(millis(122_000)), Some(Step::Begin(2)));
+    }
+
+    #[test]
+    fn a_phase_that_begins_late_has_at_least_half_of_its_length() {
+        let mut timeline = timeline();
+        for now in [100_000, 110_000, 119_500] {
+            timeline.step(millis(now));
+        }
+        timeline.loads_ended();
+        assert_eq!(timeline.step(millis(127_000)), Some(Step::Begin(2)));
+        assert_eq!(timeline.next(), millis(132_000));
     }
 
     #[test]
@@ -199,6 +286,6 @@ mod tests {
         timeline.step(Nanos::from_secs(100));
         timeline.cut(Nanos::from_secs(103));
         assert_eq!(timeline.records()[0].end_ns, Some(Nanos::from_secs(103)));
-        assert_eq!(timeline.step(Nanos::from_secs(103)), Some(Step::Done));
+        assert_eq!(timeline.step(Nanos::from_secs(103)), Some(Step::Done(Nanos::from_secs(103))));
     }
 }

@@ -3,6 +3,7 @@
 mod arming;
 pub(super) mod closing;
 mod follow;
+mod loads;
 
 use std::path::Path;
 

@@ -9,6 +9,7 @@ use tardy_run::plan::{LoadPlan, PhasePlan};
 use super::error::PlanError;
 use crate::cli::run::RunArgs;
 use crate::load::bounds::Bounds;
+use crate::load::sharing;
 use crate::load::{self, Absent, LoadRequest, Surroundings};
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
@@ -56,6 +57,11 @@ pub(super) fn resolve(
                 }
             }
         }
+        // Loads stay in the group that was named for them, whose limits they would leave.
+        let may_have_groups = request.load_cgroup.is_none();
+        if may_have_groups && !sharing::share_equally(&mut loads, &surroundings) && !warnings.contains(&unequal()) {
+            warnings.push(unequal());
+        }
         // A phase whose loads are all absent would pass for theirs if it ran without them.
         if !loads.is_empty() || phase.loads.is_empty() {
             phases.push(PhasePlan { name: phase.name, length: phase.length, loads });
@@ -72,6 +78,12 @@ pub(super) fn resolve(
         return Err(PlanError::NoPhaseLeft { scenario: scenario.name.clone() });
     }
     Ok((phases, warnings))
+}
+
+fn unequal() -> Warning {
+    let text = "loads that run together share the processors by task, not by load: no control group can be made and the kernel does not group tasks by session \
+                (run as root, or set kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
+    Warning::Note { text: text.to_owned() }
 }
 
 fn not_allowed(name: &str) -> Absent {

@@ -70,7 +70,7 @@ fn a_load_starts_works_and_ends_by_itself_in_this_order() {
         let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
         assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "programs of a load would inherit what is blocked: {status}");
     }
-    guardian.finish(3).unwrap();
+    guardian.finish(3, None).unwrap();
     events.extend(events_until(&mut guardian, has_ended));
     let (Some(LoadEvent::Started { load, phase: 3, at: started }), Some(LoadEvent::Ended { phase: 3, at: ended, how, .. })) =
         (events.first(), events.last())
@@ -91,11 +91,11 @@ fn loads_of_one_phase_end_and_those_of_another_go_on() {
     let mut guardian = Guardian::start(options()).unwrap();
     guardian.begin(1, &plans("io:size=1MiB")).unwrap();
     guardian.begin(2, &plans("fork:processes=2")).unwrap();
-    guardian.finish(1).unwrap();
+    guardian.finish(1, None).unwrap();
     let events = events_until(&mut guardian, has_ended);
     assert!(matches!(events.last().unwrap(), LoadEvent::Ended { phase: 1, .. }), "{events:?}");
     events_until(&mut guardian, |event| matches!(event, LoadEvent::Work { phase: 2, .. }));
-    guardian.finish(2).unwrap();
+    guardian.finish(2, None).unwrap();
     events_until(&mut guardian, |event| matches!(event, LoadEvent::Ended { phase: 2, how: LoadEnd::Finished, .. }));
 }
 
@@ -156,7 +156,7 @@ fn a_load_that_does_not_end_is_killed_and_the_run_told_so() {
     for worker in workers_of(&guardian) {
         process::kill(worker, process::STOP).unwrap();
     }
-    guardian.finish(0).unwrap();
+    guardian.finish(0, None).unwrap();
     let events = events_until(&mut guardian, has_ended);
     assert!(matches!(events.last().unwrap(), LoadEvent::Ended { how: LoadEnd::Killed, .. }), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, LoadEvent::Problem { text, .. } if text.contains("was killed"))), "{events:?}");
@@ -174,7 +174,7 @@ fn processes_of_a_killed_worker_are_ended_before_the_load_has_ended() {
         for worker in workers_of(&guardian) {
             process::kill(worker, process::STOP).unwrap();
         }
-        guardian.finish(0).unwrap();
+        guardian.finish(0, None).unwrap();
         events_until(&mut guardian, has_ended);
         assert_eq!(workers_of(&guardian), [0; 0], "{strongest:?}");
     }

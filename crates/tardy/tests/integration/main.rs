@@ -21,6 +21,7 @@ mod isolated;
 mod large_machine;
 mod load_effects;
 mod load_lists;
+mod loads;
 mod media;
 mod moved;
 mod outputs;

@@ -7,7 +7,6 @@ use std::path::Path;
 use serde_json::Value;
 use support::series;
 use support::workplace::Workplace;
-use tardy_core::units::Nanos;
 
 /// Two loads in turn, each with a record of its own, in a drawn order; the load's first and last interval mark the edges of its phases.
 fn scenario(folder: &Path) -> String {
@@ -32,6 +31,19 @@ fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
         files.flat_map(|file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let number = |line: &str, place: usize| line.split(' ').nth(place).unwrap().parse::<i64>().unwrap();
     lines.iter().map(|line| (number(line, 0), number(line, 1))).collect()
+}
+
+/// What counts as under load begins before the load's first mark and ends after its last, and lies within the phase.
+fn assert_marks_lie_where_the_load_worked(run: &Path, name: &str, marks: &[(i64, i64)]) {
+    let record = tardy_run::folder::open(run).unwrap();
+    for mark in marks {
+        let worked = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).map(|index| {
+            let parts: Vec<_> = record.load_work.iter().filter(|work| work.phase == index).collect();
+            let begin = parts.iter().filter_map(|work| work.begin_ns).min().unwrap();
+            (begin.get(), parts.iter().filter_map(|work| work.end_ns).max().unwrap().get())
+        });
+        assert!(worked.into_iter().any(|(begin, end)| begin <= mark.0 && mark.1 <= end), "{mark:?} of {name}");
+    }
 }
 
 struct Phase {
@@ -60,9 +72,13 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
             let marks = marks(&place.path("marks"), name);
             let own: Vec<&Phase> = phases.iter().filter(|phase| phase.name == name).collect();
             let inside = |phase: &Phase| marks.iter().filter(|mark| mark.0 >= phase.begin && mark.1 <= phase.end).count();
+            assert_marks_lie_where_the_load_worked(&place.path(&run), name, &marks);
             let counts: Vec<usize> = own.iter().map(|phase| inside(phase)).collect();
             assert!(counts.iter().all(|&count| count > 0), "each phase of {name} has marks: {counts:?}");
-            assert_eq!(counts.iter().sum::<usize>(), marks.len(), "no mark of {name} lies outside its phases");
+            // The last phase's load works until the run has ended, and a little longer.
+            let end = phases.last().unwrap().end;
+            let before_the_end = marks.iter().filter(|mark| mark.1 <= end).count();
+            assert_eq!(counts.iter().sum::<usize>(), before_the_end, "no mark of {name} lies outside its phases");
         }
         assert_samples_are_in_every_phase_they_touch(&place.path(&run), &phases, &ran.json());
         let text = place.tardy(&format!("show {run}")).ends_with(0).stdout;
@@ -72,12 +88,16 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
     }
 }
 
-/// Counts the stored samples phase by phase, and compares with the summary.
+/// Counts the stored samples of each phase while its load worked, and compares with the summary.
 fn assert_samples_are_in_every_phase_they_touch(run: &Path, phases: &[Phase], summary: &Value) {
+    let record = tardy_run::folder::open(run).unwrap();
     let all = series::all(run);
-    for (phase, summary) in phases.iter().zip(summary["phases"].as_array().unwrap()) {
-        let touches = |due: Nanos, wake: Nanos| due.get() < phase.end && wake.get() >= phase.begin;
-        let counted = all.iter().flat_map(|series| &series.samples).filter(|sample| touches(sample.due, sample.wake())).count();
+    for (index, (phase, summary)) in phases.iter().zip(summary["phases"].as_array().unwrap()).enumerate() {
+        let of_series = |series: &series::Series| {
+            let (begin, end) = record.under_load(index, series.descriptor.cpu);
+            series.samples.iter().filter(|sample| sample.due < end && sample.wake() >= begin).count()
+        };
+        let counted: usize = all.iter().map(of_series).sum();
         assert_eq!(summary["probes"][0][1]["samples"].as_u64(), Some(counted as u64), "{}", phase.name);
     }
 }

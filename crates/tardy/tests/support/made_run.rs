@@ -38,6 +38,8 @@ pub(crate) struct MadeRun {
     pub(crate) gaps: Vec<(usize, u64)>,
     /// Phases as (name, seconds from the start, seconds to the end).
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
+    /// As `load_work` in `run.json`.
+    pub(crate) load_work: serde_json::Value,
     /// Name of the probe, and what its values are.
     pub(crate) probe: (&'static str, &'static str),
     /// Its parameters, as in `run.json`.
@@ -64,6 +66,7 @@ impl MadeRun {
             latencies,
             gaps: Vec::new(),
             phases: vec![("idle", 0, 1_000_000)],
+            load_work: json!([]),
             probe: ("cyclic", "latency"),
             parameters: json!({}),
             clock: ClockKind::Hardware,
@@ -167,7 +170,7 @@ impl MadeRun {
             "started": {"realtime_ns": self.started * 1_000_000_000, "monotonic_ns": START}, "ended_ns": null,
             "warnings": self.warnings, "plan": plan, "measured_cpus": self.cpus(),
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
-            "load_work": [], "series": series, "interference": null, "overhead": null, "machine": self.machine,
+            "load_work": self.load_work, "series": series, "interference": null, "overhead": null, "machine": self.machine,
         });
         serde_json::from_value(record).unwrap()
     }

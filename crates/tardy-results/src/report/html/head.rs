@@ -127,6 +127,7 @@ fn tables(run: &RunData, is_named: bool) -> Markup {
                 (figure::table(&of_loads(run, &probe.probe), ""))
             }
         }
+        @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
         p class="note" { "≤ bounds a percentile from above at 95 %, whatever the distribution; ~ marks one that so few samples cannot bound." }
     }
 }

@@ -12,6 +12,7 @@ use tardy_sys::usage::{Who, usage};
 
 use super::follow::Followed;
 use super::{SessionError, system};
+use crate::guardian::Guardian;
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
@@ -42,8 +43,9 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     armed.keeper.finish();
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
     note_series(&series, armed.start, &mut record);
-    if let Some(guardian) = armed.guardian {
-        guardian.shutdown()?;
+    // What was measured is there whatever becomes of the loads.
+    if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
+        record.warnings.push(Warning::LoadProblem { load: "guardian".to_owned(), problem: error.to_string() });
     }
     if let Some(journal) = armed.settings.journal {
         for undone in journal.undo() {

@@ -6,13 +6,13 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::cpu_time::CpuTimes;
 use tardy_machine::root::Root;
-use tardy_run::record::{LoadWork, State};
+use tardy_run::record::State;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
 
 use super::arming::Armed;
+use super::loads::Loads;
 use super::{SessionError, system};
-use crate::guardian::{LoadEnd, LoadEvent};
 use crate::measure::live::Live;
 use crate::measure::phases::{Step, Timeline};
 use crate::measure::state_log::StateLog;
@@ -22,6 +22,12 @@ const LOOK: Nanos = Nanos::from_millis(250);
 
 /// The same, once they may end any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
+
+/// How long the loads that worked until the run's end may take to end by themselves; the same again for the kernel to end what was killed.
+const LAST_LIMIT: Nanos = Nanos::from_secs(1);
+
+/// Why there are no loads, where what holds them is stopped or frozen.
+const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed";
 
 /// A run whose threads have been told to end.
 pub(super) struct Followed {
@@ -34,7 +40,7 @@ struct Follower {
     timeline: Timeline,
     live: Live,
     state: State,
-    loads_left: usize,
+    loads: Loads,
     is_stopping: bool,
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
@@ -50,7 +56,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         live: Live::new(is_quiet, armed.start, plan.length()),
         armed,
         state: State::Finished,
-        loads_left: 0,
+        loads: Loads::default(),
         is_stopping: false,
         cpu_times: None,
         state_log,
@@ -73,12 +79,15 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     follower.live.finish();
     follower.timeline.cut(Nanos(clock::monotonic()));
     follower.note_busy(root);
+    follower.armed.record.phases = follower.timeline.records().to_vec();
+    follower.end_loads()?;
     follower.take_signals(Nanos(clock::monotonic()))?;
     if follower.overruns > 0 {
         let text = format!("deadline used up its runtime at least {} times and was throttled until its next period", follower.overruns);
         follower.armed.record.warnings.push(Warning::Note { text });
     }
-    follower.armed.record.phases = follower.timeline.records().to_vec();
+    let shortfall = follower.loads.shortfall(&follower.armed.record);
+    follower.armed.record.warnings.extend(shortfall);
     Ok(Followed { armed: follower.armed, state: follower.state })
 }
 
@@ -141,43 +150,56 @@ impl Follower {
         let events = guardian.drain();
         let is_gone = guardian.is_gone();
         for event in events {
-            self.take_event(event, now);
+            self.loads.take(event, &mut self.armed.record);
         }
-        if is_gone && self.loads_left > 0 {
-            self.loads_left = 0;
-            self.timeline.loads_ended(now);
+        if is_gone && !self.loads.is_lost() {
+            self.lose_loads(Some(now), "the guardian of the loads died");
+        }
+        if self.loads.are_gone() {
+            self.timeline.loads_ended();
         }
     }
 
-    fn take_event(&mut self, event: LoadEvent, now: Nanos) {
-        let record = &mut self.armed.record;
-        match event {
-            LoadEvent::Started { .. } => {}
-            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, .. } => {
-                let phase = phase as usize;
-                let work = LoadWork { phase, load, cpu, operations, bytes, errors, cpu_time_ns: cpu_time };
-                match record.load_work.iter_mut().find(|old| old.phase == phase && old.load == work.load && old.cpu == cpu) {
-                    Some(old) => *old = work,
-                    None => record.load_work.push(work),
-                }
+    /// Goes on without loads: what holds them is dead, or as good as that.
+    fn lose_loads(&mut self, gone_at: Option<Nanos>, cause: &str) {
+        if let Some(guardian) = &mut self.armed.guardian {
+            guardian.kill();
+        }
+        let phase = self.timeline.records().len().saturating_sub(1);
+        self.loads.lose(phase, gone_at, cause, &mut self.armed.record);
+    }
+
+    /// Ends the loads that worked until the run's end, and hears how much they did.
+    fn end_loads(&mut self) -> Result<(), SessionError> {
+        let phase = self.timeline.records().len().saturating_sub(1);
+        if !self.loads.are_gone() {
+            self.finish(phase, LAST_LIMIT);
+        }
+        let deadline = Nanos(clock::monotonic()) + LAST_LIMIT * 2;
+        while !self.loads.are_gone() {
+            let now = Nanos(clock::monotonic());
+            if now >= deadline {
+                self.lose_loads(None, NO_ANSWER);
+                break;
             }
-            LoadEvent::Ended { load, how, at, .. } => {
-                let problem = match how {
-                    LoadEnd::Finished | LoadEnd::Absent => None,
-                    LoadEnd::Killed => Some("did not end by itself in time and was killed".to_owned()),
-                    LoadEnd::Died { status } => Some(format!("died ({status})")),
-                };
-                record.warnings.extend(problem.map(|problem| Warning::LoadProblem { load, problem }));
-                self.loads_left = self.loads_left.saturating_sub(1);
-                if self.loads_left == 0 {
-                    self.timeline.loads_ended(at.min(now));
-                }
-            }
-            LoadEvent::Absent { load, missing, remedy, .. } => record.warnings.push(Warning::LoadAbsent { load, missing, remedy }),
-            LoadEvent::Problem { load, text } => {
-                let load = load.unwrap_or_else(|| "guardian".to_owned());
-                record.warnings.push(Warning::LoadProblem { load, problem: text });
-            }
+            let timeout = ((deadline - now).get() / 1_000_000 + 1) as i32;
+            let fds: Vec<_> = self.armed.guardian.iter().map(AsFd::as_fd).collect();
+            wait_readable(&fds, timeout).map_err(system("cannot wait for the loads' end"))?;
+            self.take_events(now);
+        }
+        Ok(())
+    }
+
+    /// Asks the loads of a phase to end, and lets what is not gone `within` that time be killed.
+    fn finish(&mut self, phase: usize, within: Nanos) {
+        self.loads.ask(phase, Nanos(clock::monotonic()));
+        if self.loads.is_lost() {
+            return;
+        }
+        if let Some(guardian) = &mut self.armed.guardian
+            && guardian.finish(phase as u32, Some(within)).is_err()
+        {
+            self.lose_loads(None, NO_ANSWER);
         }
     }
 
@@ -187,22 +209,23 @@ impl Follower {
         }
         while let Some(step) = self.timeline.step(now) {
             match step {
-                Step::Done => {
+                Step::Done(end) => {
                     // Nothing more to wait for; threads whose end is set by the clock are at it already. First of all, so that nothing of what the
                     // tool does at the end is measured.
-                    self.armed.control.stop_at(now);
+                    self.armed.control.stop_at(end);
                     self.note_busy(root);
                     return Ok(());
                 }
                 Step::Begin(phase) => {
                     self.note_busy(root);
-                    self.begin(phase)?;
-                }
-                Step::End(phase) => {
-                    if let Some(guardian) = &mut self.armed.guardian {
-                        guardian.finish(phase as u32)?;
+                    self.begin(phase);
+                    // So that there are as many due times as the length has periods, whenever somebody looks at the clock.
+                    if let Some(end) = self.timeline.end().filter(|_| self.armed.record.plan.cycles.is_none()) {
+                        self.armed.control.stop_at(end);
                     }
                 }
+                Step::End { phase, within } => self.finish(phase, within),
+                Step::GiveUp(_) => self.lose_loads(None, NO_ANSWER),
             }
             self.armed.record.phases = self.timeline.records().to_vec();
             // A disk that is full keeps the older record; the last one has its room reserved.
@@ -234,14 +257,16 @@ impl Follower {
         self.cpu_times = Some(now);
     }
 
-    fn begin(&mut self, phase: usize) -> Result<(), SessionError> {
+    fn begin(&mut self, phase: usize) {
         let loads = &self.armed.record.plan.phases[phase].loads;
-        if let Some(guardian) = &mut self.armed.guardian
-            && !loads.is_empty()
-        {
-            self.loads_left = loads.len();
-            guardian.begin(phase as u32, loads)?;
+        if loads.is_empty() || self.loads.is_lost() {
+            return;
         }
-        Ok(())
+        self.loads.begin(loads);
+        if let Some(guardian) = &mut self.armed.guardian
+            && guardian.begin(phase as u32, loads).is_err()
+        {
+            self.lose_loads(None, NO_ANSWER);
+        }
     }
 }

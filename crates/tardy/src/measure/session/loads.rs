@@ -1,0 +1,159 @@
+//! What the loads of a run do, as the guardian tells it: when each part of them worked, and how much of the run was left without.
+
+use std::collections::BTreeMap;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_run::plan::LoadPlan;
+use tardy_run::record::{LoadWork, RunRecord};
+
+use crate::guardian::{LoadEnd, LoadEvent};
+
+/// A phase that had this part of its time without one of its loads, or more, was not under these loads: one in ten.
+const UNLOADED_PART: i64 = 10;
+
+/// One part of a load: a worker of a phase.
+type Part = (usize, String, Option<CpuId>);
+
+/// The loads of a run under way.
+#[derive(Debug, Default)]
+pub(super) struct Loads {
+    /// Loads of the current phase that are not gone.
+    left: usize,
+    /// When each part was last heard of.
+    signs: BTreeMap<Part, Nanos>,
+    /// When the loads of each phase were asked to end.
+    asked: BTreeMap<usize, Nanos>,
+    /// Loads that died, by phase, and how.
+    deaths: BTreeMap<(usize, String), String>,
+    /// Why there is no load any more, and from which phase on.
+    lost: Option<(usize, String)>,
+}
+
+impl Loads {
+    /// The loads of a phase are being started.
+    pub(super) fn begin(&mut self, loads: &[LoadPlan]) {
+        self.left = loads.len();
+    }
+
+    /// Those of `phase` are asked to end; the first time counts.
+    pub(super) fn ask(&mut self, phase: usize, now: Nanos) {
+        self.asked.entry(phase).or_insert(now);
+    }
+
+    /// Whether none is there.
+    pub(super) fn are_gone(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether nobody holds loads any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// Takes note of what happened.
+    pub(super) fn take(&mut self, event: LoadEvent, record: &mut RunRecord) {
+        match event {
+            LoadEvent::Started { .. } => {}
+            LoadEvent::Working { load, phase, cpu, at } => {
+                let work = part(record, phase, &load, cpu);
+                match work.end_ns.take() {
+                    Some(gone) => work.away_ns += at - gone,
+                    None => work.begin_ns = Some(at),
+                }
+                self.signs.insert((work.phase, load, cpu), at);
+            }
+            LoadEvent::Work { load, phase, cpu, operations, bytes, errors, cpu_time, at } => {
+                let work = part(record, phase, &load, cpu);
+                *work = LoadWork { operations, bytes, errors, cpu_time_ns: cpu_time, ..work.clone() };
+                self.signs.insert((work.phase, load, cpu), at);
+            }
+            LoadEvent::Stopped { load, phase, cpu, at, died } => {
+                let phase = phase as usize;
+                // One that died before it was at work has no time at work.
+                if let Some(work) = record.load_work.iter_mut().find(|work| is_part(work, phase, &load, cpu) && work.begin_ns.is_some()) {
+                    work.end_ns = Some(at);
+                }
+                if let Some(how) = died {
+                    self.deaths.insert((phase, load), how);
+                }
+            }
+            LoadEvent::Ended { load, phase, how, .. } => {
+                self.left = self.left.saturating_sub(1);
+                match how {
+                    LoadEnd::Finished | LoadEnd::Killed => {}
+                    // The others of its phase run without it, and the time of its one attempt is not theirs.
+                    LoadEnd::Absent => record.load_work.retain(|work| work.phase != phase as usize || work.load != load),
+                    LoadEnd::Died { status } => {
+                        self.deaths.insert((phase as usize, load.clone()), status.clone());
+                        record.warnings.push(Warning::LoadProblem { load, problem: format!("died ({status})") });
+                    }
+                }
+            }
+            LoadEvent::Absent { load, missing, remedy, .. } => record.warnings.push(Warning::LoadAbsent { load, missing, remedy }),
+            LoadEvent::Problem { load, text } => {
+                let load = load.unwrap_or_else(|| "guardian".to_owned());
+                record.warnings.push(Warning::LoadProblem { load, problem: text });
+            }
+        }
+    }
+
+    /// There is no load any more, from `phase` on. `gone_at` is when that was, where it is known; else each part was gone when it was last heard of.
+    pub(super) fn lose(&mut self, phase: usize, gone_at: Option<Nanos>, cause: &str, record: &mut RunRecord) {
+        self.left = 0;
+        self.lost.get_or_insert((phase, cause.to_owned()));
+        for work in record.load_work.iter_mut().filter(|work| work.begin_ns.is_some() && work.end_ns.is_none()) {
+            work.end_ns = gone_at.or_else(|| self.signs.get(&(work.phase, work.load.clone(), work.cpu)).copied()).or(work.begin_ns);
+        }
+    }
+
+    /// How much of the run was to be under load and was not, because loads died.
+    pub(super) fn shortfall(&self, record: &RunRecord) -> Option<Warning> {
+        let (mut unloaded, mut planned, mut is_worth_telling) = (Nanos::ZERO, Nanos::ZERO, false);
+        let mut causes: Vec<String> = self.lost.iter().map(|(_, cause)| cause.clone()).collect();
+        for (index, (phase, plan)) in
+            record.phases.iter().zip(&record.plan.phases).enumerate().filter(|(_, (_, plan))| !plan.loads.is_empty())
+        {
+            let end = phase.end_ns.unwrap_or(phase.begin_ns);
+            let asked = self.asked.get(&index).map_or(end, |&asked| asked.min(end));
+            let length = asked - phase.begin_ns;
+            planned += length;
+            let mut of_phase = Nanos::ZERO;
+            for load in &plan.loads {
+                let death = self.deaths.get(&(index, load.label.clone()));
+                if death.is_none() && self.lost.as_ref().is_none_or(|&(from, _)| index < from) {
+                    continue;
+                }
+                causes.extend(death.map(|how| format!("{} died ({how})", load.label)));
+                let parts: Vec<Option<CpuId>> = if load.each_cpu { load.cpus.iter().map(Some).collect() } else { vec![None] };
+                let without = |cpu: Option<CpuId>| {
+                    let work = record.load_work.iter().find(|work| is_part(work, index, &load.label, cpu));
+                    match work.filter(|work| work.begin_ns.is_some()) {
+                        Some(work) => (asked - work.end_ns.unwrap_or(asked)).max(Nanos::ZERO) + work.away_ns,
+                        None => length,
+                    }
+                };
+                of_phase = of_phase.max(parts.into_iter().map(without).max().unwrap_or_default().min(length));
+            }
+            is_worth_telling |= of_phase > Nanos::ZERO && of_phase * UNLOADED_PART >= length;
+            unloaded += of_phase;
+        }
+        causes.dedup();
+        is_worth_telling.then_some(Warning::NotUnderLoad { unloaded, planned, causes })
+    }
+}
+
+fn is_part(work: &LoadWork, phase: usize, load: &str, cpu: Option<CpuId>) -> bool {
+    work.phase == phase && work.load == load && work.cpu == cpu
+}
+
+fn part<'a>(record: &'a mut RunRecord, phase: u32, load: &str, cpu: Option<CpuId>) -> &'a mut LoadWork {
+    let phase = phase as usize;
+    let known = record.load_work.iter().position(|work| is_part(work, phase, load, cpu));
+    let index = known.unwrap_or_else(|| {
+        record.load_work.push(LoadWork::new(phase, load, cpu));
+        record.load_work.len() - 1
+    });
+    &mut record.load_work[index]
+}

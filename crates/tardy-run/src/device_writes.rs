@@ -74,6 +74,7 @@ mod tests {
             undo: Vec::new(),
             device_writes: Some(DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }),
             note: None,
+            share: Default::default(),
         }
     }
 

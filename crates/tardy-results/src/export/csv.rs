@@ -14,7 +14,7 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "samples, a line each: probe, cpu, copy, phase, due time from the start of the run, latency, due times missed; counts by value with --histogram"
+        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that is late into the next phase in both), due time from the start of the run, latency, due times missed; counts by value with --histogram"
     }
 
     fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {

@@ -1,6 +1,6 @@
 //! The summary of a run, computed from its folder and nothing else.
 
-mod by_phase;
+pub(crate) mod by_phase;
 mod fitted_lateness;
 mod ladder;
 pub mod model;

@@ -148,6 +148,9 @@ pub struct StatisticsArgs {
     /// Clock rate of the processors in MHz, for OSADL's rule of thumb, where the machine does not name it
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
+    /// Print the model of the tail also where a check refused it, marked as refused: to look at the fit, not to rely on
+    #[arg(long, requires = "statistics")]
+    pub show_refused: bool,
 }
 
 impl StatisticsArgs {
@@ -161,6 +164,7 @@ impl StatisticsArgs {
             horizon: self.horizon,
             series_max: usize::MAX,
             mhz: self.mhz.map(f64::from),
+            show_refused: self.show_refused,
         };
         question.with_limits_in_order()
     }

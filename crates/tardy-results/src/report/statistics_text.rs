@@ -7,7 +7,7 @@ use tardy_core::summary::numbers::Percentile;
 
 use super::table::Table;
 use crate::statistics::read::{Group, Statistics};
-use crate::statistics::tail::{Checked, TailModel};
+use crate::statistics::tail::{Checked, LoadTail, Model, TailModel};
 
 /// Series shown, worst first; all of them are in the JSON.
 const COLUMNS_SHOWN: usize = 4;
@@ -72,15 +72,28 @@ fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
     ];
     for group in series.iter().take(COLUMNS_SHOWN) {
         sections.push(match &group.tail {
-            Some(tail) => model(group, tail),
+            Some(tail) => model(&label(group), tail),
             None => Section {
                 head: format!("{}: no model: the time between two due times is not known (see --period of import)", label(group)),
                 table: None,
                 lines: Vec::new(),
             },
         });
+        sections.extend(group.tail_by_load.iter().map(|of_load| of_one_load(group, of_load)));
     }
     sections
+}
+
+/// The model of one load's samples; of the checks that refuse it the first, because there may be many loads.
+fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
+    let section = model(&format!("{}, {} ({} samples)", label(group), of_load.load, of_load.samples), &of_load.tail);
+    let more = section.lines.len().saturating_sub(1);
+    let is_cut = of_load.tail.model.is_none() && of_load.tail.refused.is_none() && more > 0;
+    if !is_cut {
+        return section;
+    }
+    let first = section.lines[0].clone();
+    Section { lines: vec![format!("{first}; and {more} more, see --json")], ..section }
 }
 
 fn label(group: &Group) -> String {
@@ -164,40 +177,49 @@ fn bounds(shown: &[&Group]) -> Table {
     table
 }
 
-fn model(group: &Group, tail: &TailModel) -> Section {
-    let label = label(group);
+fn model(label: &str, tail: &TailModel) -> Section {
     let horizon = tail.horizon_ns.exact();
-    let Some(model) = &tail.model else {
-        let failed: Vec<&Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
-        return Section {
-            head: format!("{label}: no model for {horizon}: {} of {} checks speak against one", failed.len(), tail.checks.len()),
-            table: None,
-            lines: failed.iter().map(|checked| format!("  - {}", checked.check)).collect(),
-        };
-    };
-    let between = |interval: Option<Interval>| {
-        interval.map_or_else(dash, |found| {
-            format!("{} to {}", micros(found.lower), if found.upper.is_finite() { micros(found.upper) } else { "no limit".to_owned() })
-        })
-    };
+    if let Some(model) = &tail.model {
+        let head = format!("{label}: MODEL, not measured: {}", level(model, &horizon));
+        let lines = vec![format!("{}; all {} checks passed", parameters(model), tail.checks.len())];
+        return Section { head, table: None, lines };
+    }
+    let failed: Vec<&Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
+    let against = format!("{} of {} checks speak against one", failed.len(), tail.checks.len());
+    let mut lines: Vec<String> = failed.iter().map(|checked| format!("  - {}", checked.check)).collect();
+    if let Some(refused) = &tail.refused {
+        lines.insert(0, format!("  REFUSED MODEL, for a look at the fit alone: {}", level(refused, &horizon)));
+        lines.insert(1, parameters(refused));
+    }
+    Section { head: format!("{label}: no model for {horizon}: {against}"), table: None, lines }
+}
+
+/// What a model says of its horizon.
+fn level(model: &Model, horizon: &str) -> String {
+    format!(
+        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
+        micros(model.level_ns),
+        between(model.level_interval_ns),
+        between(model.spread_ns)
+    )
+}
+
+/// The fit.
+fn parameters(model: &Model) -> String {
     let by_blocks =
         model.level_by_blocks_ns.map_or_else(dash, |(level, interval)| format!("{} us, {}", micros(level), between(Some(interval))));
-    Section {
-        head: format!(
-            "{label}: MODEL, not measured: exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
-            micros(model.level_ns),
-            between(model.level_interval_ns),
-            between(model.spread_ns)
-        ),
-        table: None,
-        lines: vec![format!(
-            "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}; all {} checks passed",
-            micros(model.threshold_ns),
-            model.shape,
-            micros(model.scale_ns),
-            tail.checks.len()
-        )],
-    }
+    format!(
+        "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}",
+        micros(model.threshold_ns),
+        model.shape,
+        micros(model.scale_ns)
+    )
+}
+
+fn between(interval: Option<Interval>) -> String {
+    interval.map_or_else(dash, |found| {
+        format!("{} to {}", micros(found.lower), if found.upper.is_finite() { micros(found.upper) } else { "no limit".to_owned() })
+    })
 }
 
 /// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many could.

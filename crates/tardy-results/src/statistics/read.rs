@@ -1,14 +1,15 @@
 //! All three layers of a run, of each series and of each probe's series together.
 
 use serde::Serialize;
-use tardy_core::cpu::CpuId;
+use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::units::Nanos;
 use tardy_run::read_series::SeriesError;
 
 use super::bounds::{Bounds, bounds};
 use super::observed::{Observed, observed};
-use super::tail::{TailModel, tail};
+use super::tail::{LoadSpans, LoadTail, TailModel, Tails, Wanted, tails};
+use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{Read, ReadRun, pooled_index};
 
 /// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
@@ -27,12 +28,21 @@ pub struct Question {
     pub series_max: usize,
     /// Clock rate of the processors in MHz, where the machine's facts do not have it.
     pub mhz: Option<f64>,
+    /// Whether models that the gate refused are given too, marked as such.
+    pub show_refused: bool,
 }
 
 impl Default for Question {
     /// What `tardy show --statistics` asks without further flags.
     fn default() -> Self {
-        Self { limits: Vec::new(), bucket: Nanos(1_000), horizon: Nanos::from_secs(86_400), series_max: usize::MAX, mhz: None }
+        Self {
+            limits: Vec::new(),
+            bucket: Nanos(1_000),
+            horizon: Nanos::from_secs(86_400),
+            series_max: usize::MAX,
+            mhz: None,
+            show_refused: false,
+        }
     }
 }
 
@@ -78,6 +88,9 @@ pub struct Group {
     pub bounds: Bounds,
     /// The model; absent for several series together, whose mixture no model describes.
     pub tail: Option<TailModel>,
+    /// The model of each load's samples, where the run has several loads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tail_by_load: Vec<LoadTail>,
 }
 
 /// Of a run that was read; its samples are read once more, for the model of the tail.
@@ -95,6 +108,20 @@ pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, Seri
     Ok(Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) })
 }
 
+impl ReadRun {
+    /// When each load ran, and on which processors it hardly did; none where all samples are of one.
+    fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
+        let loads = by_phase::by_name(&self.record, &self.series);
+        if loads.len() < 2 {
+            return Vec::new();
+        }
+        let span = |&index: &usize| self.record.under_load(index, None);
+        let of_load =
+            |load: OfName<'_>| (LoadSpans { load: load.name.to_owned(), spans: load.phases.iter().map(span).collect() }, load.not_stressed);
+        loads.into_iter().map(of_load).collect()
+    }
+}
+
 /// Series of one probe.
 fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec<Group>, SeriesError> {
     // Each is read whole: as many at a time as there are series of a probe, or processors.
@@ -102,20 +129,27 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
     worst.truncate(question.series_max);
-    let mut tails = Vec::new();
+    let mut of_each = Vec::new();
+    let loads = run.load_spans();
+    let wanted = Wanted { horizon: question.horizon, is_refused_kept: question.show_refused };
+    let of_series = |read: &Read| {
+        let is_stressed = |load: &&(LoadSpans, CpuList)| read.descriptor().cpu.is_none_or(|cpu| !load.1.contains(cpu));
+        let spans: Vec<LoadSpans> = loads.iter().filter(is_stressed).map(|(spans, _)| spans.clone()).collect();
+        tails(read, &spans, wanted)
+    };
     for some in worst.chunks(threads) {
         let results: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = some.iter().map(|read| scope.spawn(|| tail(read, question.horizon))).collect();
+            let running: Vec<_> = some.iter().map(|read| scope.spawn(|| of_series(read))).collect();
             running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
         });
         for result in results {
-            tails.push(result?);
+            of_each.push(result?);
         }
     }
     let mut together = Histogram::new(Budget::ANALYSIS);
     series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
-    let group = |histogram: &Histogram, index: Option<f64>, one: Option<&Read>, tail: Option<TailModel>| {
+    let group = |histogram: &Histogram, index: Option<f64>, one: Option<&Read>, tails: Tails| {
         let descriptor = one.map(Read::descriptor);
         Some(Group {
             probe: series[0].descriptor().probe.clone(),
@@ -126,18 +160,19 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
             of_series: series.len(),
             observed: observed(histogram, question.bucket, &limits)?,
             bounds: bounds(histogram, index, run.measured(), &limits)?,
-            tail,
+            tail: tails.whole,
+            tail_by_load: tails.by_load,
         })
     };
     let mut groups = Vec::new();
-    for (read, tail) in worst.iter().zip(tails) {
-        groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tail));
+    for (read, tails) in worst.iter().zip(of_each) {
+        groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tails));
     }
     // Worst first, as in the summary.
     groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
     if series.len() > 1 {
         let indices: Vec<_> = series.iter().map(|read| (read.whole().latency.count(), read.whole().extremal_index())).collect();
-        groups.extend(group(&together, pooled_index(&indices), None, None));
+        groups.extend(group(&together, pooled_index(&indices), None, Tails::default()));
     }
     Ok(groups)
 }

@@ -1,10 +1,13 @@
 //! A model of the tail, and the level that it is asked for: the latency that is exceeded once in a horizon, if these conditions last. It is
-//! shown only when every check of its gate passed.
+//! shown only when every check of its gate passed, or marked as refused where that was asked for.
+//!
+//! A run with several loads is a mixture, which hardly ever passes: each load has a model of its own too, of the samples due in its phases.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
+use tardy_core::sample::Sample;
 use tardy_core::statistics::confidence::{Confidence, Interval};
 use tardy_core::statistics::gate::{Check, Evidence, gate};
 use tardy_core::statistics::gev;
@@ -12,6 +15,7 @@ use tardy_core::statistics::gpd::plausible::Plausible;
 use tardy_core::statistics::gpd::return_level::Tail;
 use tardy_core::statistics::tally::Tally;
 use tardy_core::statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
+use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 
@@ -33,6 +37,47 @@ pub struct TailModel {
     pub checks: Vec<Checked>,
     /// The model; absent where a check failed.
     pub model: Option<Model>,
+    /// The model that a check refused, for those who want to look at the fit; absent where it was not asked for, or nothing could be fitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Model>,
+}
+
+/// The model of one load's samples.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LoadTail {
+    /// Name of its phases.
+    pub load: String,
+    /// Samples that were due in them.
+    pub samples: u64,
+    /// Their model.
+    pub tail: TailModel,
+}
+
+/// The models of one series.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tails {
+    /// Of all its samples; absent where its period is not known.
+    pub whole: Option<TailModel>,
+    /// Of each load's, where there are several.
+    pub by_load: Vec<LoadTail>,
+}
+
+/// When a load ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadSpans {
+    /// Name of its phases.
+    pub load: String,
+    /// Begin and end of each.
+    pub spans: Vec<(Nanos, Nanos)>,
+}
+
+/// What is asked of the models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// How far they should reach.
+    pub horizon: Nanos,
+    /// Whether those that the gate refused are kept too.
+    pub is_refused_kept: bool,
 }
 
 /// One check.
@@ -45,7 +90,7 @@ pub struct Checked {
     pub has_passed: bool,
 }
 
-/// A model that passed.
+/// A fitted model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
     /// Where the tail begins.
@@ -138,25 +183,84 @@ impl Extremes {
     }
 }
 
-/// The model of one series; `None` where its period is not known, so that a horizon is no number of samples.
+/// The samples of one load, gathered in order of time.
+struct Population<'a> {
+    spans: &'a LoadSpans,
+    cell: Cell,
+    extremes: Extremes,
+}
+
+impl<'a> Population<'a> {
+    /// The number of samples is expected, not certain: those at the edges of phases may belong to two.
+    fn new(spans: &'a LoadSpans, samples: u64) -> Self {
+        Self { spans, cell: Cell::default(), extremes: Extremes::new(samples) }
+    }
+
+    fn add(&mut self, sample: Sample) {
+        if self.spans.spans.iter().any(|&(begin, end)| begin <= sample.due && sample.due < end) {
+            let latency = sample.latency.get();
+            self.cell.top.add(latency, self.cell.latency.count());
+            self.cell.latency.record(latency);
+            self.extremes.add(&[latency]);
+        }
+    }
+}
+
+/// The models of one series, of all its samples and of those of each of `loads`; none where its period is not known, so that a horizon is no
+/// number of samples.
 ///
 /// # Errors
 /// Those of reading it.
-pub fn tail(read: &Read, horizon: Nanos) -> Result<Option<TailModel>, SeriesError> {
+pub fn tails(read: &Read, loads: &[LoadSpans], wanted: Wanted) -> Result<Tails, SeriesError> {
     let period = read.descriptor().schedule.period().get();
-    let histogram = &read.whole().latency;
-    if period <= 0 || histogram.count() == 0 {
-        return Ok(None);
+    let samples = read.whole().latency.count();
+    if period <= 0 || samples == 0 {
+        return Ok(Tails::default());
     }
-    let samples = histogram.count();
     let mut extremes = Extremes::new(samples);
-    SeriesFile::open(read.file())?.read(|chunk| extremes.add(&chunk.latency))?;
-    let horizon_samples = horizon.get() as f64 / period as f64;
-    let width = read.resolution().get() as f64;
+    // Each load's share of the samples is about that of the phases' time.
+    let length = |spans: &LoadSpans| spans.spans.iter().map(|&(begin, end)| (end - begin).as_secs_f64()).sum::<f64>();
+    let all: f64 = loads.iter().map(length).sum();
+    let expected = |spans: &LoadSpans| (samples as f64 * length(spans) / all.max(f64::MIN_POSITIVE)) as u64;
+    let mut populations: Vec<Population<'_>> = loads.iter().map(|spans| Population::new(spans, expected(spans))).collect();
+    let schedule = read.descriptor().schedule;
+    SeriesFile::open(read.file())?.read(|chunk| {
+        extremes.add(&chunk.latency);
+        if !populations.is_empty() {
+            for (_, sample) in chunk.samples(&schedule) {
+                populations.iter_mut().for_each(|population| population.add(sample));
+            }
+        }
+    })?;
+    let scale = Scale { period, width: read.resolution().get() as f64 };
+    let of_load = |population: &Population<'_>| LoadTail {
+        load: population.spans.load.clone(),
+        samples: population.cell.latency.count(),
+        tail: tail(&population.cell, &population.extremes, scale, wanted),
+    };
+    let whole = Some(tail(read.whole(), &extremes, scale, wanted));
+    let by_load = populations.iter().filter(|population| population.cell.latency.count() > 0).map(of_load).collect();
+    Ok(Tails { whole, by_load })
+}
+
+/// What the numbers of a series mean, in ns.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    /// Time that a sample stands for.
+    period: i64,
+    /// Values are multiples of this.
+    width: f64,
+}
+
+/// The model of some samples of a series.
+fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted: Wanted) -> TailModel {
+    let histogram = &cell.latency;
+    let samples = histogram.count();
+    let horizon_samples = wanted.horizon.get() as f64 / period as f64;
     let mut counts = Vec::new();
     histogram.for_each(|value, count| counts.push((value as f64, count)));
     let tally = Tally::from_counts(counts);
-    let extremal_index = read.whole().extremal_index().unwrap_or(1.0);
+    let extremal_index = cell.extremal_index().unwrap_or(1.0);
     let question = Question { samples, width, horizon: horizon_samples, extremal_index };
     let scan = scan(&tally, question);
     let highest = || tally.at_rank(samples.saturating_sub(samples / 100).max(1)).unwrap_or_default();
@@ -169,7 +273,7 @@ pub fn tail(read: &Read, horizon: Nanos) -> Result<Option<TailModel>, SeriesErro
     let evidence = Evidence { samples, threshold, exceedances: &exceedances, block_maxima: maxima, width, horizon: horizon_samples };
     let gate = gate(&evidence);
     let is_open = gate.is_open() && scan.chosen().is_some();
-    let model = gate.tail.as_ref().filter(|_| is_open).and_then(|tail| {
+    let fitted = gate.tail.as_ref().filter(|_| is_open || wanted.is_refused_kept).and_then(|tail| {
         Some(Model {
             threshold_ns: tail.threshold,
             shape: tail.fit.model.shape,
@@ -185,7 +289,8 @@ pub fn tail(read: &Read, horizon: Nanos) -> Result<Option<TailModel>, SeriesErro
     if scan.chosen().is_none() {
         checks.push(Checked { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
     }
-    Ok(Some(TailModel { horizon_ns: horizon, checks, model }))
+    let (model, refused) = if is_open { (fitted, None) } else { (None, fitted) };
+    TailModel { horizon_ns: wanted.horizon, checks, model, refused }
 }
 
 /// From the threshold to the level of `horizon`; `share` of all samples lie above the threshold. In steps that look equal on an axis of

@@ -32,33 +32,55 @@ pub(super) fn phases(record: &RunRecord, series: &[Read]) -> Vec<PhaseSummary> {
     record.phases.iter().enumerate().map(summary).collect()
 }
 
-/// Phases of the same name as one, worst first.
-pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> Vec<LoadSummary> {
-    let start = record.started.monotonic_ns;
-    let last = start + measured(series);
+/// All phases of one name.
+pub(crate) struct OfName<'a> {
+    /// Their name.
+    pub(crate) name: &'a str,
+    /// Their places in the run's list.
+    pub(crate) phases: Vec<usize>,
+    /// How long they lasted in all.
+    length: Nanos,
+    /// Measured processors that their loads hardly used.
+    pub(crate) not_stressed: CpuList,
+}
+
+/// The phases by their names, in the order in which those first came. What has not ended lasts to the last sample.
+pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[Read]) -> Vec<OfName<'a>> {
+    let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
     for phase in &record.phases {
         if !names.contains(&phase.name.as_str()) {
             names.push(&phase.name);
         }
     }
-    let summary = |name: &str| {
-        let of_name: Vec<usize> = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).collect();
-        let length = |&index: &usize| record.phases[index].end_ns.unwrap_or(last) - record.phases[index].begin_ns;
-        let length_ns = of_name.iter().map(length).fold(Nanos::ZERO, |sum, length| sum + length);
+    let of_name = |name: &'a str| {
+        let phases: Vec<usize> = (0..record.phases.len()).filter(|&index| record.phases[index].name == name).collect();
+        let each = |&index: &usize| record.phases[index].end_ns.unwrap_or(last) - record.phases[index].begin_ns;
+        let length = phases.iter().map(each).fold(Nanos::ZERO, |sum, length| sum + length);
+        let is_idle = record.phases[phases[0]].loads.is_empty();
+        let not_stressed = if is_idle { CpuList::default() } else { not_stressed(record, &phases, length) };
+        OfName { name, phases, length, not_stressed }
+    };
+    names.into_iter().map(of_name).collect()
+}
+
+/// Phases of the same name as one, worst first.
+pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> Vec<LoadSummary> {
+    let start = record.started.monotonic_ns;
+    let last = start + measured(series);
+    let summary = |OfName { name, phases, length, not_stressed }: OfName<'_>| {
+        let loads = record.phases[phases[0]].loads.clone();
+        let probes = numbers_of(series, &phases, &not_stressed, start);
         let under_load = |&index: &usize| {
             let (begin, end) = record.under_load(index, None);
             (end.min(last) - begin).max(Nanos::ZERO)
         };
-        let under_load_ns = of_name.iter().map(under_load).fold(Nanos::ZERO, |sum, time| sum + time);
-        let loads = record.phases[of_name[0]].loads.clone();
-        let not_stressed = if loads.is_empty() { CpuList::default() } else { not_stressed(record, &of_name, length_ns) };
-        let probes = numbers_of(series, &of_name, &not_stressed, start);
-        let verdicts = verdicts_of(series, &of_name, &not_stressed, |parts| judge.load(parts, under_load_ns, !loads.is_empty()));
-        let shares = shares(record, &of_name, &loads);
-        LoadSummary { name: name.to_owned(), loads, phases: of_name.len(), length_ns, not_stressed, shares, probes, verdicts }
+        let under_load_ns = phases.iter().map(under_load).fold(Nanos::ZERO, |sum, time| sum + time);
+        let verdicts = verdicts_of(series, &phases, &not_stressed, |parts| judge.load(parts, under_load_ns, !loads.is_empty()));
+        let shares = shares(record, &phases, &loads);
+        LoadSummary { name: name.to_owned(), loads, phases: phases.len(), length_ns: length, not_stressed, shares, probes, verdicts }
     };
-    let mut summaries: Vec<LoadSummary> = names.into_iter().map(summary).collect();
+    let mut summaries: Vec<LoadSummary> = by_name(record, series).into_iter().map(summary).collect();
     let worst = |load: &LoadSummary| load.probes.iter().filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns)).max();
     if is_ranked(record) {
         summaries.sort_by_key(|load| std::cmp::Reverse(worst(load)));

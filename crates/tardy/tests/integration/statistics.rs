@@ -90,3 +90,53 @@ fn questions_need_the_statistics() {
     let outcome = place.tardy("show run --statistics").ends_with(0);
     assert!(!outcome.stdout.contains("NaN"), "{}", outcome.stdout);
 }
+
+#[test]
+fn each_load_has_a_model_of_its_own_population() {
+    // Idle for 100 s, then a load that makes wake-ups four times as late: together a mixture, each alone exponential.
+    let mut latencies = exponential(3, 100_000, 5_000.0);
+    latencies.extend(exponential(4, 100_000, 20_000.0));
+    let phases = vec![("idle", 0, 100), ("memory", 100, 200)];
+    let run = MadeRun { phases, ..MadeRun::new(vec![latencies]) };
+    let json = show(&run, "--horizon 10m --json").ends_with(0).json();
+    let group = &json["statistics"]["groups"][0];
+    assert!(group["tail"]["model"].is_null(), "a mixture has no model: {}", group["tail"]);
+    let by_load = group["tail_by_load"].as_array().unwrap();
+    let of = |load: &str| by_load.iter().find(|tail| tail["load"] == load).unwrap();
+    for (load, mean) in [("idle", 5_000.0), ("memory", 20_000.0)] {
+        assert_eq!(of(load)["samples"], 100_000, "each sample is in the load in whose phase it was due");
+        let model = &of(load)["tail"]["model"];
+        // Exceeded once in 600,000 samples of this load.
+        let truth = 10_000.0 + mean * f64::ln(600_000.0);
+        let level = model["level_ns"].as_f64().unwrap_or_else(|| panic!("{load} has a model: {}", of(load)));
+        assert!((level / truth).ln().abs() < 0.5, "{load}: {level} {truth}");
+    }
+    let text = show(&run, "--horizon 10m").ends_with(0).stdout;
+    assert!(text.contains("cpu 0, idle (100000 samples): MODEL, not measured"), "{text}");
+    // A run with one load has one population.
+    let alone = show(&MadeRun::new(vec![exponential(3, 20_000, 5_000.0)]), "--json").ends_with(0).json();
+    assert!(alone["statistics"]["groups"][0]["tail_by_load"].is_null());
+}
+
+#[test]
+fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
+    let mut latencies = exponential(4, 50_000, 5_000.0);
+    latencies.iter_mut().enumerate().for_each(|(index, latency)| *latency += index as i64 / 2);
+    let run = MadeRun::new(vec![latencies]);
+    let tail = |flags: &str| show(&run, flags).ends_with(0).json()["statistics"]["groups"][0]["tail"].clone();
+    let (usual, asked) = (tail("--horizon 10m --json"), tail("--horizon 10m --json --show-refused"));
+    assert!(usual["model"].is_null() && usual["refused"].is_null());
+    assert!(asked["model"].is_null() && asked["refused"]["level_ns"].as_f64().unwrap() > 0.0, "{asked}");
+    assert_eq!(usual["checks"], asked["checks"]);
+    let text = show(&run, "--horizon 10m --show-refused").ends_with(0).stdout;
+    assert!(text.contains("checks speak against one") && text.contains("REFUSED MODEL, for a look at the fit alone"), "{text}");
+    assert!(!text.contains(": MODEL, not measured"), "{text}");
+    // What passed is shown as ever.
+    let open = MadeRun::new(vec![exponential(5, 200_000, 5_000.0)]);
+    let (usual, asked) = (show(&open, "--horizon 30m").ends_with(0), show(&open, "--horizon 30m --show-refused").ends_with(0));
+    if usual.stdout.contains("MODEL, not measured") {
+        assert_eq!(usual.stdout, asked.stdout);
+    }
+    let alone = show(&run, "").ends_with(0);
+    assert!(!alone.stdout.contains("REFUSED"));
+}

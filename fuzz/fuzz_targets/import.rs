@@ -79,13 +79,14 @@ fuzz_target!(|bytes: &[u8]| {
     // with and without what it may not say.
     let Some((&choice, file)) = bytes.split_first() else { return };
     let choice = usize::from(choice.wrapping_sub(b'a')) % (FORMATS.len() + 1);
-    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
-    for settings in [Settings::default(), said] {
+    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
+    let without_times = Settings { unit: Some(Unit::Ns), ..Settings::default() };
+    for settings in [Settings::default(), said, without_times] {
         let mut source = Source::of_bytes(file.to_vec());
         let detected = source.detect().ok();
         if let Some(format) = FORMATS.get(choice).or(detected) {
             let mut stored = Stored::default();
-            if (format.read)(&mut source, &settings, &mut stored).is_ok() {
+            if format.read(&mut source, &settings, &mut stored).is_ok() {
                 (0..stored.series.len()).for_each(|series| stored.close(series));
             }
         }

@@ -12,17 +12,25 @@ pub mod folder_sink;
 mod hdr_log;
 mod hdr_percentiles;
 mod hdr_v2;
+mod in_order;
 mod jitterdebugger_json;
 mod jitterdebugger_samples;
+mod npy;
 mod oslat;
+mod rt_tests_pairs;
 mod rteval;
 mod rtla_timerlat;
+mod signaltest;
 pub mod sink;
 mod text;
 mod tool_json;
+mod unit_told;
+mod values;
+mod xenomai_latency;
+mod zyclictest;
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
@@ -35,11 +43,17 @@ const HEAD_BYTES: u64 = 64 << 10;
 
 /// Everything that can be read; detection asks them in this order.
 pub const FORMATS: &[Format] = &[
+    signaltest::JSON,
+    rt_tests_pairs::JSON,
     cyclictest_json::FORMAT,
     oslat::JSON,
     jitterdebugger_json::FORMAT,
     rteval::FORMAT,
     rtla_timerlat::FORMAT,
+    xenomai_latency::FORMAT,
+    zyclictest::FORMAT,
+    rt_tests_pairs::TEXT,
+    signaltest::TEXT,
     cyclictest_verbose::FORMAT,
     cyclictest_histogram::FORMAT,
     cyclictest_summary::FORMAT,
@@ -47,6 +61,8 @@ pub const FORMATS: &[Format] = &[
     hdr_log::FORMAT,
     hdr_percentiles::FORMAT,
     jitterdebugger_samples::CSV,
+    npy::FORMAT,
+    values::FORMAT,
     jitterdebugger_samples::RAW,
 ];
 
@@ -58,9 +74,22 @@ pub struct Format {
     /// What it is, in a line.
     pub about: &'static str,
     /// Whether a file that begins so is one.
-    pub detect: fn(&[u8]) -> bool,
-    /// Reads it.
-    pub read: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<Imported, ImportError>,
+    detect: fn(&[u8]) -> bool,
+    /// Reads a file that is not empty.
+    reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<Imported, ImportError>,
+}
+
+impl Format {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`ImportError`]; what the sink was given until then is of no use.
+    pub fn read(&self, source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+        if source.head().is_empty() {
+            return Err(ImportError::Empty { path: source.path.clone() });
+        }
+        (self.reader)(source, settings, sink)
+    }
 }
 
 /// A file to read.
@@ -68,35 +97,36 @@ pub struct Format {
 pub struct Source {
     /// As on the command line, for messages.
     pub path: PathBuf,
-    /// Its bytes.
-    pub input: Input,
+    input: Input,
 }
 
-/// Where bytes come from.
+/// The bytes of a file. Its head is kept aside, so that a pipe can be looked at before it is read too.
 #[derive(Debug)]
-pub enum Input {
-    /// A file.
-    File(File),
-    /// Memory: for tests.
-    Bytes(io::Cursor<Vec<u8>>),
+struct Input {
+    head: io::Cursor<Vec<u8>>,
+    /// What follows the head; absent where all of it is in memory.
+    rest: Option<File>,
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.read(buffer),
-            Self::Bytes(bytes) => bytes.read(buffer),
+        let read = self.head.read(buffer)?;
+        match &mut self.rest {
+            Some(file) if read == 0 => file.read(buffer),
+            _ => Ok(read),
         }
     }
 }
 
 /// What a file may not say.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Unit of its values.
     pub unit: Option<Unit>,
     /// Time between two due times.
     pub period: Option<Nanos>,
+    /// Name, or number from 1 on, of the column that holds the values.
+    pub column: Option<String>,
 }
 
 /// The unit of a file's values.
@@ -147,6 +177,12 @@ pub enum ImportError {
         /// What the system said.
         error: io::Error,
     },
+    /// There is nothing in it.
+    #[error("{path}: the file is empty: there is nothing to import")]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// No format knows it.
     #[error("{path}: not recognised: name its format with --as, one of {known}")]
     Unknown {
@@ -189,7 +225,7 @@ pub enum ImportError {
         /// What is missing.
         what: &'static str,
         /// How to say it.
-        flag: &'static str,
+        flag: String,
     },
     /// The folder cannot be made.
     #[error(transparent)]
@@ -210,41 +246,54 @@ impl Source {
     /// # Errors
     /// [`ImportError::Unreadable`].
     pub fn open(path: &Path) -> Result<Self, ImportError> {
-        let file = File::open(path).map_err(|error| ImportError::Unreadable { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), input: Input::File(file) })
+        let unreadable = |error| ImportError::Unreadable { path: path.to_owned(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let mut head = Vec::new();
+        (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
+        Ok(Self { path: path.to_owned(), input: Input { head: io::Cursor::new(head), rest: Some(file) } })
     }
 
     /// What is in memory.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
-        Self { path: "input".into(), input: Input::Bytes(io::Cursor::new(bytes)) }
+        Self { path: "input".into(), input: Input { head: io::Cursor::new(bytes), rest: None } }
     }
 
-    /// The format that its beginning shows; the place in the file stays at the beginning.
+    /// The format that its beginning shows.
     ///
     /// # Errors
-    /// [`ImportError::Unreadable`], [`ImportError::Unknown`].
-    pub fn detect(&mut self) -> Result<&'static Format, ImportError> {
-        let mut head = Vec::new();
-        (&mut self.input).take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| self.unreadable(error))?;
-        match &mut self.input {
-            Input::File(file) => file.rewind().map_err(|error| ImportError::Unreadable { path: self.path.clone(), error })?,
-            Input::Bytes(bytes) => bytes.set_position(0),
+    /// [`ImportError::Empty`], [`ImportError::Unknown`].
+    pub fn detect(&self) -> Result<&'static Format, ImportError> {
+        let head = self.head();
+        if head.is_empty() {
+            return Err(ImportError::Empty { path: self.path.clone() });
         }
         let unknown = || ImportError::Unknown { path: self.path.clone(), known: names().join(", ") };
-        FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(unknown)
+        FORMATS.iter().find(|format| (format.detect)(head)).ok_or_else(unknown)
+    }
+
+    /// Its first bytes, whether they were read or not.
+    fn head(&self) -> &[u8] {
+        let head = self.input.head.get_ref();
+        &head[..head.len().min(HEAD_BYTES as usize)]
     }
 
     pub(crate) fn unreadable(&self, error: io::Error) -> ImportError {
         ImportError::Unreadable { path: self.path.clone(), error }
     }
 
-    pub(crate) fn ask(&self, format: &'static str, what: &'static str, flag: &'static str) -> ImportError {
-        ImportError::Ask { path: self.path.clone(), format, what, flag }
+    pub(crate) fn ask(&self, format: &'static str, what: &'static str, flag: impl Into<String>) -> ImportError {
+        ImportError::Ask { path: self.path.clone(), format, what, flag: flag.into() }
+    }
+
+    /// One without bytes that stands for this one in messages, while its bytes are being read.
+    fn name_only(&self) -> Self {
+        Self { path: self.path.clone(), ..Self::of_bytes(Vec::new()) }
     }
 
     /// Something else than `expected` at a line.
     pub(crate) fn expected(&self, line: u64, expected: impl Into<String>, found: &str) -> ImportError {
+        debug_assert!(line > 0, "lines are counted from 1 on");
         ImportError::Expected { path: self.path.clone(), line, expected: expected.into(), found: quoted(found) }
     }
 

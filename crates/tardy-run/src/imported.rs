@@ -14,6 +14,9 @@ pub struct ImportRecord {
     pub command_line: Option<String>,
     /// One for each series, in the order of the record's series.
     pub series: Vec<Stated>,
+    /// Whether only the order of the samples is known: the n-th one then stands at n ns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_no_times: bool,
 }
 
 /// What the other tool says of a series; absent what it does not say.
@@ -34,6 +37,9 @@ pub struct Stated {
     /// Samples of which nothing is known at all.
     #[serde(default)]
     pub lost: u64,
+    /// Periods that passed while the wake-up before them was still late; absent where the tool does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
 }
 
 /// Samples whose buckets are not in the file, as a rule because they lie beyond the last one.

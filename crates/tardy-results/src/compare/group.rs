@@ -169,7 +169,11 @@ fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {
 
 fn stretch_length(run: &RunRead) -> Nanos {
     let period = run.summary.probes.iter().map(|probe| probe.period_ns.get()).max().unwrap_or(0);
-    Nanos((run.summary.measured_ns.get() / STRETCHES).max(period.saturating_mul(PERIODS_MIN)).max(1))
+    // Of an import that knows no times the n-th sample stands at n ns.
+    let places = || run.summary.series.iter().map(|series| i64::try_from(series.counts.expected).unwrap_or(i64::MAX)).max();
+    let has_no_times = run.record.imported.as_ref().is_some_and(|imported| imported.has_no_times);
+    let length = if has_no_times { places().unwrap_or(0) } else { run.summary.measured_ns.get() };
+    Nanos((length / STRETCHES).max(period.saturating_mul(PERIODS_MIN)).max(1))
 }
 
 /// Stretches that make the shortest block.

@@ -63,7 +63,9 @@ struct Thread {
     cpu: u32,
     node: u32,
     interval_ns: Nanos,
-    missed: u64,
+    /// Absent where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     copy: Option<u32>,
 }
@@ -136,7 +138,7 @@ fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram) -> Thr
         cpu: series.descriptor.cpu.map_or(0, |cpu| cpu.0),
         node: 0,
         interval_ns: series.descriptor.schedule.period(),
-        missed: summary.map_or(0, |summary| summary.counts.missed),
+        missed: summary.filter(|summary| !summary.is_missed_unknown).map(|summary| summary.counts.missed),
         copy: series.descriptor.copy,
     }
 }

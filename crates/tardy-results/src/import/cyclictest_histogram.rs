@@ -1,22 +1,26 @@
 //! cyclictest -h and -H: a row a bucket, a column a thread, with -H one more for their sum; summaries as comments below.
 //!
 //! Two layouts are about: up to 2.6 every bucket has a row, later empty ones and `# Total:` are left out. The unit is not in the file.
+//!
+//! cyclictest of NuttX prints the first layout. Its traps: negative extremes are printed as if they had no sign, in 32 or 64 bits; and
+//! without -l its mean is 0. Source: nuttx-apps, benchmarks/cyclictest/cyclictest.c.
 
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
 use tardy_run::imported::Stated;
 
-use super::cyclictest_summary::{SummaryLine, THREAD_NOTE, UNIT_NOTE};
+use super::cyclictest_summary::{SummaryLine, THREAD_NOTE};
 use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
+use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-histogram",
-    about: "histogram of cyclictest -h or -H, both layouts, also of OSADL",
+    about: "histogram of cyclictest -h or -H, both layouts, also of OSADL and of NuttX",
     detect: |head| head_lines(head).iter().any(|line| line.trim_end() == "# Histogram"),
-    read,
+    reader: read,
 };
 
 /// More columns than any machine has processors: a file of something else.
@@ -35,8 +39,7 @@ struct Table {
 
 fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
     let text = source.text()?;
-    let unit = settings.unit.unwrap_or(Unit::Us);
-    let table = table(source, &text, unit)?;
+    let table = table(source, &text)?;
     let footer = |name: &str| {
         table.footers.get(name).ok_or_else(|| source.expected(table.last_line, format!("a line `# {name}: ...`"), "the end of the file"))
     };
@@ -51,8 +54,10 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     if maxima.len() < threads {
         return Err(source.expected(*maxima_line, format!("{threads} maxima"), &format!("{}", maxima.len())));
     }
+    let told = unit_told::unit(source, settings, &table.typical(settings, threads))?;
+    let unit = told.unit;
     let mut imported = Imported { tool: "cyclictest".into(), notes: vec![THREAD_NOTE.into()], ..Imported::default() };
-    imported.notes.extend(settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+    imported.notes.extend(told.note);
     imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
     let value = |name: &str, thread: usize| table.footers.get(name).and_then(|(_, values)| values.get(thread)).copied();
     let mut series = Vec::new();
@@ -71,23 +76,52 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         }
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = counted_in_buckets.saturating_add(overflows);
+        let max = maxima[thread];
+        let min = signed(minima[thread], max);
+        // A mean below the least value was not counted.
+        let mean = value("Avg Latencies", thread).filter(|&mean| samples > 0 && mean >= min);
         counted.stated = Stated {
             samples: Some(samples),
-            min_ns: Some(Nanos(in_unit(minima[thread]))).filter(|_| samples > 0),
-            max_ns: Some(Nanos(in_unit(maxima[thread]))).filter(|_| samples > 0),
-            mean_ns: value("Avg Latencies", thread).filter(|_| samples > 0).map(|average| in_unit(average) as f64),
+            min_ns: Some(Nanos(in_unit(min))).filter(|_| samples > 0),
+            max_ns: Some(Nanos(in_unit(max))).filter(|_| samples > 0),
+            mean_ns: mean.map(|average| in_unit(average) as f64),
             resolution_ns: Nanos(unit.nanos()),
             ..Stated::default()
         };
         let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
-        counted.overflow(overflows, in_unit(end));
+        // NuttX counts what is below 0 as overflow too.
+        counted.overflow(overflows, in_unit(if min < 0 { min } else { end }));
+        counted.prefer_mean_of_buckets();
         series.push(counted);
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;
     Ok(imported)
 }
 
-fn table(source: &Source, text: &str, unit: Unit) -> Result<Table, ImportError> {
+impl Table {
+    /// The median bucket of each thread that has samples, in the file's unit.
+    fn typical(&self, settings: &Settings, threads: usize) -> Vec<Typical> {
+        let of = |thread: usize| {
+            let total: u64 = self.rows.iter().fold(0, |sum, (_, counts)| sum.saturating_add(counts[thread]));
+            let mut seen = 0_u64;
+            let mut rows = self.rows.iter();
+            let (value, _) = rows.find(|(_, counts)| {
+                seen = seen.saturating_add(counts[thread]);
+                seen > 0 && seen >= total / 2
+            })?;
+            let stated = u32::try_from(thread).ok().and_then(|id| self.intervals.get(&id).copied());
+            Some(Typical { value: *value, interval_us: settings.period.or(stated).map(|period| period.get() / 1_000) })
+        };
+        (0..threads.min(self.columns)).filter_map(of).collect()
+    }
+}
+
+/// A least value above the largest one is a negative one that was printed without its sign, in 32 bits.
+fn signed(min: i64, max: i64) -> i64 {
+    if min > max && (1 << 31..1 << 32).contains(&min) { min - (1 << 32) } else { min }
+}
+
+fn table(source: &Source, text: &str) -> Result<Table, ImportError> {
     let mut table = Table::default();
     let mut has_begun = false;
     for (line, text) in lines(text) {
@@ -98,15 +132,17 @@ fn table(source: &Source, text: &str, unit: Unit) -> Result<Table, ImportError> 
             if let Some((name, values)) = comment.split_once(':')
                 && FOOTERS.contains(&name)
             {
-                let values: Option<Vec<i64>> = values.split_whitespace().map(|value| value.parse().ok()).collect();
+                // What has no sign in 64 bits is negative beyond the largest number that has one.
+                let number = |value: &str| value.parse().ok().or_else(|| value.parse::<u64>().ok().map(|value| value as i64));
+                let values: Option<Vec<i64>> = values.split_whitespace().map(number).collect();
                 let values = values.ok_or_else(|| source.expected(line, format!("numbers after `# {name}:`"), &text))?;
                 table.footers.insert(name.to_owned(), (line, values));
             }
-        } else if let Some(summary) = SummaryLine::parse(&text, unit) {
+        } else if let Some(summary) = SummaryLine::parse(&text, Unit::Us) {
             if summary.interval.get() > 0 {
                 table.intervals.insert(summary.thread, summary.interval);
             }
-        } else if has_begun && !text.trim().is_empty() {
+        } else if has_begun && !text.trim().is_empty() && !text.starts_with(NUTTX_PROMPT) {
             row(source, &mut table, line, &text)?;
         }
     }
@@ -115,6 +151,9 @@ fn table(source: &Source, text: &str, unit: Unit) -> Result<Table, ImportError> 
     }
     Ok(table)
 }
+
+/// Of the shell, in a log of a serial line.
+const NUTTX_PROMPT: &str = "nsh>";
 
 const FOOTERS: [&str; 5] = ["Total", "Min Latencies", "Avg Latencies", "Max Latencies", "Histogram Overflows"];
 

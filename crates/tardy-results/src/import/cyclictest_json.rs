@@ -10,7 +10,7 @@ use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
 pub(super) const FORMAT: Format =
-    Format { name: "cyclictest-json", about: "cyclictest --json, and tardy export --format rt-tests-json", detect, read };
+    Format { name: "cyclictest-json", about: "cyclictest --json, and tardy export --format rt-tests-json", detect, reader: read };
 
 /// rt-tests' documents share an envelope; threads of oslat have no cycles.
 fn detect(head: &[u8]) -> bool {
@@ -53,7 +53,9 @@ fn counted(
     counted.period = settings.period.or(stated_period);
     let buckets = tool_json::histogram(source, document, keys, thread)?;
     counted.buckets = buckets.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count)).collect();
-    counted.stated = Stated { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
+    // Of our own exports too.
+    let missed = thread.get("missed").and_then(Value::as_u64);
+    counted.stated = Stated { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed, ..Stated::default() };
     // Without a cycle the least value is the tool's starting value.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());

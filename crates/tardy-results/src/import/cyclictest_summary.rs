@@ -8,17 +8,16 @@ use tardy_run::imported::Stated;
 
 use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
+use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
     name: "cyclictest-summary",
     about: "summary lines of cyclictest -q: extremes and mean of each thread",
     detect: |head| head_lines(head).iter().any(|line| SummaryLine::parse(line, Unit::Us).is_some()),
-    read,
+    reader: read,
 };
 
-/// What is said where a file of cyclictest does not name its unit.
-pub(super) const UNIT_NOTE: &str = "the unit is not stated: taken as us; give --unit ns for an output of cyclictest -N";
 /// cyclictest numbers its threads, not the processors that they ran on.
 pub(super) const THREAD_NOTE: &str = "cpu numbers are those of the tool's threads, which may have run elsewhere";
 
@@ -28,14 +27,24 @@ pub(super) struct SummaryLine {
     /// Of `I:`, in us whatever the unit of the others.
     pub(super) interval: Nanos,
     pub(super) cycles: u64,
-    min: i64,
-    avg: i64,
-    max: i64,
+    pub(super) min: i64,
+    pub(super) avg: i64,
+    pub(super) max: i64,
 }
 
 impl SummaryLine {
     /// `None` where the line is none.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
+        Self::read(line, unit).filter(|found| found.interval >= Nanos::ZERO)
+    }
+
+    /// One of signaltest, whose threads have no interval.
+    pub(super) fn without_interval(line: &str, unit: Unit) -> Option<Self> {
+        Self::read(line, unit).filter(|found| found.interval < Nanos::ZERO)
+    }
+
+    /// The interval is -1 where the line has none.
+    fn read(line: &str, unit: Unit) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("T:")?;
         let (thread, rest) = rest.split_once('(')?;
         let rest = rest.split_once(')')?.1.replace(':', " ");
@@ -43,7 +52,7 @@ impl SummaryLine {
         let value = |key: &str| words.iter().position(|word| *word == key).and_then(|at| words.get(at + 1)).copied();
         Some(Self {
             thread: thread.trim().parse().ok()?,
-            interval: Nanos(nanos(value("I")?, Unit::Us)?),
+            interval: value("I").map_or(Some(Nanos(-1)), |interval| nanos(interval, Unit::Us).map(Nanos))?,
             cycles: value("C")?.parse().ok()?,
             min: nanos(value("Min")?, unit)?,
             avg: nanos(value("Avg")?, unit)?,
@@ -54,15 +63,26 @@ impl SummaryLine {
 
 fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
     let text = source.text()?;
-    let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut threads = BTreeMap::new();
     let mut last = 0;
-    for (line, text) in lines(&text) {
-        last = line;
-        if let Some(found) = SummaryLine::parse(&text, unit) {
-            threads.insert(found.thread, found);
+    let mut of_unit = |unit| {
+        let mut threads = BTreeMap::new();
+        for (line, text) in lines(&text) {
+            last = line;
+            if let Some(found) = SummaryLine::parse(&text, unit) {
+                threads.insert(found.thread, found);
+            }
         }
-    }
+        threads
+    };
+    let as_written = of_unit(Unit::Ns);
+    let measured = as_written.values().filter(|line| line.cycles > 0);
+    let typical = |line: &SummaryLine| {
+        let interval = settings.period.unwrap_or(line.interval).get() / 1_000;
+        Typical { value: line.avg, interval_us: Some(interval).filter(|&interval| interval > 0) }
+    };
+    let told = unit_told::unit(source, settings, &measured.map(typical).collect::<Vec<_>>())?;
+    let unit = told.unit;
+    let threads = of_unit(unit);
     if threads.is_empty() {
         let expected = "a line such as `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`";
         return Err(source.expected(last, expected, "none in the whole file"));
@@ -70,7 +90,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     let mut imported = Imported { tool: "cyclictest".into(), ..Imported::default() };
     imported.notes.push("only extremes and mean are known: there are no percentiles".into());
     imported.notes.push(THREAD_NOTE.into());
-    imported.notes.extend(settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+    imported.notes.extend(told.note);
     let mut series: Vec<Counted> = threads
         .values()
         .map(|line| {

@@ -7,6 +7,7 @@
 //! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice when it laps the reader. Then old cycle
 //! numbers carry newer values, and each value comes again 16,384 cycles later. That is looked for.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use tardy_core::cpu::CPU_MAX;
@@ -15,12 +16,13 @@ use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_run::imported::Stated;
 
-use super::cyclictest_summary::{THREAD_NOTE, UNIT_NOTE};
+use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format =
-    Format { name: "cyclictest-verbose", about: "samples of cyclictest -v", detect: |head| detect(head).is_some(), read };
+    Format { name: "cyclictest-verbose", about: "samples of cyclictest -v", detect: |head| detect(head).is_some(), reader: read };
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// A line longer than this is none of cyclictest's.
@@ -29,6 +31,8 @@ const LINE_BYTES_MAX: usize = 4096;
 const RING: usize = 16_384;
 /// So many equal pairs in a row, of which at least an eighth differ from the one before, do not come by chance.
 const ALIASED_MIN: u32 = 512;
+/// Samples that are held back until they show their unit.
+const HELD_MAX: usize = 4096;
 /// More threads than this are no cyclictest.
 const THREADS_MAX: u32 = CPU_MAX + 1;
 
@@ -40,16 +44,28 @@ struct Thread {
     due: i64,
     cycle: u64,
     samples: u64,
-    min: i64,
-    max: i64,
+    missed: u64,
     ring: Vec<i64>,
     equal: u32,
     changing: u32,
     aliased: bool,
 }
 
+/// A line of cyclictest -v, and which one it is.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    line: u64,
+    thread: u32,
+    cycle: u64,
+    value: i64,
+}
+
 struct Reader<'a> {
-    unit: Unit,
+    /// Absent until enough samples have shown it.
+    unit: Option<Unit>,
+    /// The samples until then.
+    held: Vec<Row>,
+    notes: Vec<String>,
     settings: &'a Settings,
     sink: &'a mut dyn Sink,
     /// Interval of each thread as the preamble has it.
@@ -72,8 +88,16 @@ fn detect(head: &[u8]) -> Option<()> {
 }
 
 fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
-    let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut reader = Reader { unit, settings, sink, intervals: Vec::new(), threads: Vec::new(), places: Vec::new() };
+    let mut reader = Reader {
+        unit: settings.unit,
+        held: Vec::new(),
+        notes: Vec::new(),
+        settings,
+        sink,
+        intervals: Vec::new(),
+        threads: Vec::new(),
+        places: Vec::new(),
+    };
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let (mut kept, mut line) = (0, 0_u64);
     loop {
@@ -101,7 +125,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
 impl Reader<'_> {
     fn line(&mut self, source: &Source, line: u64, text: &[u8]) -> Result<(), ImportError> {
         match parse(text) {
-            Some(Line::Sample { thread, cycle, value }) => self.sample(source, line, thread, cycle, value),
+            Some(Line::Sample { thread, cycle, value }) => self.row(source, Row { line, thread, cycle, value }),
             Some(Line::Interval { thread, interval }) => {
                 self.intervals.push((thread, interval.get()));
                 Ok(())
@@ -111,9 +135,41 @@ impl Reader<'_> {
         }
     }
 
-    fn sample(&mut self, source: &Source, line: u64, thread: u32, cycle: u64, value: i64) -> Result<(), ImportError> {
+    fn row(&mut self, source: &Source, row: Row) -> Result<(), ImportError> {
+        if let Some(unit) = self.unit {
+            return self.sample(source, unit, row);
+        }
+        self.held.push(row);
+        if self.held.len() < HELD_MAX { Ok(()) } else { self.release(source) }
+    }
+
+    /// Finds the unit by the samples held back, and passes them on.
+    #[cold]
+    fn release(&mut self, source: &Source) -> Result<(), ImportError> {
+        let held = std::mem::take(&mut self.held);
+        let mut of_thread: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        held.iter().for_each(|row| of_thread.entry(row.thread).or_default().push(row.value));
+        let typical = |(thread, mut values): (u32, Vec<i64>)| {
+            values.sort_unstable();
+            let interval = self.period(thread).map(|period| period / 1_000);
+            Typical { value: values[values.len() / 2], interval_us: interval }
+        };
+        let typical: Vec<Typical> = of_thread.into_iter().map(typical).collect();
+        let told = unit_told::unit(source, self.settings, &typical)?;
+        self.notes.extend(told.note);
+        self.unit = Some(told.unit);
+        held.into_iter().try_for_each(|row| self.sample(source, told.unit, row))
+    }
+
+    /// The interval of a thread in ns: as it was given, or else as the preamble has it.
+    fn period(&self, thread: u32) -> Option<i64> {
+        let stated = self.intervals.iter().find(|&&(id, _)| id == thread).map(|&(_, interval)| interval);
+        self.settings.period.map(Nanos::get).or(stated).filter(|&period| period > 0)
+    }
+
+    fn sample(&mut self, source: &Source, unit: Unit, Row { line, thread, cycle, value }: Row) -> Result<(), ImportError> {
         let unwritable = |error| ImportError::Unwritable { path: source.path.clone(), error };
-        let latency = value.checked_mul(self.unit.nanos()).filter(|latency| latency.abs() < i64::MAX / 4);
+        let latency = value.checked_mul(unit.nanos()).filter(|latency| latency.abs() < i64::MAX / 4);
         let latency = latency.ok_or_else(|| source.expected(line, "a time that a clock can show", &value.to_string()))?;
         let place = match self.places.get(thread as usize) {
             Some(&Some(place)) => place,
@@ -138,6 +194,7 @@ impl Reader<'_> {
         self.sink
             .push(state.series, Record::Sample(Sample { due: Nanos(state.due), latency: Nanos(latency), missed }))
             .map_err(unwritable)?;
+        state.missed += u64::from(missed);
         state.note(latency);
         let step = state.period.checked_mul(i64::from(missed) + 1).and_then(|step| state.due.checked_add(step));
         state.due = step
@@ -152,9 +209,8 @@ impl Reader<'_> {
         if thread >= THREADS_MAX {
             return Err(source.expected(line, "the number of a thread", &thread.to_string()));
         }
-        let stated = self.intervals.iter().find(|&&(id, _)| id == thread).map(|&(_, interval)| interval);
-        let period = self.settings.period.map(Nanos::get).or(stated).filter(|&period| period > 0);
-        let period = period.ok_or_else(|| source.ask("this output", "the interval of its threads", "--period, as in --period 1ms"))?;
+        let asked = || source.ask("this output", "the interval of its threads", "--period, as in --period 1ms");
+        let period = self.period(thread).ok_or_else(asked)?;
         let schedule = Schedule::Grid { period: Nanos(period), start: Nanos::ZERO, dither: Nanos::ZERO };
         let opened = self.sink.open(descriptor("cyclictest", LATENCY, Some(thread), schedule));
         let series = opened.map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
@@ -167,8 +223,7 @@ impl Reader<'_> {
             due: 0,
             cycle,
             samples: 0,
-            min: i64::MAX,
-            max: i64::MIN,
+            missed: 0,
             ring: Vec::with_capacity(RING),
             equal: 0,
             changing: 0,
@@ -181,18 +236,23 @@ impl Reader<'_> {
         Ok(place)
     }
 
-    fn finish(self, source: &Source, line: u64) -> Result<Imported, ImportError> {
+    fn finish(mut self, source: &Source, line: u64) -> Result<Imported, ImportError> {
+        if !self.held.is_empty() {
+            self.release(source)?;
+        }
         if self.threads.is_empty() {
             return Err(source.expected(line.max(1), "samples, as in `0: 17: 26`", "none in the whole file"));
         }
+        let unit = self.unit.unwrap_or(Unit::Us);
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
             "missed due times follow from latencies longer than the interval: cyclictest skips them without counting".to_owned(),
-            format!("values are whole {}, rounded down", self.unit.word()),
+            format!("values are whole {}, rounded down", unit.word()),
         ];
-        notes.extend(self.settings.unit.is_none().then(|| UNIT_NOTE.to_owned()));
+        notes.extend(self.notes);
         for thread in &self.threads {
-            self.sink.state(thread.series, Stated { resolution_ns: Nanos(self.unit.nanos()), ..Stated::default() });
+            let stated = Stated { resolution_ns: Nanos(unit.nanos()), missed: Some(thread.missed), ..Stated::default() };
+            self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(
                     "cpu {}: values come again {RING} cycles later: cyclictest's buffer was overrun, and old cycles carry newer values",
@@ -209,8 +269,6 @@ impl Thread {
     fn note(&mut self, latency: i64) {
         let place = (self.samples % RING as u64) as usize;
         self.samples += 1;
-        self.min = self.min.min(latency);
-        self.max = self.max.max(latency);
         let Some(before) = self.ring.get(place).copied() else {
             self.ring.push(latency);
             return;
@@ -227,12 +285,17 @@ impl Thread {
     }
 }
 
+/// Thread, cycle and value of a sample, as signaltest prints them too.
+pub(super) fn sample(line: &[u8]) -> Option<(u32, u64, i64)> {
+    let (thread, cycle, value) = Cursor { bytes: line }.sample()?;
+    Some((u32::try_from(thread).ok()?, cycle, value))
+}
+
 /// `None` for a line that cyclictest does not print.
 #[inline]
 fn parse(line: &[u8]) -> Option<Line> {
-    let mut cursor = Cursor { bytes: line };
-    if let Some((thread, cycle, value)) = cursor.sample() {
-        return Some(Line::Sample { thread: u32::try_from(thread).ok()?, cycle, value });
+    if let Some((thread, cycle, value)) = sample(line) {
+        return Some(Line::Sample { thread, cycle, value });
     }
     other(line)
 }
@@ -313,10 +376,7 @@ mod tests {
     use super::*;
 
     fn sample(line: &str) -> Option<(u32, u64, i64)> {
-        match parse(line.as_bytes())? {
-            Line::Sample { thread, cycle, value } => Some((thread, cycle, value)),
-            _ => None,
-        }
+        super::sample(line.as_bytes())
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings,
 
 fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<Made, ImportError> {
     let mut sink = FolderSink { folder: RunFolder::create(part)?, series: Vec::new() };
-    let imported = (format.read)(source, settings, &mut sink)?;
+    let imported = format.read(source, settings, &mut sink)?;
     let unwritable = |error| ImportError::Unwritable { path: out.to_owned(), error };
     let modified = fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
     let made = sink.close(format, source, imported, modified).map_err(unwritable)?;
@@ -177,6 +177,7 @@ impl FolderSink {
                 file: source.path.display().to_string(),
                 command_line: imported.command_line,
                 series: self.series.iter().map(|series| series.stated).collect(),
+                has_no_times: imported.has_no_times,
             }),
             measured_cpus,
             phases: Vec::new(),
@@ -229,8 +230,9 @@ impl Sink for FolderSink {
         }
         let open = &mut self.series[series];
         open.stated = stated;
-        let expected = samples.saturating_add(stated.lost);
-        open.counts = Counts { expected, recorded: samples, missed: 0, lost: stated.lost, unstored: samples };
+        let missed = stated.missed.unwrap_or(0);
+        let expected = samples.saturating_add(stated.lost).saturating_add(missed);
+        open.counts = Counts { expected, recorded: samples, missed, lost: stated.lost, unstored: samples };
         Ok(())
     }
 }

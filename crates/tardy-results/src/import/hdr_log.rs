@@ -19,7 +19,7 @@ pub(super) const FORMAT: Format = Format {
         let is_log = |line: &String| line.contains("\"Interval_Max\"") || line.starts_with("#[Histogram log format version");
         lines.iter().any(is_log) || lines.iter().filter(|line| !line.starts_with('#')).any(|line| line.contains(",HISTFAAA"))
     },
-    read,
+    reader: read,
 };
 
 /// More tags than a log of latencies has.

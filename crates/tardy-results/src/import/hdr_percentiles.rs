@@ -13,7 +13,7 @@ pub(super) const FORMAT: Format = Format {
     name: "hgrm",
     about: "percentiles of HdrHistogram (.hgrm); needs --unit",
     detect: |head| head_lines(head).iter().any(|line| is_head(line)),
-    read,
+    reader: read,
 };
 
 fn is_head(line: &str) -> bool {

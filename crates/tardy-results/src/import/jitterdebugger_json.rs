@@ -1,4 +1,4 @@
-//! jitterdebugger's results.json. Samples beyond its last bucket are nowhere in it; its count tells how many there were.
+//! jitterdebugger's results.json. Samples beyond its last bucket are nowhere in it; its count tells how many there were. It skips no due time.
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
@@ -8,7 +8,7 @@ use super::cyclictest_summary::THREAD_NOTE;
 use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
 use super::{Format, ImportError, Settings, Source, tool_json};
 
-pub(super) const FORMAT: Format = Format { name: "jitterdebugger-json", about: "results.json of jitterdebugger", detect, read };
+pub(super) const FORMAT: Format = Format { name: "jitterdebugger-json", about: "results.json of jitterdebugger", detect, reader: read };
 
 fn detect(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
@@ -33,7 +33,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
             .collect();
         let stated = |key: &str| tool_json::nanos(cpu, key, unit);
         let samples = cpu.get("count").and_then(Value::as_u64).unwrap_or(counted.in_buckets());
-        counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), ..Stated::default() };
+        counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), missed: Some(0), ..Stated::default() };
         if samples > 0 {
             counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));
             counted.stated.max_ns = stated("max").map(|value| Nanos(value as i64));

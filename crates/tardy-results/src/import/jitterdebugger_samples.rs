@@ -18,13 +18,13 @@ use super::text::head_lines;
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const RAW: Format =
-    Format { name: "jitterdebugger-raw", about: "samples.raw of jitterdebugger", detect: detect_raw, read: read_raw };
+    Format { name: "jitterdebugger-raw", about: "samples.raw of jitterdebugger", detect: detect_raw, reader: read_raw };
 
 pub(super) const CSV: Format = Format {
     name: "jitterdebugger-csv",
     about: "samples of jitterdebugger as cpu;seconds;value",
     detect: |head| head_lines(head).first().is_some_and(|line| parse(line).is_some()),
-    read: read_csv,
+    reader: read_csv,
 };
 
 const RECORD_BYTES: usize = 28;
@@ -108,9 +108,8 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
     const LINE_BYTES_MAX: u64 = 4096;
     let mut threads = Threads::new(settings, sink);
     let (mut text, mut line) = (Vec::new(), 0_u64);
-    let path = source.path.clone();
+    let named = source.name_only();
     let mut input = BufReader::with_capacity(1 << 20, &mut source.input);
-    let named = Source::of_bytes(Vec::new()).named(path);
     loop {
         text.clear();
         let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(|error| named.unreadable(error))?;
@@ -125,13 +124,6 @@ fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
         let row =
             parse(&words).ok_or_else(|| named.expected(line, "`cpu;seconds.nanoseconds;value`, as in `0;987.637200385;20`", &words))?;
         threads.add(&named, Place::Line(line), row)?;
-    }
-}
-
-impl Source {
-    /// The same under another name, for messages.
-    fn named(self, path: std::path::PathBuf) -> Self {
-        Self { path, ..self }
     }
 }
 
@@ -249,7 +241,7 @@ impl<'a> Threads<'a> {
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {
             if let Thread::Known { series, .. } = thread {
-                self.sink.state(*series, Stated { resolution_ns: Nanos(unit), ..Stated::default() });
+                self.sink.state(*series, Stated { resolution_ns: Nanos(unit), missed: Some(0), ..Stated::default() });
             }
         }
         let mut notes = vec![THREAD_NOTE.to_owned(), format!("values are multiples of {}, rounded down", Nanos(unit).exact())];

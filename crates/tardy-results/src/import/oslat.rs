@@ -16,7 +16,7 @@ pub(super) const TEXT: Format = Format {
         let lines = head_lines(head);
         lines.iter().any(|line| line.trim_start().starts_with("Core:\t")) || lines.first().is_some_and(|line| line.starts_with("oslat V"))
     },
-    read: read_text,
+    reader: read_text,
 };
 
 pub(super) const JSON: Format = Format {
@@ -26,7 +26,7 @@ pub(super) const JSON: Format = Format {
         let text = String::from_utf8_lossy(head);
         text.trim_start().starts_with('{') && text.contains("\"file_version\"") && (text.contains("oslat") || text.contains("\"freq\""))
     },
-    read: read_json,
+    reader: read_json,
 };
 
 const QUANTITY: &str = "gap between clock reads";

@@ -11,8 +11,12 @@ use tardy_run::imported::Stated;
 use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
 use super::{Format, ImportError, Settings, Source, Unit};
 
-pub(super) const FORMAT: Format =
-    Format { name: "rteval", about: "summary.xml of rteval", detect: |head| String::from_utf8_lossy(head).contains("<rteval"), read };
+pub(super) const FORMAT: Format = Format {
+    name: "rteval",
+    about: "summary.xml of rteval",
+    detect: |head| String::from_utf8_lossy(head).contains("<rteval"),
+    reader: read,
+};
 
 /// More elements than a summary of thousands of cores has.
 const NODES_MAX: u32 = 50_000_000;
@@ -110,5 +114,6 @@ fn head(root: Node<'_, '_>) -> Imported {
         length: start.zip(stop).map(|(start, stop)| stop - start).filter(|length| length.get() > 0),
         machine: MachineFacts { host_name: text("node"), distribution: text("baseos"), kernel, ..MachineFacts::default() },
         notes,
+        ..Imported::default()
     }
 }

@@ -14,7 +14,7 @@ pub(super) const FORMAT: Format = Format {
     name: "rtla-timerlat",
     about: "rtla timerlat hist",
     detect: |head| head_lines(head).iter().any(|line| line.starts_with("# RTLA timerlat histogram") || header(line).is_some()),
-    read,
+    reader: read,
 };
 
 /// Probe and processor of each column of the line that names them; `None` for other lines.
@@ -126,6 +126,7 @@ fn finish(
         // More than what lies beyond the last bucket is missing where rows were left out of the file.
         let from = if missing > 0 { counted.stated.min_ns.unwrap_or_default().get() } else { end.saturating_add(unit.nanos()) };
         counted.overflow(missing.saturating_add(over), from);
+        counted.prefer_mean_of_buckets();
     }
     Ok(())
 }

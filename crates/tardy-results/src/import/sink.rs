@@ -54,6 +54,8 @@ pub struct Imported {
     pub machine: MachineFacts,
     /// What must be known before the numbers.
     pub notes: Vec<String>,
+    /// Whether only the order of the samples is known.
+    pub has_no_times: bool,
 }
 
 /// A series that a tool counted by buckets.
@@ -67,6 +69,8 @@ pub struct Counted {
     pub cpu: Option<u32>,
     /// Time between two due times; absent where it is not known.
     pub period: Option<Nanos>,
+    /// Whether the period is a rest between two wake-ups, so that there is no schedule.
+    pub is_event: bool,
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,
     /// What the tool states.
@@ -77,7 +81,7 @@ impl Counted {
     /// A series without buckets yet.
     #[must_use]
     pub fn new(probe: &'static str, quantity: &'static str, cpu: Option<u32>) -> Self {
-        Self { probe, quantity, cpu, period: None, buckets: Vec::new(), stated: Stated::default() }
+        Self { probe, quantity, cpu, period: None, is_event: false, buckets: Vec::new(), stated: Stated::default() }
     }
 
     /// How many samples the buckets hold.
@@ -94,6 +98,21 @@ impl Counted {
         }
     }
 
+    /// Takes the mean of the buckets for the one stated, of tools that cut theirs off to whole units: where what lies beyond the buckets
+    /// cannot move it by as much.
+    pub fn prefer_mean_of_buckets(&mut self) {
+        let overflow = self.stated.overflow.map_or((0, 0, 0), |overflow| {
+            let at = self.stated.max_ns.unwrap_or(overflow.from_ns).get();
+            (overflow.samples, at, at.saturating_sub(overflow.from_ns.get()))
+        });
+        let samples = self.in_buckets() as f64 + overflow.0 as f64;
+        let sum: f64 = self.buckets.iter().map(|&(value, count)| value as f64 * count as f64).sum();
+        let unknown = overflow.2 as f64 * overflow.0 as f64 / samples;
+        if samples > 0.0 && unknown < self.stated.resolution_ns.get() as f64 {
+            self.stated.mean_ns = Some((sum + overflow.1 as f64 * overflow.0 as f64) / samples);
+        }
+    }
+
     /// Hands it over.
     ///
     /// # Errors
@@ -107,8 +126,8 @@ impl Counted {
         }
         let period = self.period.unwrap_or_default();
         let schedule = match period.get() {
-            1.. => Schedule::Grid { period, start: Nanos::ZERO, dither: Nanos::ZERO },
-            _ => Schedule::Event { request: Nanos::ZERO },
+            1.. if !self.is_event => Schedule::Grid { period, start: Nanos::ZERO, dither: Nanos::ZERO },
+            _ => Schedule::Event { request: period },
         };
         sink.whole(descriptor(self.probe, self.quantity, self.cpu, schedule), &histogram, self.stated)
     }
@@ -129,7 +148,8 @@ impl Counted {
     /// The note about due times that a long latency skipped, which such output does not count; with the probe's name where there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
-        let (period, max) = (self.period.filter(|period| *period > Nanos::ZERO)?, self.stated.max_ns?);
+        let period = self.period.filter(|period| *period > Nanos::ZERO && self.stated.missed.is_none())?;
+        let max = self.stated.max_ns?;
         let probe = if is_probe_named { format!("{}, ", self.probe) } else { String::new() };
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
         let period = (max >= period).then(|| period.exact())?;
@@ -178,7 +198,8 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
     number_anew(series, imported);
     for counted in series.iter() {
         let overflow = counted.stated.overflow.map_or(0, |overflow| overflow.samples);
-        let samples = counted.in_buckets().saturating_add(overflow).saturating_add(counted.stated.lost);
+        let beside = overflow.saturating_add(counted.stated.lost).saturating_add(counted.stated.missed.unwrap_or(0));
+        let samples = counted.in_buckets().saturating_add(beside);
         if samples.max(counted.stated.samples.unwrap_or(0)) > SAMPLES_MAX {
             return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
         }
@@ -197,9 +218,9 @@ pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &S
         counted.hand_over(sink).map_err(|error| ImportError::Unwritable { path: source.path.clone(), error })?;
         imported.notes.extend(counted.overflow_note(has_probes));
         imported.notes.extend(counted.skipped_note(has_probes));
-        if let Some(samples) = counted.stated.samples.filter(|_| counted.period.is_some()) {
-            let period = counted.period.unwrap_or_default().get();
-            let length = Nanos(period.saturating_mul(i64::try_from(samples).unwrap_or(i64::MAX)));
+        if let (Some(samples), Some(period), false) = (counted.stated.samples, counted.period, counted.is_event) {
+            let periods = samples.saturating_add(counted.stated.missed.unwrap_or(0));
+            let length = Nanos(period.get().saturating_mul(i64::try_from(periods).unwrap_or(i64::MAX)));
             imported.length = Some(imported.length.map_or(length, |known| known.max(length)));
         }
     }

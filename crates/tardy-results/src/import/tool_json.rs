@@ -92,8 +92,8 @@ pub(super) fn envelope(document: &Document, tool: &str) -> Imported {
         started: start,
         length: start.zip(end).and_then(|(start, end)| end.get().checked_sub(start.get())).filter(|&length| length > 0).map(Nanos),
         machine: document.get("sysinfo").map(machine).unwrap_or_default(),
-        notes: Vec::new(),
         command_line,
+        ..Imported::default()
     }
 }
 

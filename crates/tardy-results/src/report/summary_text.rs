@@ -144,7 +144,7 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
         let label = place(series);
         let Some(numbers) = &series.numbers else { continue };
         let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| micros(percentile.value_ns));
-        table.row(row(label, numbers, jitter, has_misses.then(|| in_a_row(&[series]))));
+        table.row(row(label, numbers, series.is_missed_unknown, jitter, has_misses.then(|| in_a_row(&[series]))));
     }
     if series.len() > SERIES_SHOWN {
         table.row([format!("{} more below", series.len() - SERIES_SHOWN)]);
@@ -152,7 +152,7 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
     if series.len() > 1 {
         let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", micros(jitter)));
-        table.row(row("together".into(), all, jitter, has_misses.then(|| in_a_row(series))));
+        table.row(row("together".into(), all, probe.is_missed_unknown, jitter, has_misses.then(|| in_a_row(series))));
     }
     if !all.percentiles.is_empty() {
         table.row(bounds("  at most, 95 %", &all.percentiles));
@@ -224,8 +224,9 @@ fn in_a_row(series: &[&SeriesSummary]) -> String {
     longest.or(is_known.then_some(0)).map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-fn row(label: String, numbers: &Numbers, jitter: String, in_a_row: Option<String>) -> Vec<String> {
-    let mut cells = vec![label, numbers.samples.to_string(), numbers.missed.to_string(), micros(numbers.min_ns)];
+fn row(label: String, numbers: &Numbers, is_missed_unknown: bool, jitter: String, in_a_row: Option<String>) -> Vec<String> {
+    let missed = if is_missed_unknown { "-".to_owned() } else { numbers.missed.to_string() };
+    let mut cells = vec![label, numbers.samples.to_string(), missed, micros(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, |median| micros(median.value_ns)));
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));

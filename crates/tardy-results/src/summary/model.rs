@@ -88,6 +88,9 @@ pub struct ProbeSummary {
     pub numbers: Option<Numbers>,
     /// Counts of all series.
     pub counts: Counts,
+    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_missed_unknown: bool,
     /// What its samples say about the deadline; absent where none was asked for, and where its values say nothing about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -142,6 +145,9 @@ pub struct SeriesSummary {
     pub numbers: Option<Numbers>,
     /// The counts, as far as the file goes.
     pub counts: Counts,
+    /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_missed_unknown: bool,
     /// Difference of successive wake-ups from the time between their due times, as percentiles of its magnitude, and its maximum.
     pub jitter: Vec<Percentile>,
     /// See `jitter`.

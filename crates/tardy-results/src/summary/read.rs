@@ -106,9 +106,13 @@ impl ReadRun {
         let warnings = warnings(record, series);
         let judge = Judge::new(self, &warnings);
         let loads = by_phase::loads(record, series, &judge);
-        let probes = self.probe_summaries(&judge, &loads);
+        let mut probes = self.probe_summaries(&judge, &loads);
         let start = record.started.monotonic_ns;
         let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
+        if has_no_times(record) {
+            let numbers = summaries.iter_mut().map(|series| &mut series.numbers).chain(probes.iter_mut().map(|probe| &mut probe.numbers));
+            numbers.flatten().for_each(|numbers| numbers.max_at_ns = 0);
+        }
         summaries.sort_by_key(|series| {
             (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu)
         });
@@ -163,6 +167,7 @@ impl ReadRun {
                 quantity: first.descriptor.quantity.clone(),
                 has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: first.descriptor.schedule.period(),
+                is_missed_unknown: of_probe.iter().any(|read| read.is_missed_unknown()),
                 numbers: stated::numbers_of_all(&of_probe, numbers(&all, index_of(&cells), start.get(), first.has_window())),
                 counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
                 verdict: judge.probe(&of_probe, loads),
@@ -180,9 +185,12 @@ impl ReadRun {
         names
     }
 
-    /// When the last sample of all was taken, on the run's clock.
+    /// When the last sample of all was taken, on the run's clock; `None` where only their order is known.
     #[must_use]
     pub fn last_wake(&self) -> Option<Nanos> {
+        if has_no_times(&self.record) {
+            return None;
+        }
         self.series.iter().filter_map(|read| read.accumulator.last_wake).max()
     }
 
@@ -355,6 +363,14 @@ impl Read {
         }
     }
 
+    /// Whether periods may have passed unused that the tool of an import does not count. Between a rest and the next nothing can.
+    fn is_missed_unknown(&self) -> bool {
+        let has_schedule = self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
+        let is_gap = matches!(self.descriptor.meaning, Meaning::Gap { .. });
+        let is_stated = self.stated.is_none_or(|stated| stated.missed.is_some());
+        has_schedule && !is_gap && !is_stated && self.accumulator.counts.missed == 0
+    }
+
     /// Whether its values say something about a deadline.
     #[must_use]
     pub fn is_judged(&self) -> bool {
@@ -377,6 +393,7 @@ impl Read {
             schedule: self.descriptor.schedule,
             numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.has_window())),
             counts: self.accumulator.counts,
+            is_missed_unknown: self.is_missed_unknown(),
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
             jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
@@ -394,10 +411,15 @@ impl Read {
     }
 }
 
+/// Whether an import knows the order of its samples and nothing of their times.
+fn has_no_times(record: &RunRecord) -> bool {
+    record.imported.as_ref().is_some_and(|imported| imported.has_no_times)
+}
+
 /// From the samples; where not all of them were kept, from the first due time to the last probe's end, which are known all the same. Of an import without
 /// samples it is how long the tool says that it measured.
 fn length(record: &RunRecord, series: &[Read]) -> Nanos {
-    let of_samples = measured(series);
+    let of_samples = if has_no_times(record) { Nanos::ZERO } else { measured(series) };
     let is_every_sample = series.iter().all(|read| read.accumulator.counts.unstored == 0);
     let grids = series.iter().filter_map(|read| match read.descriptor.schedule {
         Schedule::Grid { start, .. } if record.imported.is_none() => Some(start),

@@ -27,13 +27,16 @@ pub struct ImportArgs {
     /// Time between two due times, where the file does not say it
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
+    /// Column of a table of values to read: its name in the first line, or its number from 1 on
+    #[arg(long, value_name = "NAME")]
+    pub column: Option<String>,
 }
 
 impl ImportArgs {
     /// What the files may not say.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        Settings { unit: self.unit, period: self.period }
+        Settings { unit: self.unit, period: self.period, column: self.column.clone() }
     }
 }
 

@@ -44,6 +44,26 @@ fn every_sample_is_recognised_and_its_numbers_are_those_of_its_tool() {
         ("oslat.txt", "", "oslat", 79_485_314, 1.0, 5_604.0),
         ("oslat.json", "", "oslat-json", 79_485_314, 1.0, 5_604.0),
         ("rtla-timerlat-hist.docsample.txt", "", "rtla-timerlat", 3_000_010, 0.0, 24.0),
+        ("cyclictest-v-N.txt", "", "cyclictest-verbose", 670, 17.693, 318.424),
+        ("cyclictest-q-N.txt", "", "cyclictest-summary", 676, 16.429, 89.376),
+        ("nuttx-cyclictest.synth.txt", "", "cyclictest-histogram", 3_333, -3.0, 151.0),
+        ("pmqtest.json", "", "rt-tests-pairs-json", 1_680, 2.0, 56.0),
+        ("pmqtest.txt", "", "rt-tests-pairs", 1_680, 2.0, 56.0),
+        ("ptsematest.json", "", "rt-tests-pairs-json", 1_709, 2.0, 71.0),
+        ("sigwaittest.txt", "", "rt-tests-pairs", 1_710, 4.0, 53.0),
+        ("signaltest.json", "", "signaltest-json", 1_000, 33.0, 2_482.0),
+        ("signaltest.txt", "", "signaltest", 1_000, 33.0, 2_482.0),
+        ("signaltest-v.txt", "", "signaltest", 399, 33.0, 181.0),
+        ("xenomai-latency.synth.txt", "", "xenomai-latency", 30_000, 0.59, 203.417),
+        ("xenomai-latency-h.synth.txt", "", "xenomai-latency", 30_000, 0.0, 203.417),
+        ("zyclictest.synth.txt", "", "zyclictest", 5_000, 0.0, 12.0),
+        ("values.txt", "--unit us", "values", 2_000, 17.5, 303.9),
+        ("values.csv", "--unit us --column latency_us", "values", 2_000, 17.5, 303.9),
+        ("values.csv", "--unit us --column 2 --period 1ms", "values", 2_000, 17.5, 303.9),
+        ("values-f8.npy", "--unit us", "npy", 2_000, 17.5, 303.9),
+        ("values-i4.npy", "--unit us", "npy", 2_000, 175.0, 3_039.0),
+        ("values-records.npy", "--unit ns --column latency_ns", "npy", 2_000, 17.5, 303.9),
+        ("values-records.npy", "--unit ns --column 2", "npy", 2_000, 17.5, 303.9),
         ("hdr.hlog", "--unit ns", "hlog", 6_000, 20.015, 59.295),
         ("hdr.hgrm", "--unit us", "hgrm", 3_000, 20.015, 53.535),
     ] {
@@ -174,11 +194,183 @@ fn a_run_survives_the_way_through_rt_tests_json() {
     let document = |run: &str| place.tardy(&format!("export {run} --format rt-tests-json")).json();
     let (first, second) = (document("run"), document("again"));
     for thread in ["0", "1"] {
-        for key in ["histogram", "cycles", "min", "max", "cpu", "interval_ns"] {
+        for key in ["histogram", "cycles", "min", "max", "cpu", "interval_ns", "missed"] {
             assert_eq!(first["thread"][thread][key], second["thread"][thread][key], "{thread} {key}");
         }
     }
     assert_eq!(first["start_time"], second["start_time"]);
+    // Skipped periods are those that the run counted, and are not said to be unknown.
+    let missed = |run: &str| place.summary(run)["probes"][0]["counts"]["missed"].clone();
+    assert_eq!((missed("again"), missed("run")), (Value::from(2), Value::from(2)));
+    assert!(!place.tardy("show again").ends_with(0).stdout.contains("does not count them"));
+}
+
+#[test]
+fn the_unit_of_cyclictest_is_found_or_asked_for() {
+    let place = Workplace::new();
+    let verbose = |value: &dyn Fn(u64) -> u64, interval: u64| -> String {
+        let samples = (0..6_000).map(|cycle| format!("0:{cycle}:{}\n", value(cycle)));
+        std::iter::once(format!("Thread 0 Interval: {interval}\n")).chain(samples).collect()
+    };
+    let nanos = |cycle: u64| 22_000 + cycle * 7_919 % 3_001;
+    std::fs::write(place.path("ns.txt"), verbose(&nanos, 1_000)).unwrap();
+    let said = place.tardy("import ns.txt --out ns").ends_with(0);
+    assert!(said.stdout.contains("taken as ns (cyclictest -N)"), "{}", said.stdout);
+    assert_eq!(place.summary("ns")["probes"][0]["numbers"]["min_ns"], 22_000);
+    assert_eq!(place.summary("ns")["probes"][0]["counts"]["missed"], 0);
+    std::fs::write(place.path("us.txt"), verbose(&|cycle| nanos(cycle) / 1_000, 1_000)).unwrap();
+    place.tardy("import us.txt --out us").ends_with(0);
+    assert_eq!(place.summary("us")["probes"][0]["numbers"]["min_ns"], 22_000);
+    // 22 us every 100 ms, or 22 ms: nothing in the file tells.
+    for (name, text) in [
+        ("v.txt", verbose(&nanos, 100_000)),
+        ("q.txt", "T: 0 ( 1234) P:95 I:100000 C: 500 Min: 19000 Act: 20000 Avg: 23000 Max: 44000\n".to_owned()),
+        ("h.txt", "# Histogram\n023000 000010\n# Min Latencies: 23000\n# Max Latencies: 23000\n".to_owned()),
+    ] {
+        std::fs::write(place.path(name), text).unwrap();
+        let asked = place.tardy(&format!("import {name} --out unclear")).ends_with(2);
+        assert!(asked.stderr.contains("could be us or ns") && asked.stderr.contains("give --unit us or --unit ns"), "{}", asked.stderr);
+        assert!(!place.path("unclear").exists());
+        place.tardy(&format!("import {name} --unit ns --out {name}-ns")).ends_with(0);
+    }
+}
+
+#[test]
+fn a_mean_that_a_tool_cut_off_is_that_of_its_buckets() {
+    let text = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:10\nIndex   Usr-000   Usr-001\n\
+        2             0        40\n3          1000       960\nover:         0         1\ncount:     1000      1001\n\
+        min:          3         2\navg:          2         2\nmax:          3       256\n";
+    let place = Workplace::new();
+    std::fs::write(place.path("r.txt"), text).unwrap();
+    place.tardy("import r.txt --out run").ends_with(0);
+    let summary = place.summary("run");
+    let mean = |of: &Value| of["numbers"]["mean_ns"].as_f64().unwrap();
+    let of_cpu = |cpu: u64| summary["series"].as_array().unwrap().iter().find(|series| series["cpu"] == cpu).map(mean).unwrap();
+    let second = (40.0 * 2.0 + 960.0 * 3.0 + 256.0) / 1001.0;
+    assert!((of_cpu(0) - 3_000.0).abs() < 1e-6 && (of_cpu(1) - second * 1e3).abs() < 1e-6, "{} {}", of_cpu(0), of_cpu(1));
+    let together = (3.0 * 1000.0 + second * 1001.0) / 2001.0 * 1e3;
+    assert!((mean(&summary["probes"][0]) - together).abs() < 1e-6);
+}
+
+#[test]
+fn values_of_any_tool_get_bounds_a_comparison_and_a_report() {
+    let place = Workplace::new();
+    import(&place, "values.csv", "--unit us --column latency_us").ends_with(0);
+    std::fs::copy(sample("values.txt"), place.path("values.txt")).unwrap();
+    place.tardy("import values.txt --unit us --period 1ms --out timed").ends_with(0);
+    // The same numbers, with and without times.
+    assert_eq!(counts(&place, "run"), counts(&place, "timed"));
+    let (plain, timed) =
+        (place.tardy("show run --statistics").ends_with(0).stdout, place.tardy("show timed --statistics").ends_with(0).stdout);
+    assert!(plain.contains("bounds at 95 %") && plain.contains("length not known"), "{plain}");
+    assert!(!plain.contains("/h ("), "without times there is no rate: {plain}");
+    assert!(timed.contains("/h (") && timed.contains("2.0 s measured"), "{timed}");
+    let same = place.tardy("compare run timed").stdout;
+    assert!(same.contains("values latency") && !same.contains("WORSE") && !same.contains("BETTER"), "{same}");
+    place.tardy("report run --html run.html").ends_with(0);
+    place.tardy("export run --format csv").ends_with(0);
+    place.tardy("plot run --kind ccdf -o run.svg").ends_with(0);
+}
+
+#[test]
+fn a_unit_and_a_column_of_values_are_asked_for() {
+    let place = Workplace::new();
+    for name in ["values.csv", "values-records.npy"] {
+        std::fs::copy(sample(name), place.path(name)).unwrap();
+    }
+    for (arguments, expected) in [
+        ("values.csv --column latency_us", "a file of values does not say their unit: give --unit"),
+        ("values-records.npy --column latency_ns", "an array of NumPy does not say the unit of its values: give --unit"),
+        ("values.csv --unit us", "which column holds the values: give --column, one of time, latency_us, cpu"),
+        ("values-records.npy --unit us", "which field holds the values: give --column, one of cpu, latency_ns"),
+        ("values.csv --unit us --column latency", "values.csv: line 1: expected a column `latency`"),
+        ("values.csv --unit us --column 4", "values.csv: line 1: expected a column `4`"),
+        ("values-records.npy --unit us --column x", "expected a field `x`"),
+    ] {
+        let refused = place.tardy(&format!("import {arguments} --out run")).ends_with(2);
+        assert!(refused.stderr.contains(expected), "{arguments}: {}", refused.stderr);
+        assert!(!place.path("run").exists());
+    }
+    for (text, expected) in [
+        ("1\n2\nthree\n", "line 3: expected a number of us"),
+        ("1\n2\n\n4 5\n", "line 4: expected one number"),
+        ("1\nnan\n", "line 2: expected a number of us"),
+        ("1\n1e300\n", "line 2: expected a number of us"),
+        ("latency\n", "line 1: expected numbers, one a line"),
+    ] {
+        std::fs::write(place.path("v.txt"), text).unwrap();
+        let refused = place.tardy("import v.txt --as values --unit us --out run").ends_with(2);
+        assert!(refused.stderr.contains(expected), "{text}: {}", refused.stderr);
+        assert!(!place.path("run").exists());
+    }
+}
+
+/// An array of NumPy with this version, head and data.
+fn npy(version: u8, head: &str, data: &[u8]) -> Vec<u8> {
+    [b"\x93NUMPY", &[version, 0][..], &(head.len() as u16).to_le_bytes(), head.as_bytes(), data].concat()
+}
+
+#[test]
+fn hostile_heads_of_arrays_are_refused() {
+    let of = |described: &str, shape: &str| format!("{{'descr': {described}, 'fortran_order': False, 'shape': {shape}, }}\n");
+    let place = Workplace::new();
+    for (bytes, expected) in [
+        (npy(1, &of("'|O'", "(2,)"), b"cos\nsystem\n"), "expected numbers (f8, f4, i8, i4, u8, u4, ...), found `|O`"),
+        (npy(1, &of("'<f8'", "(2, 2)"), &[0; 32]), "expected an array with one dimension, found `(2, 2)`"),
+        (npy(1, &of("'<f8'", "()"), &[0; 8]), "expected an array with one dimension"),
+        (npy(1, &of("'<f8'", "(0,)"), &[]), "expected at least one value"),
+        (npy(1, &of("'<f8'", "(18446744073709551615,)"), &[0; 8]), "expected 18446744073709551615 values, as its head says"),
+        (npy(1, &of("'<f8'", "(99999999999999999999,)"), &[0; 8]), "expected a whole number of values"),
+        (npy(1, &of("'<f8'", "(1,)"), &[0; 7]), "expected 1 values, as its head says"),
+        (npy(1, &of("'<f8'", "(1,)"), &[0; 9]), "expected the end of the file, as its head says"),
+        (npy(1, &of("'<f8'", "(1,)"), &f64::NAN.to_le_bytes()), "expected a number of us, found `NaN`"),
+        (npy(1, &of("'<u8'", "(1,)"), &[255; 8]), "expected a number of us, found `18446744073709551615`"),
+        (npy(1, &of("[('a', [('b', '<i4')])]", "(1,)"), &[0; 4]), "expected records of plain numbers"),
+        (npy(9, &of("'<f8'", "(1,)"), &[0; 8]), "expected version 1, 2 or 3"),
+        (npy(2, &of("'<f8'", "(1,)"), &[0; 8]), "expected a head of at most 65536 bytes"),
+        (b"\x93NUMPY\x01\x00\xff".to_vec(), "expected the head of an array of NumPy"),
+        (b"\x93NUMPY\x01\x00\xff\xffshort".to_vec(), "expected the head of an array of NumPy"),
+    ] {
+        std::fs::write(place.path("a.npy"), bytes).unwrap();
+        let refused = place.tardy("import a.npy --unit us --out run").ends_with(2);
+        assert!(refused.stderr.contains(expected) && refused.stderr.contains("a.npy: byte "), "{expected}: {}", refused.stderr);
+        assert!(!place.path("run").exists());
+    }
+    let big_endian = [1_i32, -2, 3].map(i32::to_be_bytes).concat();
+    std::fs::write(place.path("b.npy"), npy(1, &of("'>i4'", "(3,)"), &big_endian)).unwrap();
+    place.tardy("import b.npy --unit us --out run").ends_with(0);
+    assert_eq!(place.summary("run")["probes"][0]["numbers"]["min_ns"], -2_000);
+}
+
+#[test]
+fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-h.txt", "").ends_with(0);
+    place.tardy("report run --html run.html").ends_with(0);
+    let html = std::fs::read_to_string(place.path("run.html")).unwrap();
+    for claim in ["0.0 s", "Blind spot", "due times skipped", "up to 0"] {
+        assert!(!html.contains(claim), "{claim}");
+    }
+    assert!(html.contains("length not known"));
+    let shown = place.tardy("show run").ends_with(0).stdout;
+    let row = shown.lines().find(|line| line.starts_with("cpu 0")).unwrap();
+    assert_eq!(row.split_whitespace().nth(3), Some("-"), "skipped periods are not counted by cyclictest -h: {shown}");
+    assert!(!shown.contains("blind spot"), "{shown}");
+    // What is counted stays.
+    std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
+    place.tardy("import x.txt --out xenomai").ends_with(0);
+    assert_eq!(place.summary("xenomai")["probes"][0]["counts"]["missed"], 2);
+    place.tardy("report xenomai --html x.html").ends_with(0);
+    assert!(std::fs::read_to_string(place.path("x.html")).unwrap().contains("due times skipped"));
+}
+
+#[test]
+fn a_pipe_is_recognised_like_a_file() {
+    let place = Workplace::new();
+    let script = format!("cat {} | {} import /dev/stdin --out run", sample("cyclictest-h.txt").display(), env!("CARGO_BIN_EXE_tardy"));
+    let done = std::process::Command::new("sh").args(["-c", &script]).current_dir(place.path("")).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(place.summary("run")["probes"][0]["numbers"]["samples"], 2_000);
 }
 
 #[test]
@@ -297,8 +489,10 @@ fn no_damage_to_a_sample_makes_any_reader_panic() {
                 }
             }
             for format in FORMATS {
-                for settings in [Settings::default(), Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) }] {
-                    let _ = (format.read)(&mut Source::of_bytes(bytes.clone()), &settings, &mut Nowhere(0));
+                for settings in
+                    [Settings::default(), Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), ..Settings::default() }]
+                {
+                    let _ = format.read(&mut Source::of_bytes(bytes.clone()), &settings, &mut Nowhere(0));
                 }
             }
         }

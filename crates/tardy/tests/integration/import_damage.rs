@@ -94,6 +94,7 @@ fn assert_names_the_place(error: &ImportError, file: &Path, bytes: &[u8]) {
             assert!(text.contains(&format!(": byte {byte}: expected ")), "{text}");
         }
         ImportError::Ask { flag, .. } => assert!(text.contains("does not say") && text.ends_with(flag), "{text}"),
+        ImportError::Empty { .. } => assert!(bytes.is_empty() && text.ends_with("the file is empty: there is nothing to import"), "{text}"),
         ImportError::Unknown { .. } => assert!(text.contains("--as"), "{text}"),
         ImportError::Unreadable { .. } | ImportError::Unwritable { .. } | ImportError::Folder(_) => panic!("{text}"),
     }
@@ -134,7 +135,7 @@ proptest! {
         format in proptest::option::of(0..FORMATS.len()),
         is_said in any::<bool>(),
     ) {
-        let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
+        let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
         let samples = samples();
         let (_, mut bytes) = sample.get(&samples).clone();
         damages.iter().for_each(|damage| damage.apply(&mut bytes));
@@ -142,10 +143,19 @@ proptest! {
     }
 }
 
+/// An empty file read as a histogram was once refused at its line 0.
+#[test]
+fn an_empty_file_is_called_empty_whatever_it_is_taken_for() {
+    for format in (0..FORMATS.len()).map(Some).chain([None]) {
+        check(b"", format, &Settings::default());
+        check(b"\n", format, &Settings::default());
+    }
+}
+
 /// Found by fuzzing or by thought, one line each.
 #[test]
 fn what_once_made_a_reader_fail_is_named_or_read() {
-    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)) };
+    let said = Settings { unit: Some(Unit::Us), period: Some(Nanos(1_000_000)), column: Some("2".to_owned()) };
     for text in [
         // Counts of the last bucket of oslat, and its lower end, beyond what fits.
         "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t 18446744073709551615\n Maximum:\t 9 (us)\n",
@@ -168,7 +178,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("samples.raw");
     fs::write(&file, &raw).unwrap();
-    let settings = Settings { unit: Some(Unit::Us), period: None };
+    let settings = Settings { unit: Some(Unit::Us), ..Settings::default() };
     let error = import(&file, None, &settings, &place.path().join("run")).unwrap_err();
     assert!(matches!(error, ImportError::ExpectedAt { byte, .. } if byte == 1_050 * 28), "{error}");
 }

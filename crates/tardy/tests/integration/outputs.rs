@@ -65,7 +65,9 @@ fn import_and_what_is_shown_of_it() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
     let unit_of = |name: &str| match name {
         "hdr.hlog" => "--unit ns",
-        "hdr.hgrm" => "--unit us",
+        "hdr.hgrm" | "values.txt" | "values-f8.npy" | "values-i4.npy" => "--unit us",
+        "values.csv" => "--unit us --column latency_us",
+        "values-records.npy" => "--unit ns --column latency_ns",
         _ => "",
     };
     for name in support::workplace::names(&samples).iter().filter(|name| *name != "README.md") {

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::Nanos;
 use tardy_core::verdict::significant;
 use tardy_run::record::State;
 
@@ -11,7 +12,7 @@ use crate::chart::model::Table;
 use crate::chart::words::{micros, whole};
 use crate::report::date::date_and_time;
 use crate::report::{ladder_text, summary_text};
-use crate::summary::model::{Ladder, LoadSummary, Rung, Summary};
+use crate::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung, Summary};
 
 pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
     html! {
@@ -53,8 +54,11 @@ fn first(run: &RunData) -> Markup {
     html! {
         p class="run-name" { (run.name) }
         p class="quiet" {
-            (probes.join(", ")) " on cpus " (summary.measured_cpus.to_string()) ", "
-            (format!("{:.1} s", summary.measured_ns.as_secs_f64())) " measured" (state) ", "
+            (probes.join(", "))
+            @if !summary.measured_cpus.is_empty() { " on cpus " (summary.measured_cpus.to_string()) }
+            ", "
+            @if summary.measured_ns > Nanos::ZERO { (format!("{:.1} s", summary.measured_ns.as_secs_f64())) " measured" } @else { "length not known" }
+            (state) ", "
             (date_and_time(summary.started_realtime_ns)) " UTC"
         }
         @for (outcome, sentence) in &verdicts {
@@ -67,7 +71,7 @@ fn first(run: &RunData) -> Markup {
             ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (warning.to_string()) } } }
         }
         @for probe in &summary.probes {
-            @if let Some(numbers) = &probe.numbers { (key_figures(&probe.probe, numbers, summary.probes.len() > 1)) }
+            @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }
             @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }
         }
         (blind_spot(summary))
@@ -87,11 +91,11 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-fn key_figures(probe: &str, numbers: &Numbers, is_named: bool) -> Markup {
+fn key_figures(probe: &ProbeSummary, numbers: &Numbers, is_named: bool) -> Markup {
     let tail = numbers.percentiles.iter().rev().find(|percentile| percentile.is_bounded());
     let figure = |name: String, value: String| html! { div { dt { (name) } dd { (value) } } };
     html! {
-        @if is_named { p class="quiet" { (probe) } }
+        @if is_named { p class="quiet" { (probe.probe) } }
         dl class="key" {
             (figure("largest".to_owned(), format!("{} µs", one_decimal(numbers.max_ns))))
             @if let Some(tail) = tail {
@@ -99,13 +103,14 @@ fn key_figures(probe: &str, numbers: &Numbers, is_named: bool) -> Markup {
             }
             @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), format!("{} µs", one_decimal(median.value_ns)))) }
             (figure("samples".to_owned(), whole(numbers.samples)))
-            (figure("due times skipped".to_owned(), whole(numbers.missed)))
+            @if !probe.is_missed_unknown { (figure("due times skipped".to_owned(), whole(numbers.missed))) }
         }
     }
 }
 
 fn blind_spot(summary: &Summary) -> Markup {
-    let period = summary.probes.iter().filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns).min();
+    let period =
+        summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns > Nanos::ZERO).map(|probe| probe.period_ns).min();
     html! {
         @if let Some(period) = period {
             p class="note" {
@@ -149,7 +154,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             (None, None) => "no fixed cpu".to_owned(),
         };
         if let Some(numbers) = &series.numbers {
-            rows.push(row(name, numbers, series.counts.lost));
+            rows.push(row(name, numbers, series.is_missed_unknown, series.counts.lost));
         }
     }
     if let Some(all) = run.summary.probes.iter().find(|summary| summary.probe == probe)
@@ -160,7 +165,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             rows.push(vec![format!("{left_out} more below (tardy show --json has all)")]);
         }
         if rows.len() > 1 {
-            rows.push(row("together".to_owned(), numbers, all.counts.lost));
+            rows.push(row("together".to_owned(), numbers, all.is_missed_unknown, all.counts.lost));
         }
         let mut bounds = vec!["≤ at 95 %".to_owned(), String::new(), String::new(), String::new(), String::new()];
         bounds.extend(numbers.percentiles.first().map(bound));
@@ -180,7 +185,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
         let name = format!("{}{skipped}", load.name);
         match numbers {
             Some(numbers) => {
-                let mut cells = row(name, numbers, 0);
+                let mut cells = row(name, numbers, false, 0);
                 cells[3] = format!("{:.1} s", load.length_ns.as_secs_f64());
                 cells.insert(1, load.phases.to_string());
                 if is_judged {
@@ -200,9 +205,10 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     Table { head, rows }
 }
 
-fn row(name: String, numbers: &Numbers, lost: u64) -> Vec<String> {
+fn row(name: String, numbers: &Numbers, is_missed_unknown: bool, lost: u64) -> Vec<String> {
     let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, one_decimal(percentile.value_ns));
-    let mut cells = vec![name, whole(numbers.samples), whole(numbers.missed), whole(lost), one_decimal(numbers.min_ns)];
+    let missed = if is_missed_unknown { "–".to_owned() } else { whole(numbers.missed) };
+    let mut cells = vec![name, whole(numbers.samples), missed, whole(lost), one_decimal(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, value));
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));

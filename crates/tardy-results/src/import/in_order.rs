@@ -1,0 +1,74 @@
+//! Values of which a file gives the order, and at most the period says when they were due.
+
+use std::io;
+
+use tardy_core::sample::{Record, Sample};
+use tardy_core::series::Schedule;
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::{Settings, Unit};
+
+/// What is said where the file has values and nothing else.
+const NO_TIMES_NOTE: &str = "when the values were taken is not known, only their order: give --period for rates and lengths of time";
+
+/// Times are kept below this, so that sums of two of them do not overflow.
+pub(super) const TIME_MAX: i64 = i64::MAX / 4;
+
+/// One series, filled value by value.
+pub(super) struct InOrder<'a> {
+    sink: &'a mut dyn Sink,
+    series: usize,
+    /// Time from one due time to the next; 1 ns where it is not known.
+    step: i64,
+    due: i64,
+    has_times: bool,
+    /// The largest power of ten that all values are multiples of, in ns.
+    resolution: i64,
+}
+
+impl<'a> InOrder<'a> {
+    /// Opens the series of `probe`.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(super) fn open(sink: &'a mut dyn Sink, (probe, cpu): (&str, Option<u32>), settings: &Settings, unit: Unit) -> io::Result<Self> {
+        let period = settings.period.map_or(0, Nanos::get);
+        let schedule = match period {
+            1.. => Schedule::Grid { period: Nanos(period), start: Nanos::ZERO, dither: Nanos::ZERO },
+            _ => Schedule::Event { request: Nanos::ZERO },
+        };
+        let series = sink.open(descriptor(probe, LATENCY, cpu, schedule))?;
+        Ok(Self { sink, series, step: period.max(1), due: 0, has_times: period > 0, resolution: unit.nanos() })
+    }
+
+    /// Adds a value; `None` where the run would last longer than a clock can show.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(super) fn push(&mut self, latency: i64) -> io::Result<Option<()>> {
+        while latency % self.resolution != 0 {
+            self.resolution /= 10;
+        }
+        let sample = Sample { due: Nanos(self.due), latency: Nanos(latency), missed: 0 };
+        let Some(next) = self.due.checked_add(self.step).filter(|&next| next < TIME_MAX) else { return Ok(None) };
+        self.due = next;
+        self.sink.push(self.series, Record::Sample(sample)).map(Some)
+    }
+
+    /// Whether no value has come yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.due == 0
+    }
+
+    /// Ends the series, and says what is not known of it.
+    pub(super) fn close(self, tool: &str) -> Imported {
+        self.sink.state(self.series, Stated { resolution_ns: Nanos(self.resolution), ..Stated::default() });
+        let mut notes = Vec::new();
+        if !self.has_times {
+            notes.push(NO_TIMES_NOTE.to_owned());
+        }
+        Imported { tool: tool.to_owned(), notes, has_no_times: !self.has_times, ..Imported::default() }
+    }
+}

@@ -1,0 +1,217 @@
+//! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, the one wakes the other. Only extremes and
+//! mean of a pair are known. Source: rt-tests, src/pmqtest/pmqtest.c and its like.
+//!
+//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and nothing can be missed; of a latency only the
+//! part below a second is counted (`tv_usec`); and the text does not name the tool, but for the `TO` of pmqtest's time-outs.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tardy_core::units::Nanos;
+use tardy_run::imported::Stated;
+
+use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::text::{head_lines, lines, nanos};
+use super::tool_json::Document;
+use super::{Format, ImportError, Settings, Source, Unit, tool_json};
+
+pub(super) const JSON: Format = Format {
+    name: "rt-tests-pairs-json",
+    about: "pmqtest, ptsematest, svsematest, sigwaittest --json",
+    detect: |head| {
+        let text = String::from_utf8_lossy(head);
+        text.trim_start().starts_with('{') && text.contains("\"file_version\"") && text.contains("\"receiver\"")
+    },
+    reader: read_json,
+};
+
+pub(super) const TEXT: Format = Format {
+    name: "rt-tests-pairs",
+    about: "text of pmqtest, ptsematest, svsematest, sigwaittest",
+    detect: |head| head_lines(head).iter().any(|line| pair(line).is_some()),
+    reader: read_text,
+};
+
+const EXTREMES_NOTE: &str = "only extremes and mean are known: there are no percentiles";
+const SECOND_NOTE: &str = "the tool counts only the part of a latency below one second: a longer stall looks shorter";
+/// What a series is called whose tool is not known.
+const UNNAMED: &str = "thread-pair";
+const TOOLS: [&str; 4] = ["pmqtest", "ptsematest", "svsematest", "sigwaittest"];
+
+/// What is known of a pair.
+struct Pair {
+    cpu: Option<u32>,
+    interval: Option<Nanos>,
+    samples: Option<u64>,
+    min: Option<i64>,
+    mean: Option<f64>,
+    max: Option<i64>,
+}
+
+impl Pair {
+    fn counted(self, probe: &'static str, settings: &Settings, unit: Unit) -> Counted {
+        let mut counted = Counted::new(probe, LATENCY, self.cpu);
+        counted.period = settings.period.or(self.interval.filter(|interval| *interval > Nanos::ZERO));
+        counted.is_event = true;
+        counted.stated = Stated { samples: self.samples, resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..Stated::default() };
+        // Without a sample the least value is the tool's starting value.
+        if self.samples != Some(0) {
+            counted.stated = Stated {
+                min_ns: self.min.map(Nanos),
+                max_ns: self.max.map(Nanos),
+                mean_ns: self.mean.map(|mean| mean * unit.nanos() as f64).filter(|mean| mean.is_finite()),
+                ..counted.stated
+            };
+        }
+        counted
+    }
+}
+
+fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let document = tool_json::document(source)?;
+    let mut imported = tool_json::envelope(&document, UNNAMED);
+    let probe = TOOLS.into_iter().find(|tool| imported.tool.starts_with(tool)).unwrap_or(UNNAMED);
+    let unit = settings.unit.unwrap_or(Unit::Us);
+    let mut series = Vec::new();
+    let mut timeouts = 0_u64;
+    for (number, thread) in tool_json::numbered(source, &document, "thread")? {
+        let keys = ["thread", &number.to_string()];
+        let (pair, out_of_time) = pair_of_json((source, &document), keys, thread, unit)?;
+        timeouts = timeouts.saturating_add(out_of_time);
+        series.push(pair.counted(probe, settings, unit));
+    }
+    note(&mut imported, timeouts);
+    hand_over_all(&mut series, &mut imported, source, sink)?;
+    Ok(imported)
+}
+
+fn note(imported: &mut Imported, timeouts: u64) {
+    imported.notes.extend([EXTREMES_NOTE.to_owned(), SECOND_NOTE.to_owned()]);
+    if timeouts > 0 {
+        imported.notes.push(format!("{timeouts} messages had not come when the tool's time-out ended: they are in no number"));
+    }
+}
+
+fn pair_of_json((source, document): (&Source, &Document), keys: [&str; 2], thread: &Value, unit: Unit) -> Result<(Pair, u64), ImportError> {
+    let part = |name: &str| {
+        let found = thread.get(name).filter(|part| part.is_object());
+        found.ok_or_else(|| document.expected(source, &keys, format!("an object `{name}` in thread {}", keys[1]), &thread.to_string()))
+    };
+    let (sender, receiver) = (part("sender")?, part("receiver")?);
+    let whole = |part: &Value, key: &str| part.get(key).and_then(Value::as_u64);
+    let samples = whole(sender, "samples");
+    let samples =
+        samples.ok_or_else(|| document.expected(source, &keys, format!("`samples` in thread {}", keys[1]), &sender.to_string()))?;
+    let time = |key: &str| tool_json::nanos(receiver, key, unit.nanos()).map(|value| value as i64);
+    let interval = whole(sender, "interval").and_then(|micros| i64::try_from(micros).ok()?.checked_mul(1_000)).map(Nanos);
+    let pair = Pair {
+        cpu: whole(receiver, "cpu").and_then(|cpu| u32::try_from(cpu).ok()).or_else(|| keys[1].parse().ok()),
+        interval,
+        samples: Some(samples),
+        min: time("min"),
+        mean: receiver.get("avg").and_then(Value::as_f64),
+        max: time("max"),
+    };
+    Ok((pair, whole(receiver, "timeoutcount").unwrap_or(0)))
+}
+
+fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    let text = source.text()?;
+    let unit = settings.unit.unwrap_or(Unit::Us);
+    let (mut heads, mut pairs) = (BTreeMap::new(), BTreeMap::new());
+    let mut last_line = 1;
+    // Of lines that come again the last one counts.
+    for (line, text) in lines(&text) {
+        last_line = line;
+        if let Some(head) = head(&text) {
+            heads.insert(head.receiver, head);
+        } else if let Some((receiver, values)) = pair(&text) {
+            pairs.insert(receiver, values);
+        }
+    }
+    if pairs.is_empty() {
+        let expected = "a line such as `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`";
+        return Err(source.expected(last_line, expected, "none in the whole file"));
+    }
+    let is_pmqtest = heads.values().any(|head| head.timeouts.is_some());
+    let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
+    let mut imported = Imported { tool: probe.to_owned(), ..Imported::default() };
+    if !is_pmqtest {
+        imported.notes.push("the text does not say whether ptsematest, svsematest or sigwaittest wrote it".to_owned());
+    }
+    let timeouts = heads.values().filter_map(|head| head.timeouts).fold(0, u64::saturating_add);
+    note(&mut imported, timeouts);
+    let mut series = Vec::new();
+    for (receiver, [min, mean, max]) in pairs {
+        let head = heads.get(&receiver);
+        let in_unit =
+            |value: &str| nanos(value, unit).ok_or_else(|| source.expected(last_line, format!("times of pair #{receiver}"), value));
+        let pair = Pair {
+            cpu: head.and_then(|head| head.cpu),
+            interval: head.and_then(|head| head.interval),
+            samples: head.and_then(|head| head.samples),
+            min: Some(in_unit(&min)?),
+            mean: mean.parse().ok(),
+            max: Some(in_unit(&max)?),
+        };
+        series.push(pair.counted(probe, settings, unit));
+    }
+    if series.iter().any(|counted| counted.stated.samples.is_none()) {
+        return Err(source.expected(
+            last_line,
+            "a line with the cycles of each pair, as in `#0: ..., I1000; #1: ..., Cycles 1000`",
+            "none",
+        ));
+    }
+    hand_over_all(&mut series, &mut imported, source, sink)?;
+    Ok(imported)
+}
+
+/// The line that describes a pair.
+struct Head {
+    receiver: u32,
+    cpu: Option<u32>,
+    interval: Option<Nanos>,
+    timeouts: Option<u64>,
+    samples: Option<u64>,
+}
+
+/// Of `#0: ID18803, P80, CPU0, I1000; #1: ID18804, P80, CPU0, TO 0, Cycles 1000`.
+fn head(line: &str) -> Option<Head> {
+    let (receiver, sender) = line.strip_prefix('#')?.split_once(';')?;
+    let (number, receiver) = receiver.split_once(':')?;
+    let of = |part: &str, key: &str| part.split(',').find_map(|word| word.trim().strip_prefix(key)?.trim().parse::<u64>().ok());
+    Some(Head {
+        receiver: number.trim().parse().ok()?,
+        cpu: of(receiver, "CPU").and_then(|cpu| u32::try_from(cpu).ok()),
+        interval: of(receiver, "I").and_then(|micros| i64::try_from(micros).ok()?.checked_mul(1_000)).map(Nanos),
+        timeouts: of(sender, "TO"),
+        samples: of(sender, "Cycles"),
+    })
+}
+
+/// Receiver, least value, mean and largest value of `#1 -> #0, Min    2, Cur    4, Avg    4, Max   56`.
+fn pair(line: &str) -> Option<(u32, [String; 3])> {
+    let (_, rest) = line.strip_prefix('#')?.split_once("->")?;
+    let (receiver, rest) = rest.trim().strip_prefix('#')?.split_once(',')?;
+    let of = |key: &str| rest.split(',').find_map(|word| Some(word.trim().strip_prefix(key)?.trim().to_owned()));
+    let values = [of("Min")?, of("Avg")?, of("Max")?];
+    values.iter().all(|value| value.parse::<i64>().is_ok()).then_some((receiver.trim().parse().ok()?, values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_a_pair_are_known() {
+        let found = head("#2: ID18805, P79, CPU1, I1500; #3: ID18806, P79, CPU1, TO 2, Cycles 680").unwrap();
+        assert_eq!((found.receiver, found.cpu, found.interval), (2, Some(1), Some(Nanos(1_500_000))));
+        assert_eq!((found.timeouts, found.samples), (Some(2), Some(680)));
+        let values = ["2", "4", "56"].map(str::to_owned);
+        assert_eq!(pair("#1 -> #0, Min    2, Cur    4, Avg    4, Max   56"), Some((0, values)));
+        for other in ["#1 -> #0, Min x, Cur 4, Avg 4, Max 5", "#1: a", "# a -> b", "#1 -> #0"] {
+            assert!(pair(other).is_none() && head(other).is_none(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The unit of cyclictest's values, where its output does not say it: us, and ns with -N. Taking the one for the other makes a machine 1000
+//! times worse or better than it is, so that only what is certain is taken.
+
+use super::{ImportError, Settings, Source, Unit};
+
+/// No wake-up takes less than this in ns, nor this in us as a rule: 1 us and 1 ms.
+const DIVIDE: i64 = 1_000;
+
+/// Typical values of a thread as they stand in the file, and its interval in us.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Typical {
+    pub(super) value: i64,
+    pub(super) interval_us: Option<i64>,
+}
+
+/// The unit, and what is to be said of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnitTold {
+    pub(super) unit: Unit,
+    pub(super) note: Option<String>,
+}
+
+/// The unit that was given, or the one that the values themselves show.
+///
+/// # Errors
+/// [`ImportError::Ask`] where both are possible.
+pub(super) fn unit(source: &Source, settings: &Settings, typical: &[Typical]) -> Result<UnitTold, ImportError> {
+    if let Some(unit) = settings.unit {
+        return Ok(UnitTold { unit, note: None });
+    }
+    told(typical).ok_or_else(|| {
+        source.ask("this output", "the unit of its values, which could be us or ns (cyclictest -N)", "--unit us or --unit ns")
+    })
+}
+
+fn told(typical: &[Typical]) -> Option<UnitTold> {
+    let Some(least) = typical.iter().min_by_key(|typical| typical.value) else {
+        return Some(UnitTold { unit: Unit::Us, note: Some("the unit is not stated: taken as us".to_owned()) });
+    };
+    if least.value < DIVIDE {
+        let note = "the unit is not stated: taken as us, since no wake-up takes so few ns";
+        return Some(UnitTold { unit: Unit::Us, note: Some(note.to_owned()) });
+    }
+    // As us, most wake-ups would be later than the next due time.
+    let is_beyond = |typical: &Typical| typical.interval_us.is_some_and(|interval| typical.value > interval);
+    typical.iter().all(is_beyond).then(|| UnitTold {
+        unit: Unit::Ns,
+        note: Some(format!(
+            "the unit is not stated: taken as ns (cyclictest -N), since a usual latency of {} us would be longer than the interval; give --unit us if not",
+            least.value
+        )),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_told_where_only_one_is_possible() {
+        let of = |values: &[(i64, i64)]| {
+            let typical: Vec<Typical> = values.iter().map(|&(value, us)| Typical { value, interval_us: (us > 0).then_some(us) }).collect();
+            told(&typical).map(|told| told.unit)
+        };
+        assert_eq!(of(&[(23, 1_000), (31, 1_500)]), Some(Unit::Us));
+        assert_eq!(of(&[(22_926, 1_000), (31_000, 1_500)]), Some(Unit::Ns));
+        // A slow emulator, or a fast machine with a long interval.
+        assert_eq!((of(&[(4_000, 10_000)]), of(&[(4_000, 0)])), (None, None));
+        // One thread of several that is late as a rule.
+        assert_eq!((of(&[(900, 500), (5_000, 500)]), of(&[])), (Some(Unit::Us), Some(Unit::Us)));
+    }
+}

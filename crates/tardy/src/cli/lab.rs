@@ -88,7 +88,7 @@ pub struct MeasureArguments {
     /// Length of the measurement in the guest's time, as for `tardy run`
     #[arg(long = "for", value_name = "TIME", conflicts_with = "cycles")]
     pub length: Option<Nanos>,
-    /// Cycles of the measurement, as for `tardy run`
+    /// Cycles of each phase of the measurement, as for `tardy run`
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
     /// A load during the measurement, as for `tardy run`, or beside --program; repeat it for several at the same time

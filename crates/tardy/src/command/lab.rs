@@ -5,6 +5,7 @@ mod cost;
 mod ensemble;
 mod list;
 mod progress;
+mod request;
 mod run;
 mod setting;
 mod shell;

@@ -7,12 +7,14 @@ use tardy_lab::experiment::Outcome;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{compare, refuse_used_folder, run_all};
+use super::request;
 use super::run::print;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::CheckArguments;
 use crate::command::output;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<Exit, LabError> {
+    request::check(&arguments.measure)?;
     let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let setting = setting.with_working_accelerator(&variants[0]);

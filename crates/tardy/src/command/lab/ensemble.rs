@@ -29,7 +29,7 @@ const SETTLE: Nanos = Nanos::from_secs(1);
 const SCENARIO_DEFAULT: &str = "lab";
 
 /// Where a scenario of the user's own lies in the guest.
-const SCENARIO_PATH: &str = "/scenario.toml";
+pub(super) const SCENARIO_PATH: &str = "/scenario.toml";
 
 /// Old and new runs in one folder would be taken for one experiment.
 pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
@@ -168,7 +168,7 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
 }
 
 /// What is started in the guest: a measurement, with another seed for every pad, or the user's own program.
-fn program(measure: &MeasureArguments, pad: u32) -> Program {
+pub(super) fn program(measure: &MeasureArguments, pad: u32) -> Program {
     if let Some(path) = &measure.program {
         return Program { path: Some(path.clone()), arguments: measure.arguments.clone() };
     }
@@ -192,7 +192,7 @@ fn program(measure: &MeasureArguments, pad: u32) -> Program {
 }
 
 /// The scenario's file; none for a built-in one.
-fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
+pub(super) fn scenario_file(measure: &MeasureArguments) -> Option<&str> {
     measure.scenario.as_deref().filter(|name| name.contains('/') || name.ends_with(".toml"))
 }
 

@@ -4,14 +4,17 @@ use tardy_lab::comparison::{Comparison, RunResult};
 use tardy_lab::comparison_text;
 use tardy_results::exit::Exit;
 
-use super::cost;
 use super::ensemble::{compare, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
+use super::{cost, request};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
 
 pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
-    arguments.cost.as_deref().map_or(Ok(()), cost::check)?;
+    match &arguments.cost {
+        Some(metrics) => cost::check(metrics)?,
+        None => request::check(&arguments.measure)?,
+    }
     refuse_used_folder(&arguments.out)?;
     let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;

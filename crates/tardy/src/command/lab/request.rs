@@ -1,0 +1,78 @@
+//! What the guests are to measure, read on the host before anything is fetched or booted: a mistake in it would else cost a boot of every guest.
+
+use clap::Parser;
+
+use super::ensemble::{SCENARIO_PATH, program, scenario_file};
+use super::setting::LabError;
+use crate::cli::lab::MeasureArguments;
+use crate::cli::{Cli, Command};
+use crate::load::LoadRequest;
+use crate::request;
+
+/// Reads the guests' command line as they will; what a guest lacks only it can tell.
+pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
+    if measure.program.is_some() {
+        return check_loads(measure.load.iter());
+    }
+    // The scenario's file lies elsewhere in the guest.
+    let here = |word: String| if word == SCENARIO_PATH { scenario_file(measure).map_or(word, str::to_owned) } else { word };
+    let words = std::iter::once("tardy".to_owned()).chain(program(measure, 0).arguments.into_iter().map(here));
+    let cli = Cli::try_parse_from(words).map_err(|error| LabError::Usage(first_sentence(&error.to_string())))?;
+    let Command::Run(args) = cli.command else { return Ok(()) };
+    if let Some(reason) = request::contradiction(&args) {
+        return Err(LabError::Usage(reason.to_owned()));
+    }
+    let scenario = request::scenario(&args).map_err(|error| LabError::Usage(format!("--scenario: {error}")))?;
+    for probe in &scenario.probes {
+        probe.plan().map_err(|error| LabError::Usage(format!("--probe {}: {error}", probe.name)))?;
+    }
+    check_loads(scenario.phases.iter().flat_map(|phase| &phase.loads).chain(&args.allow))
+}
+
+fn check_loads<'a>(mut loads: impl Iterator<Item = &'a String>) -> Result<(), LabError> {
+    loads.try_for_each(|load| LoadRequest::parse(load).map(drop)).map_err(|error| LabError::Usage(format!("--load: {error}")))
+}
+
+/// Of what clap says, without its usage, which is that of another command.
+fn first_sentence(message: &str) -> String {
+    let first = message.split("\n\n").next().unwrap_or_default();
+    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::lab::LabCommand;
+
+    fn checked(words: &str) -> Result<(), String> {
+        let line = format!("tardy lab run --kernel debian:6.1 --out runs {words}");
+        let Command::Lab(lab) = Cli::parse_from(line.split_whitespace()).command else { panic!("not the lab") };
+        let LabCommand::Run(arguments) = lab.command else { panic!("not a run") };
+        check(&arguments.measure).map_err(|error| format!("{:?}: {error}", error.exit_code()))
+    }
+
+    #[test]
+    fn what_a_guest_would_refuse_is_refused_before_it_boots() {
+        for (words, reason) in [
+            ("--load nosuch", "nosuch"),
+            ("--scenario nosuch", "nosuch"),
+            ("--load io -- --nosuch", "--nosuch"),
+            ("--load io -- --probe nosuch", "nosuch"),
+            ("--cycles 100 -- --for 2s", "--for"),
+            ("-- --misses 0.1", "--deadline"),
+            ("--program /bin/mine --load nosuch", "nosuch"),
+        ] {
+            let refused = checked(words).unwrap_err();
+            assert!(refused.starts_with("Usage: ") && refused.contains(reason), "{words}: {refused}");
+        }
+    }
+
+    #[test]
+    fn cycles_under_load_and_all_that_is_right_boots() {
+        for words in
+            ["", "--cycles 100 --load io", "--scenario abeni2002 --cycles 50", "--for 2s -- --probe futex", "--program /bin/mine --load io"]
+        {
+            assert_eq!(checked(words), Ok(()), "{words}");
+        }
+    }
+}

@@ -42,7 +42,7 @@ pub struct Plan {
     pub tool_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
-    /// Cycles of each thread, where they and not the phases' lengths are given.
+    /// Cycles after which each thread ends by itself: where the only phase is counted in them, and has no load.
     pub cycles: Option<u64>,
     /// Latencies that are in time.
     pub window: Option<Window>,
@@ -221,9 +221,12 @@ pub struct ThreadEntry {
 pub struct PhasePlan {
     /// Its name.
     pub name: String,
-    /// How long its loads run.
+    /// How long it lasts; where it is counted in cycles, about how long these take.
     #[serde(rename = "length_ns")]
     pub length: Nanos,
+    /// Cycles that each measuring thread makes in it at least, in place of the length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
     /// Loads of the phase.
     pub loads: Vec<LoadPlan>,
 }

@@ -1,6 +1,7 @@
 //! Running a plan: arm, measure, disarm, and put everything back.
 
 pub mod calibrate;
+mod cycles;
 pub mod interference;
 mod keeper;
 pub mod live;

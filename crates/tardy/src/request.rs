@@ -37,11 +37,14 @@ pub fn scenario(args: &RunArgs) -> Result<Scenario, ScenarioError> {
         None => by_flags(args)?,
     };
     override_probes(&mut scenario, args);
-    if let Some(cycles) = args.cycles {
-        let period = scenario.probes.iter().filter_map(|probe| Some(probe.plan().ok()?.1.period)).max().unwrap_or_default();
-        scenario.phases = vec![idle(Nanos(period.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX))))];
+    if args.cycles.is_some() {
+        scenario.phases.iter_mut().for_each(|phase| phase.cycles = args.cycles);
     }
+    scenario.estimate_lengths();
     if let (Some(length), true) = (args.length, args.loads.is_empty()) {
+        if scenario.counts_cycles() {
+            return Err(ScenarioError::CountsCycles);
+        }
         scenario = scenario.stretched_to(length);
     }
     Ok(scenario)
@@ -52,12 +55,12 @@ fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
         return scenario::find("default");
     }
     let length = args.length.unwrap_or(LENGTH);
-    let phases = if args.cycles.is_some() || args.loads == ["none"] {
+    let phases = if args.loads.is_empty() || args.loads == ["none"] {
         vec![idle(length)]
     } else {
         let before = IDLE_MAX.min(Nanos(length.get() / 3));
         let loads = args.loads.iter().filter(|load| *load != "none").cloned().collect();
-        vec![idle(before), PhaseRequest { name: args.loads.join("+"), length: length - before, loads }]
+        vec![idle(before), PhaseRequest { name: args.loads.join("+"), length: length - before, cycles: None, loads }]
     };
     Ok(Scenario {
         name: "flags".into(),
@@ -72,7 +75,7 @@ fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
 }
 
 fn idle(length: Nanos) -> PhaseRequest {
-    PhaseRequest { name: "idle".into(), length, loads: Vec::new() }
+    PhaseRequest { name: "idle".into(), length, cycles: None, loads: Vec::new() }
 }
 
 fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
@@ -158,8 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn cycles_are_a_length_of_so_many_periods() {
+    fn cycles_are_a_length_of_so_many_periods_in_each_phase() {
         assert_eq!(phases(&asked("--cycles 500 --period 2ms")), [("idle", SECOND)]);
+        assert_eq!(phases(&asked("--cycles 500 --period 2ms --load none")), [("idle", SECOND)]);
+        let loaded = asked("--cycles 500 --period 2ms --load io --load fork");
+        assert_eq!(phases(&loaded), [("idle", SECOND), ("io+fork", SECOND)]);
+        assert!(loaded.phases.iter().all(|phase| phase.cycles == Some(500)));
+        let of_scenario = asked("--cycles 500 --period 2ms --scenario abeni2002");
+        assert!(of_scenario.phases.len() > 3 && of_scenario.phases.iter().all(|phase| phase.length == Nanos(SECOND)));
+    }
+
+    #[test]
+    fn cycles_of_probes_of_different_periods_take_as_long_as_the_slowest() {
+        assert_eq!(phases(&asked("--cycles 500 --probe cyclic:period=1ms --probe timerfd:period=2ms")), [("idle", SECOND)]);
+        // Reads of a clock take no periods.
+        assert!(asked("--cycles 1000000 --probe gtod").length() < Nanos(SECOND));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //!
 //! [[phase]]
 //! name = "memory"
-//! length = "4s"
+//! length = "4s"               # or in cycles of each probe: cycles = 50_000
 //! loads = ["memory:size=128MiB"]
 //! ```
 //! Values are checked while they are read, so that an error names its line and key.
@@ -106,9 +106,12 @@ pub struct ProbeRequest {
 pub struct PhaseRequest {
     /// Its name; phases of the same name are the same phase, repeated.
     pub name: String,
-    /// How long its loads run.
-    #[serde(with = "values::positive_duration")]
+    /// How long it lasts; where it is counted in cycles, about how long these take.
+    #[serde(default, with = "values::positive_duration", skip_serializing_if = "is_zero")]
     pub length: Nanos,
+    /// Cycles that each probe makes in it, in place of a length.
+    #[serde(default, deserialize_with = "values::cycles", skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
     /// Its loads, as for `--load`.
     #[serde(default, deserialize_with = "values::loads")]
     pub loads: Vec<String>,
@@ -157,6 +160,11 @@ impl ProbeRequest {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(length: &Nanos) -> bool {
+    *length == Nanos::ZERO
+}
+
 fn one() -> u32 {
     1
 }
@@ -178,6 +186,9 @@ pub enum ScenarioError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// Phases that last as long as their cycles take.
+    #[error("its phases are counted in cycles, which take the time that they take: leave --for out, or give --cycles")]
+    CountsCycles,
     /// The file is not a scenario.
     #[error("{path}: {error}")]
     Malformed {
@@ -200,6 +211,9 @@ pub enum ParseError {
     /// Nothing to measure.
     #[error("there is no [[phase]]: add one, with a name and a length")]
     NoPhase,
+    /// A phase without an end, or with two.
+    #[error("the phase `{0}` needs either a length or cycles: write one of both, as in length = \"4s\"")]
+    PhaseWithoutEnd(String),
     /// Too much to measure.
     #[error("{0} phases in all are too many: at most {PHASES_MAX}, repeats included")]
     TooManyPhases(usize),
@@ -210,7 +224,11 @@ pub enum ParseError {
 /// # Errors
 /// [`ParseError`], which names line and key.
 pub fn parse(text: &str) -> Result<Scenario, ParseError> {
-    let scenario: Scenario = toml::from_str(text)?;
+    let mut scenario: Scenario = toml::from_str(text)?;
+    if let Some(phase) = scenario.phases.iter().find(|phase| (phase.length > Nanos::ZERO) == phase.cycles.is_some()) {
+        return Err(ParseError::PhaseWithoutEnd(phase.name.clone()));
+    }
+    scenario.estimate_lengths();
     let phases = scenario.phases.len().saturating_mul(scenario.repeats as usize);
     match () {
         () if scenario.probes.is_empty() => Err(ParseError::NoProbe),
@@ -223,7 +241,9 @@ pub fn parse(text: &str) -> Result<Scenario, ParseError> {
 /// The text of a scenario; [`parse`] reads it back.
 #[must_use]
 pub fn to_text(scenario: &Scenario) -> String {
-    toml::to_string(scenario).expect("a scenario has text keys and values that TOML knows")
+    let mut scenario = scenario.clone();
+    scenario.phases.iter_mut().filter(|phase| phase.cycles.is_some()).for_each(|phase| phase.length = Nanos::ZERO);
+    toml::to_string(&scenario).expect("a scenario has text keys and values that TOML knows")
 }
 
 /// The built-in scenario of that name, or the one in that file.
@@ -258,6 +278,32 @@ impl Scenario {
     pub fn length(&self) -> Nanos {
         let once = self.phases.iter().fold(Nanos::ZERO, |sum, phase| sum.saturating_add(phase.length));
         Nanos(once.get().saturating_mul(i64::from(self.repeats))).saturating_add(self.warm_up)
+    }
+
+    /// Whether a phase of it is counted in cycles.
+    #[must_use]
+    pub fn counts_cycles(&self) -> bool {
+        self.phases.iter().any(|phase| phase.cycles.is_some())
+    }
+
+    /// Cycles after which the run ends, each probe with its own: where there is one phase and no load, nothing needs them to end together.
+    #[must_use]
+    pub fn only_cycles(&self) -> Option<u64> {
+        match self.phases.as_slice() {
+            [only] if self.repeats == 1 && only.loads.is_empty() && self.warm_up == Nanos::ZERO => only.cycles,
+            _ => None,
+        }
+    }
+
+    /// Gives phases that are counted in cycles the length of so many periods of the slowest probe.
+    pub fn estimate_lengths(&mut self) {
+        let cycles = self.probes.iter().filter_map(|probe| probe.plan().ok()).map(|(info, plan)| info.cycle(plan.period));
+        let longest = cycles.max().unwrap_or_default();
+        for phase in &mut self.phases {
+            if let Some(cycles) = phase.cycles {
+                phase.length = Nanos(longest.get().saturating_mul(i64::try_from(cycles).unwrap_or(i64::MAX)));
+            }
+        }
     }
 
     /// The same scenario, every phase longer or shorter by the same factor, so that all together take `length`.

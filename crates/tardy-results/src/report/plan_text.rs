@@ -17,7 +17,11 @@ pub fn text(plan: &Plan) -> String {
     for phase in &plan.phases {
         let loads: Vec<String> = phase.loads.iter().map(|load| format!("{} on cpus {}", load.label, load.cpus)).collect();
         let loads = if loads.is_empty() { "no load".to_owned() } else { loads.join(", ") };
-        let _ = writeln!(out, "phase      {} for {}: {loads}", phase.name, phase.length.exact());
+        let length = match phase.cycles {
+            Some(cycles) => format!("{cycles} cycles of each probe thread (about {})", phase.length.exact()),
+            None => phase.length.exact(),
+        };
+        let _ = writeln!(out, "phase      {} for {length}: {loads}", phase.name);
     }
     if let Some(window) = plan.window {
         let _ = writeln!(

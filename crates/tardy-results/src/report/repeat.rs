@@ -15,12 +15,17 @@ pub fn command(plan: &Plan) -> String {
     let mut words = vec!["tardy".to_owned(), "run".to_owned()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
     let length = |option: &mut dyn FnMut(&str, String)| {
-        if plan.length().get() > 0 {
-            option("for", plan.length().exact());
+        let cycles = plan.phases.first().and_then(|phase| phase.cycles);
+        match cycles.filter(|_| plan.phases.iter().all(|phase| phase.cycles == cycles)) {
+            Some(cycles) => option("cycles", cycles.to_string()),
+            // A scenario of which some phases are counted in cycles says so itself.
+            None if plan.phases.iter().any(|phase| phase.cycles.is_some()) || plan.length().get() == 0 => {}
+            None => option("for", plan.length().exact()),
         }
     };
     if plan.scenario == "flags" {
-        if let Some(cycles) = plan.cycles {
+        // Of an older tool, whose phases do not say it.
+        if let Some(cycles) = plan.cycles.filter(|_| plan.phases.iter().all(|phase| phase.cycles.is_none())) {
             option("cycles", cycles.to_string());
         } else {
             let loads: Vec<String> =

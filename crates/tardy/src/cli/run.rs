@@ -16,18 +16,20 @@ use super::{DeadlineArgs, positive_duration};
 #[command(after_help = "Examples:
   tardy run                                           53 s: idle, then under load, on every CPU
   tardy run --scenario abeni2002 --out timeline
+  tardy run --cycles 50000 --load io                  50,000 samples a CPU idle, and 50,000 under the load
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --for 10m --probe cyclic -- ./my_loop     a loop of yours, beside a probe, under the usual loads
   tardy run --for 10s --load none --probe cyclic --probe nanosleep")]
 pub struct RunArgs {
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file; by default idle, each cheap load, then all
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["cycles", "loads"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "loads")]
     pub scenario: Option<String>,
     /// How long to measure in all; the phases of a scenario are stretched to it
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Measure this many cycles of each probe thread, without load
-    #[arg(long, value_name = "N", conflicts_with_all = ["length", "loads"], value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    /// Measure N cycles of each probe thread in every phase, in place of a time: N under each load of a scenario, or N idle and N under --load; without both N
+    /// idle ones. A cycle is a period, for gtod a read of each clock, for spin an interval between two reads
+    #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
     /// Probe to measure with, as in usleep:period=200us:priority=80; repeat it for several at once, also of one kind (name= tells them apart), on one
     /// clock (`tardy list probes`) [default: cyclic]

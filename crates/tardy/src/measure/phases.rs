@@ -53,13 +53,15 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
+    /// When the cycles of the current phase were made, where it is counted in them.
+    made: Option<Nanos>,
 }
 
 impl Timeline {
     /// Phases that begin at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
-        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start }
+        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, made: None }
     }
 
     /// What is to be done at `now`; call it again until it answers `None`.
@@ -107,6 +109,11 @@ impl Timeline {
         }
     }
 
+    /// The cycles of the current phase are made, at `now`: a phase that is counted in them ends.
+    pub fn cycles_made(&mut self, now: Nanos) {
+        self.made.get_or_insert(now);
+    }
+
     /// When [`Self::step`] will have something to do by itself.
     #[must_use]
     pub fn next(&self) -> Nanos {
@@ -133,12 +140,20 @@ impl Timeline {
     /// When it was to end; one that began late because the loads before it were slow to go still has half of its length.
     fn end_of_current(&self) -> Nanos {
         let length = self.plans.get(self.current).map_or(Nanos::ZERO, |plan| plan.length);
+        if self.counts_cycles() {
+            let ending = if self.has_ending() { ending(length) } else { Nanos::ZERO };
+            return self.made.map_or(Nanos::MAX, |made| made + ending);
+        }
         let begin = self.records.last().map_or(self.planned, |record| record.begin_ns);
         (self.planned + length).max(begin + Nanos(length.get() / 2))
     }
 
     fn end_of_last(&self) -> Nanos {
         self.records.last().map_or(self.planned, |record| record.end_ns.unwrap_or(Nanos::MAX))
+    }
+
+    fn counts_cycles(&self) -> bool {
+        self.plans.get(self.current).is_some_and(|plan| plan.cycles.is_some())
     }
 
     fn finish_phase(&mut self, now: Nanos) {
@@ -148,7 +163,9 @@ impl Timeline {
         if let Some(record) = self.records.last_mut() {
             record.end_ns = Some(end);
         }
-        self.planned += self.plans[self.current].length;
+        // Cycles take the time that they take: what comes after them is not late.
+        self.planned = if self.counts_cycles() { now } else { self.planned + self.plans[self.current].length };
+        self.made = None;
         self.current += 1;
         self.stage = Stage::Before;
     }
@@ -209,6 +226,7 @@ mod tests {
         let phase = |name: &str, loads: &[&str]| PhasePlan {
             name: name.into(),
             length: Nanos::from_secs(10),
+            cycles: None,
             loads: loads.iter().map(|load| load_plan(load)).collect(),
         };
         Timeline::new(vec![phase("idle", &[]), phase("io", &["io"]), phase("fork", &["fork"])], Nanos::from_secs(100))
@@ -278,6 +296,32 @@ mod tests {
         timeline.loads_ended();
         assert_eq!(timeline.step(millis(127_000)), Some(Step::Begin(2)));
         assert_eq!(timeline.next(), millis(132_000));
+    }
+
+    #[test]
+    fn a_phase_that_is_counted_in_cycles_ends_when_they_are_made() {
+        let seconds = |seconds: i64| Nanos::from_secs(seconds);
+        let mut timeline = timeline();
+        timeline.plans.iter_mut().for_each(|plan| plan.cycles = Some(10_000));
+        assert_eq!(timeline.step(seconds(100)), Some(Step::Begin(0)));
+        assert_eq!((timeline.step(seconds(200)), timeline.next()), (None, Nanos::MAX));
+        timeline.cycles_made(seconds(201));
+        assert_eq!(timeline.next(), seconds(201));
+        assert_eq!(timeline.step(seconds(201)), Some(Step::Begin(1)));
+        assert_eq!(timeline.records()[1].planned_ns, (seconds(201), seconds(211)));
+        assert_eq!(timeline.step(seconds(300)), None);
+        timeline.cycles_made(seconds(300));
+        assert_eq!(
+            timeline.step(seconds(300)),
+            Some(Step::End { phase: 1, within: millis(250) }),
+            "its loads worked for all of its cycles"
+        );
+        timeline.loads_ended();
+        assert_eq!(timeline.next(), millis(300_500));
+        assert_eq!(timeline.step(millis(300_500)), Some(Step::Begin(2)));
+        assert_eq!((timeline.step(seconds(400)), timeline.end()), (None, Some(Nanos::MAX)));
+        timeline.cycles_made(seconds(400));
+        assert_eq!(timeline.step(seconds(400)), Some(Step::Done(seconds(400))));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub(super) fn resolve(
         }
         // A phase whose loads are all absent would pass for theirs if it ran without them.
         if !loads.is_empty() || phase.loads.is_empty() {
-            phases.push(PhasePlan { name: phase.name, length: phase.length, loads });
+            phases.push(PhasePlan { name: phase.name, length: phase.length, cycles: phase.cycles, loads });
         }
     }
     // A list of which nothing is left would pass for one that ran.

@@ -49,7 +49,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     if probes.iter().any(|(_, plan)| plan.priority == Some(PRIORITY_OF_WATCHDOG)) && (!request.force || left.is_empty()) {
         return Err(PlanError::PriorityNeedsForce);
     }
-    let threads = threads_of(request, &probes, &measured, seed);
+    let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
     let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
     check_folders(request, out, bytes_estimated)?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
@@ -76,7 +76,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         tool_cpus: if left.is_empty() { measured.clone() } else { left },
         measured_cpus: measured,
         phases,
-        cycles: request.cycles,
+        cycles: scenario.only_cycles(),
         window: request.deadline.window(),
         misses_allowed: request.deadline.misses,
         skipped_allowed: request.deadline.skipped,
@@ -233,7 +233,7 @@ fn isolation(request: &RunArgs, measured: &CpuList, tool: &CpuList, processors: 
 }
 
 /// The places of each probe, with start times that neither lock to each other nor to the tick.
-fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
+fn threads_of(request: &RunArgs, cycles: Option<u64>, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let copies = |count: u64| (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|copy| (None, Some(copy))).collect::<Vec<_>>();
     let places_of = |(info, probe): &Probe| match info.placement {
@@ -253,7 +253,7 @@ fn threads_of(request: &RunArgs, probes: &[Probe], measured: &CpuList, seed: u64
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
             let start = probe.offset.unwrap_or(if request.aligned { Nanos::ZERO } else { Nanos(drawn) });
             let schedule = info.schedule(probe.period, start, probe.dither);
-            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles: request.cycles, stop_above: request.stop_above };
+            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stop_above };
             ThreadEntry { probe: probe.name.clone(), plan }
         })
         .collect()

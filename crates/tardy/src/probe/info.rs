@@ -185,6 +185,13 @@ impl ProbeInfo {
         }
     }
 
+    /// How long a cycle takes at this period: for probes that read a clock all the time, about a read.
+    #[must_use]
+    pub fn cycle(&self, period: Nanos) -> Nanos {
+        const READ: Nanos = Nanos(25);
+        if self.has_period() { period } else { READ }
+    }
+
     /// Whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {

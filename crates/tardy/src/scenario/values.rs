@@ -8,6 +8,8 @@ use crate::probe::ProbeAsked;
 
 /// Highest number of repeats.
 const REPEATS_MAX: u32 = 10_000;
+/// Most cycles of a phase: four months at 1 kHz.
+const CYCLES_MAX: u64 = 10_000_000_000;
 
 pub(super) mod duration {
     //! Durations as text with a unit.
@@ -79,6 +81,16 @@ pub(super) fn repeats<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32,
         Ok(repeats)
     } else {
         Err(D::Error::custom(format!("{repeats} repeats: write 1 to {REPEATS_MAX}")))
+    }
+}
+
+/// As for `--cycles`.
+pub(super) fn cycles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let cycles = u64::deserialize(deserializer)?;
+    if (1..=CYCLES_MAX).contains(&cycles) {
+        Ok(Some(cycles))
+    } else {
+        Err(D::Error::custom(format!("{cycles} cycles: write 1 to {CYCLES_MAX}")))
     }
 }
 

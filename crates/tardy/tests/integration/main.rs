@@ -11,6 +11,7 @@ mod bad_input;
 mod compare;
 mod cost;
 mod cost_reports;
+mod cycles;
 mod export;
 mod goldens;
 mod groups;

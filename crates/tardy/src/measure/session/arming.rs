@@ -25,7 +25,7 @@ use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::{self, MeasuringThread, StartLine};
 use crate::measure::watchdog::Watchdog;
 use crate::probe::control::Control;
-use crate::probe::{self, FoundGrid, Opened, Opening, SeriesInfo};
+use crate::probe::{self, FoundGrid, Opened, Opening, SeriesInfo, SeriesKind};
 use crate::record::ring::{Consumer, ring_with_bins};
 use crate::record::series::{PreparedSeries, SeriesRecorder};
 use crate::setup::cpu_latency::CpuLatencyRequest;
@@ -52,6 +52,8 @@ pub(super) struct Armed {
     pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
+    /// Series that are counted where a phase is, by their place: those that do not go by the clock.
+    pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
     pub(super) before: Snapshot,
     pub(super) process_cpu_time: i64,
@@ -102,9 +104,11 @@ pub(super) fn arm(
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
         .transpose()
         .map_err(system("cannot start the watchdog"))?;
-    // Cycles of a probe without a grid take as long as they take.
-    let has_sleeps = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.has_period() && !info.has_schedule());
-    let counts_cycles = plan.cycles.is_some() && plan.probes.iter().any(has_sleeps);
+    // Cycles of a probe without a grid take as long as they take, and phases that are counted in them as well.
+    let has_no_grid = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| !info.has_schedule());
+    let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
+    let counts_cycles = !is_one_phase && plan.phases.iter().any(|phase| phase.cycles.is_some());
+    let counted = series.iter().enumerate().filter(|(_, (_, plan))| plan.counts_cycles()).map(|(index, _)| index).collect();
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
     // Everything is prepared and on the disk: nothing that the tool waits for comes between this and the first due time.
@@ -127,6 +131,7 @@ pub(super) fn arm(
         keeper,
         watchdog,
         scheduling: SchedulingWatch::new(start),
+        counted,
         start,
         before,
         process_cpu_time,
@@ -333,6 +338,12 @@ fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Resu
 }
 
 impl SeriesPlan {
+    /// Whether its cycles come when those before them are over, and not by the clock. Loops of others count none, and of gaps only some are known.
+    fn counts_cycles(&self) -> bool {
+        let is_own = self.external.is_none() && self.name != "app";
+        is_own && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
+    }
+
     /// When samples are due in a run that starts at `start`.
     fn schedule(&self, start: Nanos) -> Schedule {
         match (self.grid, self.thread.at(start).schedule) {

@@ -6,6 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::cpu_time::CpuTimes;
 use tardy_machine::root::Root;
+use tardy_run::plan::LoadPlan;
 use tardy_run::record::State;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
@@ -13,6 +14,7 @@ use tardy_sys::signal::{self, wait_readable};
 use super::arming::Armed;
 use super::loads::Loads;
 use super::{SessionError, system};
+use crate::measure::cycles::CycleCount;
 use crate::measure::live::Live;
 use crate::measure::phases::{Step, Timeline};
 use crate::measure::state_log::StateLog;
@@ -38,6 +40,8 @@ pub(super) struct Followed {
 struct Follower {
     armed: Armed,
     timeline: Timeline,
+    /// The cycles of the current phase, where it is counted in them.
+    cycles: Option<CycleCount>,
     live: Live,
     state: State,
     loads: Loads,
@@ -54,6 +58,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     let mut follower = Follower {
         timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
         live: Live::new(is_quiet, armed.start, plan.length()),
+        cycles: None,
         armed,
         state: State::Finished,
         loads: Loads::default(),
@@ -68,6 +73,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         let now = Nanos(clock::monotonic());
         follower.take_signals(now)?;
         follower.take_events(now);
+        follower.count_cycles(now);
         follower.step(now, root)?;
         if let Some(log) = &mut follower.state_log {
             log.update(now);
@@ -103,7 +109,11 @@ impl Follower {
 
     fn wait(&self) -> Result<(), SessionError> {
         let now = Nanos(clock::monotonic());
-        let step = if self.is_up_to_the_threads() { self.timeline.next().max(now + LOOK_AT_END) } else { self.timeline.next() };
+        let step = match &self.cycles {
+            _ if self.is_up_to_the_threads() => self.timeline.next().max(now + LOOK_AT_END),
+            Some(cycles) => cycles.next().max(now + LOOK_AT_END),
+            None => self.timeline.next(),
+        };
         let next = step.min(self.live.next()).min(now + LOOK);
         let timeout = ((next - now).get().max(0) / 1_000_000 + 1).min(1000) as i32;
         let mut fds = vec![self.armed.signals.as_fd()];
@@ -240,12 +250,37 @@ impl Follower {
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO && plan.phases.first().is_some_and(|phase| phase.loads.is_empty()) {
-            self.timeline.step(self.armed.start);
+            if let Some(Step::Begin(phase)) = self.timeline.step(self.armed.start) {
+                let plan = &self.armed.record.plan.phases[phase];
+                self.cycles = plan.cycles.map(|cycles| CycleCount::new(cycles, plan.length));
+            }
             self.note_busy(root);
             self.armed.record.phases = self.timeline.records().to_vec();
         }
         // A disk that is full keeps the older record; the last one has its room reserved.
         let _ = self.armed.folder.publish(&self.armed.record);
+    }
+
+    /// Ends a phase that is counted in cycles when they are made.
+    fn count_cycles(&mut self, now: Nanos) {
+        let Some(cycles) = &mut self.cycles else { return };
+        // The first phase is on paper before the run starts.
+        if now < self.armed.start {
+            return;
+        }
+        let (armed, phase) = (&self.armed, self.timeline.records().len().saturating_sub(1));
+        // All parts of all loads are at work; loads that are gone do not come back.
+        let parts: usize = armed.record.plan.phases.get(phase).map_or(0, |phase| phase.loads.iter().map(LoadPlan::worker_count).sum());
+        let at_work = armed.record.load_work.iter().filter(|work| work.phase == phase && work.begin_ns.is_some()).count();
+        let is_under_load = self.loads.are_gone() || at_work >= parts;
+        let counted = || {
+            let progress = armed.recorder.progress();
+            armed.counted.iter().filter_map(|&series| progress.get(series)).map(|series| series.counts.expected).collect()
+        };
+        if cycles.are_made(now, is_under_load, counted) {
+            self.cycles = None;
+            self.timeline.cycles_made(now);
+        }
     }
 
     /// What the processors did since the last phase began.
@@ -258,7 +293,9 @@ impl Follower {
     }
 
     fn begin(&mut self, phase: usize) {
-        let loads = &self.armed.record.plan.phases[phase].loads;
+        let plan = &self.armed.record.plan.phases[phase];
+        self.cycles = plan.cycles.map(|cycles| CycleCount::new(cycles, plan.length));
+        let loads = &plan.loads;
         if loads.is_empty() || self.loads.is_lost() {
             return;
         }

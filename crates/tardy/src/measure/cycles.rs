@@ -1,0 +1,103 @@
+//! How far the probes have come in a phase that is counted in cycles.
+//!
+//! Cycles count from the moment when the phase's loads all work, so that there are as many samples under load as were asked for. Due times on a grid come by the
+//! clock; sleeps take as long as they take, and the recorder tells how many there were.
+
+use tardy_core::units::Nanos;
+use tardy_run::series_writer::FLUSH_INTERVAL;
+
+/// For so long the recorder may not yet know of a cycle.
+const BEHIND: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
+
+/// For so long loads are waited for that do not work; then cycles count without, so that every run has an end.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// The cycles of one phase.
+#[derive(Debug)]
+pub(super) struct CycleCount {
+    wanted: u64,
+    /// What they take on the longest grid.
+    length: Nanos,
+    asked: Option<Nanos>,
+    began: Option<Nanos>,
+    /// Cycles of each series that does not go by the clock, when counting had begun for sure.
+    before: Option<Vec<u64>>,
+}
+
+impl CycleCount {
+    /// Of `wanted` cycles, which take `length` on a grid.
+    pub(super) fn new(wanted: u64, length: Nanos) -> Self {
+        Self { wanted, length, asked: None, began: None, before: None }
+    }
+
+    /// When that may be for the first time; unknown until the loads work.
+    pub(super) fn next(&self) -> Nanos {
+        self.began.map_or(Nanos::ZERO, |began| began + self.length)
+    }
+
+    /// Whether all probes have made them by `now`; `cycles` are those that the recorder knows of each series that does not go by the clock.
+    pub(super) fn are_made(&mut self, now: Nanos, is_under_load: bool, cycles: impl FnOnce() -> Vec<u64>) -> bool {
+        let asked = *self.asked.get_or_insert(now);
+        if self.began.is_none() && !is_under_load && now < asked + PATIENCE {
+            return false;
+        }
+        let began = *self.began.get_or_insert(now);
+        let is_long_enough = now >= began + self.length;
+        let is_known = now >= began + BEHIND;
+        // Nothing to be noted or decided yet.
+        if !is_long_enough && (self.before.is_some() || !is_known) {
+            return false;
+        }
+        let cycles = cycles();
+        if cycles.is_empty() || !is_known {
+            return cycles.is_empty() && is_long_enough;
+        }
+        let before = self.before.get_or_insert_with(|| cycles.clone());
+        is_long_enough && cycles.iter().zip(before).all(|(now, before)| now.saturating_sub(*before) >= self.wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(count: i64) -> Nanos {
+        Nanos::from_millis(count)
+    }
+
+    #[test]
+    fn due_times_on_a_grid_come_by_the_clock_from_when_the_loads_work() {
+        let mut count = CycleCount::new(500, millis(500));
+        assert!(!count.are_made(millis(10_000), false, Vec::new));
+        assert!(!count.are_made(millis(10_100), true, Vec::new));
+        assert!(!count.are_made(millis(10_599), true, Vec::new));
+        assert!(count.are_made(millis(10_600), true, Vec::new));
+    }
+
+    #[test]
+    fn loads_that_never_work_are_not_waited_for_for_ever() {
+        let mut count = CycleCount::new(500, millis(500));
+        assert!(!count.are_made(millis(0), false, Vec::new));
+        assert!(!count.are_made(millis(30_000), false, Vec::new));
+        assert!(count.are_made(millis(30_500), false, Vec::new));
+    }
+
+    #[test]
+    fn sleeps_are_counted_from_when_the_recorder_knows_of_the_first_ones() {
+        let mut count = CycleCount::new(500, millis(500));
+        for (now, cycles, is_made) in [(0, [90, 80], false), (200, [190, 170], false), (300, [270, 240], false), (700, [600, 500], false)] {
+            assert_eq!(count.are_made(millis(now), true, || cycles.to_vec()), is_made, "{now}");
+        }
+        assert!(!count.are_made(millis(900), true, || vec![790, 739]), "the slower one has one to go");
+        assert!(count.are_made(millis(910), true, || vec![800, 740]));
+    }
+
+    #[test]
+    fn a_phase_that_is_shorter_than_the_recorder_is_behind_waits_for_it() {
+        let mut count = CycleCount::new(5, millis(5));
+        assert!(!count.are_made(millis(0), true, || vec![100]));
+        assert!(!count.are_made(millis(249), true, || vec![340]));
+        assert!(!count.are_made(millis(250), true, || vec![350]));
+        assert!(count.are_made(millis(375), true, || vec![470]));
+    }
+}

@@ -55,9 +55,9 @@ period = "1ms"
 name = "idle"
 cycles = 200
 [[phase]]
-name = "fork"
+name = "busy"
 cycles = 200
-loads = ["fork"]
+loads = ["spin:length=1ms:period=10ms"]
 "#;
 
 #[test]
@@ -66,7 +66,7 @@ fn phases_of_a_scenario_are_counted_in_cycles() {
     std::fs::write(place.path("counted.toml"), SCENARIO).unwrap();
     let line = format!("run --scenario counted.toml --cpus {}", machine::last_cpu());
     let summary = place.tardy(&format!("{line} --quiet --json --out run")).ends_with(0).json();
-    assert_had(&summary, &["idle", "fork", "idle", "fork"], 200);
+    assert_had(&summary, &["idle", "busy", "idle", "busy"], 200);
     // The flag goes before the scenario's own numbers, and before lengths.
     let plan = place.tardy(&format!("{line} --cycles 50 --dry-run --out other")).ends_with(0).stdout;
     assert_eq!(plan.matches("for 50 cycles of each probe thread (about 100ms)").count(), 4, "{plan}");

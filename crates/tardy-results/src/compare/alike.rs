@@ -71,12 +71,12 @@ pub(super) fn all_alike(name: &str, runs: &[RunRead], with_kernel: bool) -> Resu
         let differs = expected.aspects.iter().zip(&found.aspects).find(|(one, other)| one.1 != other.1);
         if let Some(((aspect, _), _)) = differs {
             return Err(CompareError::Mixed {
-                side: name.to_owned(),
+                side: name.into(),
                 aspect,
                 one: first.folder.clone(),
-                one_is: expected.words,
+                one_is: expected.words.into(),
                 other: run.folder.clone(),
-                other_is: found.words,
+                other_is: found.words.into(),
             });
         }
     }

@@ -114,17 +114,17 @@ pub enum CompareError {
     )]
     Mixed {
         /// As on the command line.
-        side: String,
+        side: Box<str>,
         /// What differs.
         aspect: &'static str,
         /// One run.
         one: PathBuf,
         /// What it measured.
-        one_is: String,
+        one_is: Box<str>,
         /// The other run.
         other: PathBuf,
         /// What that measured.
-        other_is: String,
+        other_is: Box<str>,
     },
     /// No series of the one is of the same kind as one of the other.
     #[error("{base} and {other} share no series: the one has {base_has}, the other {other_has}; compare runs of the same probe")]

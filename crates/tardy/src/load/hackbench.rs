@@ -332,7 +332,7 @@ mod tests {
     fn groups_are_spread_over_the_nodes_of_memory() {
         let sys = tempfile::tempdir().unwrap();
         let cpus: CpuList = "0-5".parse().unwrap();
-        assert_eq!(nodes(sys.path(), &cpus), [cpus.clone()]);
+        assert_eq!(nodes(sys.path(), &cpus), std::slice::from_ref(&cpus));
         for (node, of_node) in [("node0", "0-3\n"), ("node1", "4-7\n"), ("node2", "\n")] {
             let folder = sys.path().join("devices/system/node").join(node);
             std::fs::create_dir_all(&folder).unwrap();

@@ -43,7 +43,7 @@ fn an_error_names_line_and_key() {
     let cases = [
         ("period = \"200us\"", "period = \"200\"", "line 5", "period"),
         ("period = \"200us\"", "period = \"0\"", "line 5", "period"),
-        ("period = \"200us\"", "priority = 99", "line 5", "priority"),
+        ("period = \"200us\"", "priority = 100", "line 5", "priority"),
         ("name = \"cyclic\"", "name = \"cyclik\"", "line 4", "cyclik"),
         ("name = \"cyclic\"", "name = \"usleep:colour=red\"", "line 4", "colour"),
         ("length = \"4s\"", "length = 4", "line 8", "length"),

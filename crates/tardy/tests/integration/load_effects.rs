@@ -50,7 +50,7 @@ fn io_and_writeback_write_to_the_device_of_the_run_and_io_reads_from_it() {
         });
         running.signal(tardy_sys::signal::INTERRUPT);
         running.wait().ends_with(130);
-        assert_eq!(place.names(), [String::from("state"); 0], "nothing is left of {load}");
+        assert_eq!(place.names(), [""; 0], "nothing is left of {load}");
     }
 }
 

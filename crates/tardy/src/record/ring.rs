@@ -135,17 +135,19 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, sample: Sample) {
         // Known without a system call: the kernel tells each thread its processor all the time.
+        let Sample { due, latency, missed } = sample;
         if let Some(cpu) = post::elsewhere() {
-            self.note_elsewhere(cpu, sample.due);
+            self.note_elsewhere(cpu, due);
         }
         if self.head == self.free_until {
-            self.push_slowly(sample);
+            self.push_slowly(due, latency, missed);
         } else {
-            self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
+            self.store(due.get(), latency.get(), u64::from(missed));
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn note_elsewhere(&mut self, cpu: u32, due: Nanos) {
         // The head stands still where samples are lost: those are one stretch with the one before them.
         let goes_on = self.head <= self.last_elsewhere + 1;
@@ -164,13 +166,15 @@ impl Producer {
         self.free_until = self.head;
     }
 
+    /// Its arguments are words, because a sample that is passed by its address lies in memory in the fast way too, at a dozen instructions a sample.
     #[cold]
-    fn push_slowly(&mut self, sample: Sample) {
+    #[inline(never)]
+    fn push_slowly(&mut self, due: Nanos, latency: Nanos, missed: u32) {
         let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
         let wanted = if self.gap.is_empty() { 1 } else { 2 };
         if free_until - self.head < wanted {
             self.gap.lost += 1;
-            self.gap.missed += u64::from(sample.missed);
+            self.gap.missed += u64::from(missed);
             self.free_until = self.head;
             return;
         }
@@ -179,7 +183,7 @@ impl Producer {
             let gap = std::mem::take(&mut self.gap);
             self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);
         }
-        self.store(sample.due.get(), sample.latency.get(), u64::from(sample.missed));
+        self.store(due.get(), latency.get(), u64::from(missed));
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{REAL_TIME, compared, lab, lab_is_there, samples};
 
 #[test]
-fn loads_run_beside_a_program_of_the_users_own_and_one_that_fails_is_told() {
+fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refused_before_a_boot() {
     if !lab_is_there("loads beside a program", false) {
         return;
     }
@@ -22,12 +22,12 @@ fn loads_run_beside_a_program_of_the_users_own_and_one_that_fails_is_told() {
     let without = longest("alone", &[]);
     assert!(without < 60_000, "{without} ns");
 
-    let out = folder.path().join("failed");
+    let out = folder.path().join("refused");
     let arguments = [&["run", "--out", out.to_str().unwrap(), "--kernel", REAL_TIME, "--load", "nothing"], &program[..]].concat();
     let output = lab(&arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("the loads beside the program in the guest ended before it did") && stderr.contains("nothing"), "{stderr}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("there is no load `nothing`") && !out.exists(), "{stderr}");
 }
 
 #[test]

@@ -142,7 +142,9 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
     };
     let (coarse, fine) = (run("highres=off"), run("highres=on"));
     for probe in ["cyclic.cpu0", "itimer.cpu0", "media.frame.cpu0"] {
-        let (coarse, fine) = (wakes(&stored(&coarse, probe)), wakes(&stored(&fine, probe)));
+        let (mut coarse, fine) = (wakes(&stored(&coarse, probe)), wakes(&stored(&fine, probe)));
+        // The last one comes when the other threads have ended: its path is shorter by theirs.
+        coarse.pop();
         assert!(coarse.len() > 50 && fine.len() > 50, "{probe}: {} and {} wake-ups", coarse.len(), fine.len());
         assert!(spread(&coarse) < PATH, "{probe} is off its ticks by up to {} ns", spread(&coarse));
         for pair in coarse.windows(2) {

@@ -1,17 +1,18 @@
 //! Why a task could not be done: one sentence for the person at the terminal, ending in the remedy where there is one.
 
 use std::fmt;
+use std::process::ExitCode;
 
 /// A task that could not be done.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub struct Failure(String);
 
 /// What tasks return.
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// A failure in these words.
-    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+    pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
 }
@@ -22,8 +23,19 @@ impl fmt::Display for Failure {
     }
 }
 
+/// How a task's program ends; a failure is told first.
+pub fn exit_code(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Says what was being done when something failed.
-pub(crate) trait While<T> {
+pub trait While<T> {
     /// `doing` completes "while ...".
     fn while_doing(self, doing: impl FnOnce() -> String) -> Result<T>;
 }

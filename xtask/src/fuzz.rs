@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use tardy_core::units::Nanos;
 
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
@@ -22,8 +21,8 @@ pub(crate) struct FuzzArguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Also run each target of fuzz/ for so long (needs a nightly compiler and cargo-fuzz)
-    #[arg(long, value_name = "TIME")]
-    targets_for: Option<Nanos>,
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    targets_for: Option<u64>,
 }
 
 /// Runs the task.
@@ -39,9 +38,9 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
             failed.push(failure.to_string());
         }
     }
-    if let Some(length) = arguments.targets_for {
+    if let Some(seconds) = arguments.targets_for {
         for target in targets()? {
-            if let Err(failure) = program::run(&mut fuzz_command(&target, length)) {
+            if let Err(failure) = program::run(&mut fuzz_command(&target, seconds)) {
                 failed.push(failure.to_string());
             }
         }
@@ -51,6 +50,19 @@ pub(crate) fn run(arguments: &FuzzArguments) -> Result<()> {
     } else {
         Err(Failure::new(format!("make an ordinary test of each case that failed: {}", failed.join("; "))))
     }
+}
+
+/// A length as the tool's own flags take it: whole seconds, minutes or hours.
+fn seconds(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        _ => return Err("needs a unit: 30s, 10m, 1h".to_owned()),
+    };
+    let count: u64 = text[..digits].parse().map_err(|_| "needs a whole number: 30s, 10m, 1h".to_owned())?;
+    count.checked_mul(unit).ok_or_else(|| "is too long".to_owned())
 }
 
 fn drawn_seed() -> u64 {
@@ -67,10 +79,23 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn fuzz_command(target: &str, length: Nanos) -> Command {
+fn fuzz_command(target: &str, seconds: u64) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(workspace::root());
     command.args(["+nightly", "fuzz", "run", "-s", "none", "--target", "x86_64-unknown-linux-gnu", target, "--"]);
-    command.arg(format!("-max_total_time={}", length.get() / 1_000_000_000));
+    command.arg(format!("-max_total_time={seconds}"));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn lengths_have_a_number_and_a_unit() {
+        assert_eq!([seconds("30s"), seconds("10m"), seconds("10min"), seconds("2h")], [Ok(30), Ok(600), Ok(600), Ok(7200)]);
+        for wrong in ["", "10", "s", "1.5h", "-1s", "99999999999999999999s", "9999999999999999999h"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,18 +1,15 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask build`.
 #![forbid(unsafe_code)]
 
-mod bench;
-mod failure;
 mod fuzz;
-mod inject;
-mod program;
+mod product;
 mod static_build;
 mod test;
-mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask::{failure, program, workspace};
 
 /// Development tasks of tardy.
 #[derive(Debug, Parser)]
@@ -28,35 +25,29 @@ enum Task {
     /// Install what the tests need, after asking, and run every check
     Test(test::TestArguments),
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
-    Bench(bench::BenchArguments),
+    #[command(disable_help_flag = true)]
+    Bench(product::Words),
     /// Draw new cases for the property tests, and run the fuzz targets
     Fuzz(fuzz::FuzzArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
-    MakeRun(bench::made_run::MakeRunArguments),
+    #[command(disable_help_flag = true)]
+    MakeRun(product::Words),
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
     Inject {
-        /// Kernels, as for `tardy lab run --kernel`
-        #[arg(default_values = ["debian:6.1", "debian:6.1-rt"])]
+        /// Kernels, as for `tardy lab run --kernel`: debian:6.1 and debian:6.1-rt by default
         kernels: Vec<String>,
     },
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().task {
+    failure::exit_code(match Cli::parse().task {
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
-        Task::Bench(arguments) => bench::run(&arguments),
-        Task::MakeRun(arguments) => bench::made_run::run(&arguments),
-        Task::Inject { kernels } => inject::build(&kernels).map_err(|error| failure::Failure::new(error.to_string())),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("xtask: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+        Task::Bench(words) => product::benchmarks("bench", &words),
+        Task::MakeRun(words) => product::benchmarks("make-run", &words),
+        Task::Inject { kernels } => product::inject(&kernels),
+    })
 }

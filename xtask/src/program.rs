@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::failure::{Failure, Result, While};
 
 /// The command as a user would type it.
-pub(crate) fn line(command: &Command) -> String {
+pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
@@ -17,19 +17,19 @@ fn quoted(word: &str) -> String {
 }
 
 /// Runs the command to its end with its output on the terminal.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let status = command.status().while_doing(|| format!("starting `{}`", line(command)))?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed ({status})", line(command)))) }
 }
 
 /// Runs the command to its end and returns what it printed, whatever its exit code.
-pub(crate) fn output(command: &mut Command) -> Result<Output> {
+pub fn output(command: &mut Command) -> Result<Output> {
     command.output().while_doing(|| format!("starting `{}`", line(command)))
 }
 
 /// Runs the command to its end, which must be a good one, and returns its standard output.
-pub(crate) fn capture(command: &mut Command) -> Result<String> {
+pub fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -39,7 +39,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
 }
 
 /// Where a program is: in PATH, or where administrators' programs are, which not every user's PATH has.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())

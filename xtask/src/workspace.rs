@@ -7,19 +7,19 @@ use crate::failure::{Failure, Result, While};
 use crate::program;
 
 /// The workspace's root folder.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the manifest's folder lies in the workspace")
 }
 
 /// Cargo, in the workspace's root.
-pub(crate) fn cargo() -> Command {
+pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
 /// Builds the tool for users and returns the binary.
-pub(crate) fn build_tardy() -> Result<PathBuf> {
+pub fn build_tardy() -> Result<PathBuf> {
     eprintln!("$ cargo build --release");
     let mut cargo = cargo();
     cargo.args(["build", "--release", "--locked", "--package", "tardy", "--message-format", "json-render-diagnostics"]);
@@ -33,7 +33,7 @@ pub(crate) fn build_tardy() -> Result<PathBuf> {
 }
 
 /// Where cargo puts what it builds.
-pub(crate) fn target_folder() -> Result<PathBuf> {
+pub fn target_folder() -> Result<PathBuf> {
     let metadata = program::capture(cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata).while_doing(|| "reading cargo's metadata".to_owned())?;
     let folder = metadata.get("target_directory").and_then(serde_json::Value::as_str);

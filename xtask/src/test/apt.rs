@@ -31,7 +31,7 @@ pub(super) fn install(names: &[&str]) -> Result<()> {
 
 /// apt-get, by sudo where that is needed.
 fn as_root(arguments: &[&str]) -> Result<Command> {
-    if tardy_sys::user::is_root() {
+    if program::capture(Command::new("id").arg("--user"))?.trim() == "0" {
         let mut command = Command::new("apt-get");
         command.args(arguments);
         return Ok(command);

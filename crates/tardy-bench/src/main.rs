@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: the project's promises, measured side by side with cyclictest and jitterdebugger.
 //!
 //! A figure never fails the command: what was reached is printed beside what was promised, and the reader judges.
+//! A crate of its own, because it needs the product's crates, which `cargo xtask` does without.
+#![forbid(unsafe_code)]
 
 mod compare;
 mod contender;
@@ -17,7 +19,7 @@ mod load_rates;
 mod long_comparison;
 mod long_report;
 mod long_summary;
-pub(crate) mod made_run;
+mod made_run;
 mod many_cpus;
 mod pairs;
 mod players;
@@ -30,11 +32,23 @@ mod thread_wake_ups;
 mod threads;
 mod wake_ups;
 
-use clap::Args;
+use std::process::ExitCode;
 
-use crate::failure::{Failure, Result, While};
-use crate::workspace;
+use clap::{Args, Parser};
+
 use figure::{Bench, Figure};
+use xtask::failure::{Failure, Result, While};
+use xtask::{failure, program, workspace};
+
+/// What `cargo xtask` leaves to this program, with the words of its command line.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 110)]
+enum Task {
+    /// Measure the project's promises side by side with cyclictest and jitterdebugger
+    Bench(BenchArguments),
+    /// Make the run folder of a long run without waiting for it, for work on summaries and reports
+    MakeRun(made_run::MakeRunArguments),
+}
 
 /// All figures, in the order of the document.
 const FIGURES: &[Figure] = &[
@@ -69,7 +83,7 @@ const FIGURES: &[Figure] = &[
 
 /// `cargo xtask bench`.
 #[derive(Debug, Args)]
-pub(crate) struct BenchArguments {
+struct BenchArguments {
     /// Figures to measure, all by default; `lab` means all of the lab
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -87,8 +101,15 @@ pub(crate) struct BenchArguments {
     write: bool,
 }
 
-/// Runs the task.
-pub(crate) fn run(arguments: &BenchArguments) -> Result<()> {
+fn main() -> ExitCode {
+    failure::exit_code(match Task::parse() {
+        Task::Bench(arguments) => run(&arguments),
+        Task::MakeRun(arguments) => made_run::run(&arguments),
+    })
+}
+
+/// Measures the figures asked for.
+fn run(arguments: &BenchArguments) -> Result<()> {
     if arguments.list {
         FIGURES.iter().for_each(|figure| println!("{:<14} {}: {}", figure.name, figure.title, figure.promise));
         return Ok(());

@@ -1,9 +1,9 @@
 //! The preemption models of one kernel under loads, over an ensemble.
 
 use super::{Experiment, MODELS, holds, identity};
-use crate::bench::figure::{Bench, Figure, Measured};
-use crate::bench::statistics::median;
 use crate::failure::Result;
+use crate::figure::{Bench, Figure, Measured};
+use crate::statistics::median;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-order",

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Experiment, holds, identity};
-use crate::bench::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result};
+use crate::figure::{Bench, Figure, Measured, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-pairs",

@@ -6,8 +6,8 @@ use std::process::Command;
 use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, holds, identity};
-use crate::bench::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
+use crate::figure::{Bench, Figure, Measured, row};
 use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {

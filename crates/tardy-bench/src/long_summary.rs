@@ -84,7 +84,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         commands: vec!["tardy show RUN".to_owned()],
         tables: vec![table],
         notes: vec![
-            "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, latencies about log-normal around 13 us (idle third) and 21 us (under load) with exponential tails; see `xtask/src/bench/made_run.rs`.".to_owned(),
+            "The runs are made with the recorder's own library: 1 kHz, chunks of 125 samples, latencies about log-normal around 13 us (idle third) and 21 us (under load) with exponential tails; see `crates/tardy-bench/src/made_run.rs`.".to_owned(),
             format!("Wall time from the start of the process to its end, {RUNS} runs after one that warms the page cache; peak memory is the process's own (wait4)."),
             "Cold: after each file was dropped from the page cache (dd iflag=nocache); reading is that of the files in order, 1 MiB at a time, by one thread. Each in turn, medians; what lies below the file system may keep the data. A summary computes for as long as it does with a warm cache: the ratio can come near 1 only where the disk is slower than that.".to_owned(),
             "The last row has a tenth of the samples: memory that does not depend on the length of the run.".to_owned(),

@@ -1,11 +1,12 @@
-//! Builds the module for known delays against a kernel's headers package, which is fetched through the lab's private apt and unpacked; nothing is installed.
+//! `cargo xtask inject`: builds the module for known delays against a kernel's headers package, which is fetched through the lab's private apt and unpacked; nothing is installed.
 //!
 //! Needed on the machine: make, gcc and dpkg-deb (`build-essential` has them), and libelf1 for the kernel's own build tools.
+#![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
@@ -14,11 +15,21 @@ use tardy_lab::kernel::{self, Kernel};
 const KERNELS: [&str; 2] = ["debian:6.1", "debian:6.1-rt"];
 const MODULE: &str = "tardy_inject.ko";
 
+fn main() -> ExitCode {
+    let kernels: Vec<String> = std::env::args().skip(1).collect();
+    match build(if kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { kernels }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("inject: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Builds it for each of the kernels and says where.
-pub(crate) fn build(kernels: &[String]) -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the workspace has no folder")?;
+fn build(kernels: Vec<String>) -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let cache = Cache::of_user()?;
-    let kernels: Vec<String> = if kernels.is_empty() { KERNELS.map(str::to_owned).to_vec() } else { kernels.to_vec() };
     for source in kernels {
         let kernel = kernel::resolve(&source.parse()?, Architecture::Amd64, &cache, false)?;
         let release = kernel.release().ok_or_else(|| format!("{source}: the image does not state its release"))?;

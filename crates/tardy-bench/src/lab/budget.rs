@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{Experiment, MODELS, holds, identity, runs_of};
-use crate::bench::figure::{Bench, Figure, Measured, row};
 use crate::failure::Result;
+use crate::figure::{Bench, Figure, Measured, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-budget",

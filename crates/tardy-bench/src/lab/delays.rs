@@ -4,8 +4,9 @@ use tardy_lab::injection::{Firing, LOG_PATH, parse_log};
 use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, MODELS, holds, identity};
-use crate::bench::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
+use crate::figure::{Bench, Figure, Measured, row};
+use crate::{program, workspace};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-delays",
@@ -23,7 +24,7 @@ const PERIOD_NS: i64 = 100_000;
 const DELAY_NS: i64 = 1_000_000;
 
 fn measure(bench: &Bench) -> Result<Measured> {
-    crate::inject::build(&[]).map_err(|error| Failure::new(error.to_string()))?;
+    program::run(workspace::cargo().args(["run", "--quiet", "--locked", "--package", "tardy-lab", "--example", "inject"]))?;
     let mut commands = vec!["cargo xtask inject".to_owned()];
     let mut table = vec![row(["context", "variant", "delays", "seen", "largest us", "as promised"])];
     let mut is_all_held = true;

@@ -1,0 +1,47 @@
+//! Tasks that need the product's crates: programs of their own, which cargo builds when they are asked for.
+
+use std::process::Command;
+
+use clap::Args;
+
+use crate::failure::Result;
+use crate::{program, workspace};
+
+/// A command line for another program, which also has its help.
+#[derive(Debug, Args)]
+pub(crate) struct Words {
+    /// What the program is told; `--help` lists it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Runs a task of `tardy-bench`, built as users' binaries are: it reckons with millions of samples.
+pub(crate) fn benchmarks(task: &str, words: &Words) -> Result<()> {
+    program::run(&mut benchmarks_command(task, words))
+}
+
+fn benchmarks_command(task: &str, words: &Words) -> Command {
+    let mut command = workspace::cargo();
+    command.args(["run", "--quiet", "--locked", "--release", "--package", "tardy-bench", "--", task]).args(&words.words);
+    command
+}
+
+/// Builds the module for known delays for these kernels, or for its own choice where there are none.
+pub(crate) fn inject(kernels: &[String]) -> Result<()> {
+    let mut command = workspace::cargo();
+    // With the features of `cargo test` below, so that what was built for the one serves the other.
+    command.args(["run", "--quiet", "--locked", "--package", "tardy-lab", "--example", "inject", "--"]).args(kernels);
+    program::run(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_is_told_what_was_typed() {
+        let words = Words { words: ["lab", "--quick"].map(str::to_owned).to_vec() };
+        let line = program::line(&benchmarks_command("bench", &words));
+        assert!(line.ends_with("--release --package tardy-bench -- bench lab --quick"), "{line}");
+    }
+}

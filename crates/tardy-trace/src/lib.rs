@@ -1,0 +1,12 @@
+//! The kernel's traces as values: event formats and ring-buffer pages of tracefs, files of trace-cmd, the events that decide when a thread runs, and
+//! who held the processor while one waited.
+//!
+//! Nothing here measures, prints or touches a tracefs. Every byte is taken for hostile: a reader returns an error, it neither panics nor takes
+//! more memory than its limits say.
+#![forbid(unsafe_code)]
+
+pub mod bytes;
+pub mod format;
+pub mod layout;
+pub mod page;
+pub mod text;

@@ -1,0 +1,70 @@
+//! Names of threads and interrupts as values that need no memory of their own.
+
+use std::fmt;
+
+/// Up to 24 bytes of text: a thread's name has 15 at most, an interrupt's is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Text {
+    bytes: [u8; 24],
+    length: u8,
+}
+
+impl Text {
+    /// What stands before the first zero. Control characters, which would reach a terminal, and what is no UTF-8 become `?`.
+    #[must_use]
+    pub fn new(given: &[u8]) -> Self {
+        let end = given.iter().position(|&byte| byte == 0).unwrap_or(given.len());
+        let mut text = Self::default();
+        for character in String::from_utf8_lossy(&given[..end.min(64)]).chars() {
+            let printed = if character.is_control() || character == char::REPLACEMENT_CHARACTER { '?' } else { character };
+            let start = usize::from(text.length);
+            let Some(room) = text.bytes.get_mut(start..start + printed.len_utf8()) else { break };
+            printed.encode_utf8(room);
+            text.length += u8::try_from(printed.len_utf8()).expect("a character has at most four bytes");
+        }
+        text
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("whole characters were written")
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+impl From<&str> for Text {
+    fn from(given: &str) -> Self {
+        Self::new(given.as_bytes())
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_at_its_zero_and_is_inert() {
+        assert_eq!(Text::new(b"my_loop\0rest").as_str(), "my_loop");
+        assert_eq!(Text::new(b"\x1b[31mred\xff").as_str(), "?[31mred?");
+        assert_eq!(Text::new("äöü".repeat(9).as_bytes()).as_str(), "äöü".repeat(4));
+        assert!(Text::new(b"").is_empty());
+    }
+}

@@ -3,10 +3,17 @@
 //!
 //! Nothing here measures, prints or touches a tracefs. Every byte is taken for hostile: a reader returns an error, it neither panics nor takes
 //! more memory than its limits say.
+//!
+//! From bytes to an explanation:
+//! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all processors).
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod event;
+pub mod file;
 pub mod format;
 pub mod layout;
+pub mod merge;
 pub mod page;
+pub mod symbols;
 pub mod text;

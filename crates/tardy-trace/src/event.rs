@@ -1,0 +1,382 @@
+//! The events that decide when a thread runs, by their meaning; all others are known by their head alone.
+
+use crate::bytes;
+use crate::format::{EventFormat, Field};
+use crate::text::Text;
+
+/// An event of one processor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Event {
+    /// In the trace clock's unit.
+    pub time: u64,
+    /// The processor that wrote it.
+    pub cpu: u32,
+    /// What every event has.
+    pub head: Head,
+    /// What happened.
+    pub kind: Kind,
+}
+
+/// What every event has: facts of the context that wrote it, and of an interrupt's own first event facts of what it interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// TRACE_FLAG_* of include/linux/trace_events.h.
+    pub flags: u8,
+    /// Depth of sections without preemption in the low four bits.
+    pub preempt_count: u8,
+    /// The thread on the processor, by its number outside of any container; 0 is the idle one.
+    pub pid: i32,
+}
+
+impl Head {
+    /// Interrupts were off.
+    #[must_use]
+    pub fn is_irqs_off(self) -> bool {
+        self.flags & 0x01 != 0
+    }
+
+    /// The thread was asked to give the processor up.
+    #[must_use]
+    pub fn is_reschedule_wanted(self) -> bool {
+        self.flags & 0x04 != 0
+    }
+
+    /// A hard interrupt was being served.
+    #[must_use]
+    pub fn is_in_interrupt(self) -> bool {
+        self.flags & 0x08 != 0
+    }
+
+    /// A softirq was being served.
+    #[must_use]
+    pub fn is_in_softirq(self) -> bool {
+        self.flags & 0x10 != 0
+    }
+
+    /// A non-maskable interrupt was being served.
+    #[must_use]
+    pub fn is_in_nmi(self) -> bool {
+        self.flags & 0x40 != 0
+    }
+
+    /// How many sections without preemption were open. Bits above the fourth count sections without migration, on newer kernels.
+    #[must_use]
+    pub fn preempt_depth(self) -> u8 {
+        self.preempt_count & 0x0f
+    }
+}
+
+/// A thread as the scheduler sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Thread {
+    /// Its number outside of any container.
+    pub pid: i32,
+    /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 - priority), 100 to 139 all others.
+    pub priority: i32,
+    /// Its name.
+    pub name: Text,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Another thread got the processor.
+    Switch {
+        /// The one that had it.
+        previous: Thread,
+        /// Why it lost it: 0 if it could have gone on, else TASK_* of include/linux/sched.h.
+        previous_state: i64,
+        /// The one that has it now.
+        next: Thread,
+    },
+    /// A thread is being woken.
+    Waking {
+        /// Which.
+        thread: Thread,
+        /// The processor that it ran on last, or shall run on.
+        target_cpu: u32,
+    },
+    /// A thread goes to another processor.
+    Migrate {
+        /// Which.
+        pid: i32,
+        /// Where to.
+        to_cpu: u32,
+    },
+    /// A device's interrupt is being served.
+    IrqEntry {
+        /// Its number.
+        irq: i64,
+        /// Of the handler.
+        name: Text,
+    },
+    /// No more.
+    IrqExit {
+        /// Its number.
+        irq: i64,
+    },
+    /// A processor's own interrupt is being served: `local_timer`, `reschedule`.
+    VectorEntry {
+        /// As the event is called.
+        name: Text,
+    },
+    /// No more.
+    VectorExit {
+        /// As the event is called.
+        name: Text,
+    },
+    /// A softirq was asked for.
+    SoftirqRaise {
+        /// Its number.
+        vector: i64,
+    },
+    /// A softirq is being served.
+    SoftirqEntry {
+        /// Its number.
+        vector: i64,
+    },
+    /// No more.
+    SoftirqExit {
+        /// Its number.
+        vector: i64,
+    },
+    /// A timer is set.
+    TimerStart {
+        /// Its address.
+        timer: u64,
+        /// The function that it calls.
+        function: u64,
+        /// When it must have expired, in ns of its own clock.
+        expires: i64,
+        /// When it may: what the program asked for, without the slack that was allowed.
+        soft_expires: i64,
+        /// HRTIMER_MODE_* of include/linux/hrtimer.h; bit 0 means a time from now on.
+        mode: Option<i64>,
+    },
+    /// A timer's function is being called.
+    TimerExpireEntry {
+        /// Its address.
+        timer: u64,
+        /// The function.
+        function: u64,
+        /// The time by the timer's own clock that the interrupt read, in ns.
+        now: i64,
+    },
+    /// No more.
+    TimerExpireExit {
+        /// Its address.
+        timer: u64,
+    },
+    /// A timer is taken back.
+    TimerCancel {
+        /// Its address.
+        timer: u64,
+    },
+    /// A non-maskable interrupt's handler is done.
+    Nmi {
+        /// How long it took, in ns.
+        took: i64,
+    },
+    /// A page was not there.
+    PageFault {
+        /// Whether the program touched it, and not the kernel for it.
+        is_user: bool,
+        /// Where.
+        address: u64,
+    },
+    /// A thread begins to wait for a lock of the kernel.
+    ContentionBegin {
+        /// LCB_F_* of include/trace/events/lock.h.
+        flags: i64,
+    },
+    /// It has the lock.
+    ContentionEnd,
+    /// A kernel worker begins with a work item.
+    WorkStart {
+        /// The function that it is.
+        function: u64,
+    },
+    /// It is done.
+    WorkEnd,
+    /// The processor goes idle, or wakes from it.
+    CpuIdle {
+        /// Which state; none on waking.
+        state: Option<u32>,
+    },
+    /// A thread calls futex(2).
+    Futex {
+        /// FUTEX_* with its flags.
+        operation: i64,
+    },
+    /// Text written to `trace_marker`, its beginning.
+    Marker {
+        /// The text.
+        text: Text,
+    },
+    /// Something else.
+    Other,
+}
+
+/// How an event is made of its fields.
+type Make = fn(&Values<'_>) -> Option<Kind>;
+
+/// Events by name, the fields that they need, and what is made of these.
+const KINDS: &[(&str, &[&str], Make)] = &[
+    ("sched_switch", &["prev_pid", "prev_prio", "prev_comm", "next_pid", "next_prio", "next_comm", "prev_state"], |values| {
+        Some(Kind::Switch { previous: values.thread(0)?, next: values.thread(3)?, previous_state: values.number(6)? })
+    }),
+    ("sched_waking", &["pid", "prio", "comm", "target_cpu"], |values| {
+        Some(Kind::Waking { thread: values.thread(0)?, target_cpu: values.cpu(3)? })
+    }),
+    ("sched_migrate_task", &["pid", "dest_cpu"], |values| Some(Kind::Migrate { pid: values.pid(0)?, to_cpu: values.cpu(1)? })),
+    ("irq_handler_entry", &["irq", "name"], |values| Some(Kind::IrqEntry { irq: values.number(0)?, name: values.text(1) })),
+    ("irq_handler_exit", &["irq"], |values| Some(Kind::IrqExit { irq: values.number(0)? })),
+    ("softirq_raise", &["vec"], |values| Some(Kind::SoftirqRaise { vector: values.number(0)? })),
+    ("softirq_entry", &["vec"], |values| Some(Kind::SoftirqEntry { vector: values.number(0)? })),
+    ("softirq_exit", &["vec"], |values| Some(Kind::SoftirqExit { vector: values.number(0)? })),
+    ("hrtimer_start", &["hrtimer", "function", "expires", "softexpires", "mode"], |values| {
+        let expires = values.number(2)?;
+        let soft_expires = values.number(3).unwrap_or(expires);
+        Some(Kind::TimerStart { timer: values.address(0)?, function: values.address(1)?, expires, soft_expires, mode: values.number(4) })
+    }),
+    ("hrtimer_expire_entry", &["hrtimer", "function", "now"], |values| {
+        Some(Kind::TimerExpireEntry { timer: values.address(0)?, function: values.address(1)?, now: values.number(2)? })
+    }),
+    ("hrtimer_expire_exit", &["hrtimer"], |values| Some(Kind::TimerExpireExit { timer: values.address(0)? })),
+    ("hrtimer_cancel", &["hrtimer"], |values| Some(Kind::TimerCancel { timer: values.address(0)? })),
+    ("nmi_handler", &["delta_ns"], |values| Some(Kind::Nmi { took: values.number(0)? })),
+    ("page_fault_user", &["address"], |values| Some(Kind::PageFault { is_user: true, address: values.address(0)? })),
+    ("page_fault_kernel", &["address"], |values| Some(Kind::PageFault { is_user: false, address: values.address(0)? })),
+    ("contention_begin", &["flags"], |values| Some(Kind::ContentionBegin { flags: values.number(0)? })),
+    ("contention_end", &[], |_| Some(Kind::ContentionEnd)),
+    ("workqueue_execute_start", &["function"], |values| Some(Kind::WorkStart { function: values.address(0)? })),
+    ("workqueue_execute_end", &[], |_| Some(Kind::WorkEnd)),
+    ("cpu_idle", &["state"], |values| Some(Kind::CpuIdle { state: values.cpu(0).filter(|&state| state != u32::MAX) })),
+    ("sys_enter_futex", &["op"], |values| Some(Kind::Futex { operation: values.number(0)? })),
+    ("print", &["buf"], |values| Some(Kind::Marker { text: values.text(0) })),
+];
+
+/// Interrupts of processors that are not x86 have one event for all.
+const IPI: &str = "ipi";
+
+/// What an event's data are read by.
+#[derive(Debug, Clone)]
+enum Reading {
+    Fields(Make, Vec<Option<Field>>),
+    Entry(Text),
+    Exit(Text),
+    Other,
+}
+
+/// Where what every event has stands.
+#[derive(Debug, Clone)]
+struct HeadFields {
+    flags: Field,
+    preempt_count: Field,
+    pid: Field,
+}
+
+/// Reads events of one trace.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    head: Option<HeadFields>,
+    /// By the event's number.
+    readings: Vec<Option<Reading>>,
+    known: Vec<&'static str>,
+}
+
+impl Decoder {
+    /// From the formats of a trace.
+    #[must_use]
+    pub fn new(formats: &[EventFormat]) -> Self {
+        let head = formats.iter().find_map(|format| {
+            let field = |name| format.field(name).cloned();
+            Some(HeadFields { flags: field("common_flags")?, preempt_count: field("common_preempt_count")?, pid: field("common_pid")? })
+        });
+        let (mut readings, mut known) = (Vec::new(), Vec::new());
+        for format in formats {
+            let id = usize::from(format.id);
+            if readings.len() <= id {
+                readings.resize(id + 1, None);
+            }
+            let kind = KINDS.iter().find(|(name, ..)| *name == format.name);
+            known.extend(kind.map(|(name, ..)| *name));
+            readings[id] = Some(match kind {
+                Some((_, fields, make)) => Reading::Fields(*make, fields.iter().map(|name| format.field(name).cloned()).collect()),
+                None => vector(format),
+            });
+        }
+        Self { head, readings, known }
+    }
+
+    /// Whether the trace has the format of this event. trace-cmd stores those of the events that were recorded, and often more.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.known.contains(&name)
+    }
+
+    /// What the data of an event say; nothing if they are too short for any, or of an event without a format.
+    #[must_use]
+    pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
+        let fields = self.head.as_ref()?;
+        let byte = |field: &Field| field.number(data).and_then(|value| u8::try_from(value & 0xff).ok());
+        let head = Head {
+            flags: byte(&fields.flags)?,
+            preempt_count: byte(&fields.preempt_count)?,
+            pid: i32::try_from(fields.pid.number(data)?).ok()?,
+        };
+        let id = usize::try_from(bytes::unsigned(data, 0, 2)?).ok()?;
+        let kind = match self.readings.get(id)?.as_ref()? {
+            Reading::Fields(make, fields) => make(&Values { fields, data }).unwrap_or(Kind::Other),
+            Reading::Entry(name) => Kind::VectorEntry { name: *name },
+            Reading::Exit(name) => Kind::VectorExit { name: *name },
+            Reading::Other => Kind::Other,
+        };
+        Some(Event { time, cpu, head, kind })
+    }
+}
+
+/// Entries and exits of interrupts, which are many events of one shape.
+fn vector(format: &EventFormat) -> Reading {
+    let is_interrupt = format.system == "irq_vectors" || (format.system == IPI && format.name.starts_with("ipi_e"));
+    match (format.name.strip_suffix("_entry"), format.name.strip_suffix("_exit")) {
+        (Some(name), _) if is_interrupt => Reading::Entry(name.into()),
+        (_, Some(name)) if is_interrupt => Reading::Exit(name.into()),
+        _ => Reading::Other,
+    }
+}
+
+/// The fields of an event that is being read, by their place in [`KINDS`].
+struct Values<'a> {
+    fields: &'a [Option<Field>],
+    data: &'a [u8],
+}
+
+impl Values<'_> {
+    fn number(&self, index: usize) -> Option<i64> {
+        self.fields[index].as_ref()?.number(self.data)
+    }
+
+    #[expect(clippy::cast_sign_loss, reason = "an address keeps its bits")]
+    fn address(&self, index: usize) -> Option<u64> {
+        self.number(index).map(|value| value as u64)
+    }
+
+    fn pid(&self, index: usize) -> Option<i32> {
+        i32::try_from(self.number(index)?).ok()
+    }
+
+    /// A number of a processor, or of a state: what fits into 32 bits, the last of which means none.
+    fn cpu(&self, index: usize) -> Option<u32> {
+        u32::try_from(self.number(index)? & 0xffff_ffff).ok()
+    }
+
+    fn text(&self, index: usize) -> Text {
+        self.fields[index].as_ref().and_then(|field| field.bytes(self.data)).map(Text::new).unwrap_or_default()
+    }
+
+    /// Three fields: number, priority, name.
+    fn thread(&self, first: usize) -> Option<Thread> {
+        Some(Thread { pid: self.pid(first)?, priority: self.pid(first + 1)?, name: self.text(first + 2) })
+    }
+}

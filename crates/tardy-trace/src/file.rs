@@ -1,0 +1,295 @@
+//! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)).
+//!
+//! What is kept: event formats, names of functions and threads, the clock, and where each processor's pages lie. Pages are decompressed when they are
+//! asked for, a chunk at a time. Big-endian files are refused.
+
+mod compression;
+mod flat;
+mod sections;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+pub use self::compression::{CHUNK_BYTES_MAX, Compression, CompressionError, SECTION_BYTES_MAX};
+use crate::bytes::{Cursor, EndOfData};
+use crate::format::{EventFormat, FormatError};
+use crate::layout::{LayoutError, PAGE_BYTES_MAX, PageLayout};
+use crate::symbols::Symbols;
+use crate::text::Text;
+
+const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+/// The most processors that a file is believed to have.
+const CPUS_MAX: u32 = 1 << 16;
+/// The most instances.
+const BUFFERS_MAX: usize = 1000;
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It begins otherwise.
+    #[error("this is no trace.dat of trace-cmd")]
+    Magic,
+    /// It is of a version that is not read.
+    #[error("trace.dat of version {0}: versions 6 and 7 are read; `trace-cmd convert --file-version 7` may help")]
+    Version(String),
+    /// It is of a big-endian machine.
+    #[error("trace.dat of a big-endian machine: only little-endian ones are read")]
+    BigEndian,
+    /// It holds no events, but the text that a latency tracer wrote.
+    #[error("trace.dat holds the text of a latency tracer, not events: record with `trace-cmd record`")]
+    Latency,
+    /// A number in it is out of all reason.
+    #[error("trace.dat says {what} {value}, which cannot be")]
+    Unreasonable {
+        /// What was read.
+        what: &'static str,
+        /// What it said.
+        value: u64,
+    },
+    /// A mark that must stand there does not.
+    #[error("trace.dat has no {0} where it should")]
+    Mark(&'static str),
+    /// It is cut.
+    #[error("trace.dat is cut: {0}")]
+    End(#[from] EndOfData),
+    /// A part of it cannot be decompressed.
+    #[error(transparent)]
+    Compression(#[from] CompressionError),
+    /// The layout of pages is not known.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The format of an event that it has cannot be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+/// A trace.dat, open.
+#[derive(Debug)]
+pub struct TraceFile<'a> {
+    /// 6 or 7.
+    pub version: u32,
+    /// How pages are laid out, those of the main buffer.
+    pub layout: PageLayout,
+    /// Of all events that may be in the trace.
+    pub formats: Vec<EventFormat>,
+    /// Names of functions.
+    pub symbols: Symbols,
+    /// Names of threads by their number in the kernel.
+    pub commands: HashMap<i32, Text>,
+    /// What `uname` said of the machine.
+    pub kernel: Option<String>,
+    /// How stamps of the processor's counter become ns, where they are of it.
+    pub counter: Option<CounterRate>,
+    /// The main buffer, if anything is in it, and those of instances.
+    pub buffers: Vec<Buffer<'a>>,
+}
+
+/// ns = (counter * multiplier) >> shift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CounterRate {
+    /// Factor.
+    pub multiplier: u32,
+    /// Bits.
+    pub shift: u32,
+}
+
+/// A ring buffer: the main one, or that of an instance.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    /// Of the instance; empty for the main one.
+    pub name: String,
+    /// The clock of its stamps, as in `mono`; empty where the file does not say.
+    pub clock: String,
+    /// How its pages are laid out.
+    pub layout: PageLayout,
+    /// In the order of the file.
+    pub cpus: Vec<CpuPages<'a>>,
+}
+
+/// The pages of one processor.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuPages<'a> {
+    /// Which processor.
+    pub cpu: u32,
+    bytes: &'a [u8],
+    compression: Compression,
+}
+
+impl<'a> CpuPages<'a> {
+    /// Bytes that the pages take in the file.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whole pages, one behind the other, as much of them at once as the file holds together.
+    pub fn chunks(&self) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
+        self.compression.chunks(self.bytes)
+    }
+}
+
+impl<'a> TraceFile<'a> {
+    /// Reads all but the pages.
+    ///
+    /// # Errors
+    /// If it is not a trace.dat, damaged, or of a kind that is not read.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FileError> {
+        let mut cursor = Cursor::at(bytes, 0);
+        if cursor.take(MAGIC.len()) != Ok(MAGIC) {
+            return Err(FileError::Magic);
+        }
+        let version = cursor.terminated()?;
+        let is_sectioned = match version {
+            b"6" => false,
+            b"7" => true,
+            other => return Err(FileError::Version(Text::new(other).to_string())),
+        };
+        if cursor.u8()? != 0 {
+            return Err(FileError::BigEndian);
+        }
+        let _user_long = cursor.u8()?;
+        let page_bytes = cursor.u32()?;
+        if page_bytes < 64 || page_bytes as usize > PAGE_BYTES_MAX {
+            return Err(FileError::Unreasonable { what: "a page size of", value: page_bytes.into() });
+        }
+        if is_sectioned { sections::read(bytes, cursor) } else { flat::read(bytes, cursor) }
+    }
+
+    /// The buffer of this name; without one the only buffer that has pages, or the main one.
+    #[must_use]
+    pub fn buffer(&self, name: Option<&str>) -> Option<&Buffer<'a>> {
+        let filled = || self.buffers.iter().filter(|buffer| buffer.cpus.iter().any(|cpu| !cpu.bytes.is_empty()));
+        match name {
+            Some(name) => self.buffers.iter().find(|buffer| buffer.name == name),
+            None => filled().find(|buffer| buffer.name.is_empty()).or_else(|| filled().next()).or(self.buffers.first()),
+        }
+    }
+}
+
+/// What both versions say in the same words, apart from where.
+#[derive(Debug, Default)]
+struct Parts {
+    layout: Option<PageLayout>,
+    formats: Vec<EventFormat>,
+    symbols: Symbols,
+    commands: HashMap<i32, Text>,
+    options: Options,
+}
+
+/// Options, of which the numbers are the same in both versions.
+#[derive(Debug, Default)]
+struct Options {
+    kernel: Option<String>,
+    clock: Option<String>,
+    counter: Option<CounterRate>,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Options {
+    const BUFFER: u16 = 3;
+    const TRACE_CLOCK: u16 = 4;
+    const UNAME: u16 = 5;
+    const COUNTER: u16 = 14;
+
+    /// Takes an option in, if it is one of those that matter.
+    fn take(&mut self, id: u16, data: &[u8]) -> Result<(), FileError> {
+        match id {
+            Self::BUFFER if self.buffers.len() == BUFFERS_MAX => {
+                return Err(FileError::Unreasonable { what: "more buffers than", value: BUFFERS_MAX as u64 });
+            }
+            Self::BUFFER => self.buffers.push(data.to_vec()),
+            Self::TRACE_CLOCK => self.clock = Some(chosen_clock(data)),
+            Self::UNAME => self.kernel = Some(printable(data)),
+            Self::COUNTER => {
+                let mut cursor = Cursor::at(data, 0);
+                self.counter = Some(CounterRate { multiplier: cursor.u32()?, shift: cursor.u32()? });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// The head of both versions: `header_page`, `header_event`.
+    fn headers(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        if cursor.take(12)? != b"header_page\0" {
+            return Err(FileError::Mark("header_page"));
+        }
+        let page = long_text(cursor)?;
+        if cursor.take(13)? != b"header_event\0" {
+            return Err(FileError::Mark("header_event"));
+        }
+        long_text(cursor)?;
+        self.layout = Some(PageLayout::parse(&page)?);
+        Ok(())
+    }
+
+    /// Formats of what tracers write, of which `print` is one.
+    fn tracer_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        self.some_formats("ftrace", cursor)
+    }
+
+    fn event_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        for _ in 0..cursor.u32()? {
+            let system = printable(cursor.terminated()?);
+            self.some_formats(&system, cursor)?;
+        }
+        Ok(())
+    }
+
+    /// Every round takes bytes of the file, so that its length bounds the work.
+    fn some_formats(&mut self, system: &str, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        for _ in 0..cursor.u32()? {
+            self.formats.push(EventFormat::parse(system, &long_text(cursor)?)?);
+        }
+        Ok(())
+    }
+
+    fn symbols(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        let length = cursor.u32()? as usize;
+        self.symbols = Symbols::parse(&String::from_utf8_lossy(cursor.take(length)?));
+        Ok(())
+    }
+
+    fn commands(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
+        let line = |line: &str| {
+            let (pid, name) = line.trim_start().split_once(' ')?;
+            Some((pid.parse().ok()?, Text::from(name)))
+        };
+        self.commands = long_text(cursor)?.lines().filter_map(line).collect();
+        Ok(())
+    }
+
+    fn into_file<'a>(self, version: u32, buffers: Vec<Buffer<'a>>) -> Result<TraceFile<'a>, FileError> {
+        Ok(TraceFile {
+            version,
+            layout: self.layout.ok_or(FileError::Mark("header_page"))?,
+            formats: self.formats,
+            symbols: self.symbols,
+            commands: self.commands,
+            kernel: self.options.kernel,
+            counter: self.options.counter,
+            buffers,
+        })
+    }
+}
+
+/// A text behind its length in eight bytes.
+fn long_text<'a>(cursor: &mut Cursor<'a>) -> Result<Cow<'a, str>, FileError> {
+    let length = cursor.u64()?;
+    let length = usize::try_from(length).map_err(|_| FileError::Unreasonable { what: "a text of", value: length })?;
+    Ok(String::from_utf8_lossy(cursor.take(length)?))
+}
+
+/// A text that a terminal can be given, without its zero.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default());
+    text.chars().filter(|character| !character.is_control()).take(300).collect()
+}
+
+/// The clock in brackets, as in `local [mono] boot`.
+fn chosen_clock(bytes: &[u8]) -> String {
+    let text = printable(bytes);
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or_else(|| text.clone(), |(clock, _)| clock.to_owned())
+}

@@ -1,0 +1,181 @@
+//! The events of all processors as one stream in the order of time, with the places where events were lost.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::event::{Decoder, Event};
+use crate::file::{Buffer, CompressionError, CounterRate, CpuPages};
+use crate::layout::PageLayout;
+use crate::page::{Missed, Page, PageError};
+
+/// What a stream of a trace consists of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Item {
+    /// An event.
+    Event(Event),
+    /// Events of this processor were lost before `time`.
+    Lost {
+        /// The processor.
+        cpu: u32,
+        /// When it goes on.
+        time: u64,
+        /// How many; nothing if nobody counted them, and where bytes were damaged.
+        count: Option<u64>,
+    },
+}
+
+impl Item {
+    /// When, in the trace clock's unit.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        match self {
+            Self::Event(event) => event.time,
+            Self::Lost { time, .. } => *time,
+        }
+    }
+}
+
+/// Damage that was met.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    /// In a page: the events behind it are lost.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// In a chunk: what the processor wrote from there on is lost.
+    #[error(transparent)]
+    Chunk(#[from] CompressionError),
+}
+
+/// One stream from the pages of all processors.
+pub struct Merge<'a> {
+    streams: Vec<Stream<'a>>,
+    /// The next item of each stream that has one: time, place of the stream.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Damage met so far, as text, the first ones.
+    damage: Vec<(u32, Damage)>,
+}
+
+/// The most kinds of damage that are kept.
+const DAMAGE_MAX: usize = 20;
+
+impl<'a> Merge<'a> {
+    /// Reads a buffer from its start. `rate` says how stamps become ns, if they are counts.
+    #[must_use]
+    pub fn new(buffer: &Buffer<'a>, decoder: &'a Decoder, rate: Option<CounterRate>) -> Self {
+        let stream = |pages: &CpuPages<'a>| Stream {
+            cpu: pages.cpu,
+            layout: buffer.layout,
+            decoder,
+            rate,
+            chunks: Box::new(pages.chunks()),
+            chunk: Cow::Borrowed(&[]),
+            at: 0,
+            queue: VecDeque::new(),
+            last: 0,
+        };
+        let mut merge = Self { streams: buffer.cpus.iter().map(stream).collect(), next: BinaryHeap::new(), damage: Vec::new() };
+        for index in 0..merge.streams.len() {
+            merge.fill(index);
+        }
+        merge
+    }
+
+    /// Damage met so far, with the processor: the first ones.
+    #[must_use]
+    pub fn damage(&self) -> &[(u32, Damage)] {
+        &self.damage
+    }
+
+    fn fill(&mut self, index: usize) {
+        let stream = &mut self.streams[index];
+        while stream.queue.is_empty() {
+            let damage = match stream.read_page() {
+                Ok(true) => continue,
+                Ok(false) => break,
+                Err(damage) => damage,
+            };
+            if self.damage.len() < DAMAGE_MAX {
+                self.damage.push((stream.cpu, damage));
+            }
+        }
+        if let Some(item) = stream.queue.front() {
+            self.next.push(Reverse((item.time(), index)));
+        }
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        let Reverse((_, index)) = self.next.pop()?;
+        let item = self.streams[index].queue.pop_front();
+        self.fill(index);
+        item
+    }
+}
+
+/// One processor's pages, of which one is decoded at a time.
+struct Stream<'a> {
+    cpu: u32,
+    layout: PageLayout,
+    decoder: &'a Decoder,
+    rate: Option<CounterRate>,
+    chunks: Box<dyn Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + 'a>,
+    chunk: Cow<'a, [u8]>,
+    at: usize,
+    queue: VecDeque<Item>,
+    /// The latest time so far: a stream never goes back, whatever its pages say.
+    last: u64,
+}
+
+impl Stream<'_> {
+    /// Decodes the next page into the queue; false at the end.
+    fn read_page(&mut self) -> Result<bool, Damage> {
+        if self.at >= self.chunk.len() {
+            let Some(chunk) = self.chunks.next() else { return Ok(false) };
+            (self.chunk, self.at) = (chunk?, 0);
+            return Ok(true);
+        }
+        let end = self.chunk.len().min(self.at + self.layout.page_bytes);
+        let bytes = &self.chunk[self.at..end];
+        self.at = end;
+        let lost = |time, count| Item::Lost { cpu: self.cpu, time, count };
+        let ns = |time: u64| self.rate.map_or(time, |rate| rate.ns(time));
+        let mut page = match Page::new(bytes, self.layout) {
+            Ok(page) => page,
+            Err(error) => {
+                self.queue.push_back(lost(self.last, None));
+                return Err(error.into());
+            }
+        };
+        if let Some(missed) = page.missed() {
+            self.last = self.last.max(ns(page.time()));
+            let count = if let Missed::Counted(count) = missed { Some(count) } else { None };
+            self.queue.push_back(lost(self.last, count));
+        }
+        for record in &mut page {
+            match record {
+                Ok(record) => {
+                    self.last = self.last.max(ns(record.time));
+                    self.queue.extend(self.decoder.decode(self.last, self.cpu, record.data).map(Item::Event));
+                }
+                Err(error) => {
+                    self.queue.push_back(lost(self.last, None));
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl CounterRate {
+    /// A count as ns.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a shift that leaves more than 64 bits is of a damaged file")]
+    pub fn ns(self, count: u64) -> u64 {
+        ((u128::from(count) * u128::from(self.multiplier)) >> self.shift.min(127)) as u64
+    }
+}

@@ -7,9 +7,22 @@ use super::{ExportError, Exporter, Options};
 
 /// A format whose feature was not built.
 pub(super) struct Absent {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    pub(super) instead: &'static str,
+    name: &'static str,
+    about: &'static str,
+    instead: &'static str,
+}
+
+/// The exporter of Arrow files, where it is left out.
+pub(super) const ARROW: Absent = Absent {
+    name: "arrow",
+    about: "samples as an Arrow file (Feather); this build leaves it out, `--features arrow` has it",
+    instead: "npy and csv hold the same samples",
+};
+
+impl Absent {
+    fn refusal(&self) -> ExportError {
+        ExportError::NotBuilt { format: self.name, instead: self.instead }
+    }
 }
 
 impl Exporter for Absent {
@@ -22,6 +35,19 @@ impl Exporter for Absent {
     }
 
     fn write(&self, _: &ExportedRun, _: &Options, _: &mut dyn Write) -> Result<(), ExportError> {
-        Err(ExportError::NotBuilt { format: self.name, instead: self.instead })
+        Err(self.refusal())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_refused_with_how_to_get_it() {
+        assert_eq!(
+            ARROW.refusal().to_string(),
+            "this tardy was built without arrow: build it with `cargo build --release --features arrow`; npy and csv hold the same samples"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask build`.
 #![forbid(unsafe_code)]
 
+mod deny;
 mod fuzz;
 mod product;
 mod static_build;
@@ -34,6 +35,12 @@ enum Task {
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     #[command(disable_help_flag = true)]
     MakeRun(product::Words),
+    /// Hold what is linked into the tool to the rules of deny.toml, before a release (needs cargo-deny)
+    Deny {
+        /// Rules: licenses, sources, bans, advisories (which are fetched); all by default
+        #[arg(value_name = "RULES")]
+        rules: Vec<String>,
+    },
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
     Inject {
         /// Kernels, as for `tardy lab run --kernel`: debian:6.1 and debian:6.1-rt by default
@@ -48,6 +55,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
+        Task::Deny { rules } => deny::run(&rules),
         Task::Inject { kernels } => product::inject(&kernels),
     })
 }

@@ -1,0 +1,15 @@
+//! `cargo xtask deny`: licences, sources, versions and known faults of what is linked into the tool, by the rules of deny.toml.
+//!
+//! Not a part of `cargo xtask test`: building cargo-deny takes longer than all other checks, and a fault that others published overnight would
+//! fail a change that has nothing to do with it.
+
+use crate::failure::{Failure, Result};
+use crate::{program, workspace};
+
+/// Checks these rules, or all of them where there are none.
+pub(crate) fn run(rules: &[String]) -> Result<()> {
+    if program::find("cargo-deny").is_none() {
+        return Err(Failure::new("there is no cargo-deny in PATH: install it with `cargo install --locked cargo-deny`"));
+    }
+    program::run(workspace::cargo().args(["deny", "--locked", "check"]).args(rules))
+}

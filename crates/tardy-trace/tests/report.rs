@@ -105,10 +105,10 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
 
 #[test]
 fn a_compressed_trace_of_version_7_is_read_as_trace_cmd_reads_it() {
-    events_equal_those_of_trace_cmd("application", 7, 4427);
+    events_equal_those_of_trace_cmd("application", 7, 9453);
 }
 
 #[test]
 fn a_trace_of_version_6_is_read_as_trace_cmd_reads_it() {
-    events_equal_those_of_trace_cmd("local", 6, 730);
+    events_equal_those_of_trace_cmd("local", 6, 1757);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static volatile int over;
+static int64_t start;
 static int pipe_ends[2];
 
 static void become(const char *name, int priority) {
@@ -37,10 +38,10 @@ static void sleep_until(int64_t due) {
 
 static void *interference(void *unused) {
     become("interference", 90);
-    for (int64_t due = now(); !over; due += 10000000) {
+    // From 200 us before the loop is due to 300 us after, in every tenth cycle.
+    for (int64_t due = start - 200000; !over; due += 10000000) {
         sleep_until(due);
-        int64_t end = now() + 500000;
-        while (now() < end) { }
+        while (now() < due + 500000) { }
     }
     return unused;
 }
@@ -54,7 +55,7 @@ static void *worker(void *unused) {
 
 static void *helper(void *unused) {
     become("helper", 10);
-    for (int64_t due = now(); !over; due += 20000000) {
+    for (int64_t due = start + 500000; !over; due += 20000000) {
         sleep_until(due);
         if (write(pipe_ends[1], "x", 1) != 1) break;
     }
@@ -65,13 +66,14 @@ static void *helper(void *unused) {
 int main(int count, char **arguments) {
     int cycles = count > 1 ? atoi(arguments[1]) : 1000;
     pthread_t threads[3];
+    start = now() + 10000000;
     if (pipe(pipe_ends)) return 1;
     pthread_create(&threads[0], NULL, interference, NULL);
     pthread_create(&threads[1], NULL, worker, NULL);
     pthread_create(&threads[2], NULL, helper, NULL);
     char *memory = mmap(NULL, 4096 * (size_t)cycles, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     become("my_loop", 80);
-    int64_t due = now();
+    int64_t due = start - 1000000;
     for (int cycle = 0; cycle < cycles; cycle++) {
         due += 1000000;
         sleep_until(due);

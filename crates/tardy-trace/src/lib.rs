@@ -5,11 +5,13 @@
 //! more memory than its limits say.
 //!
 //! From bytes to an explanation:
-//! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all processors).
+//! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all processors) →
+//! [`explain::Explainer`] (wake-ups of a thread, cut into pieces by who held the processor).
 #![forbid(unsafe_code)]
 
 pub mod bytes;
 pub mod event;
+pub mod explain;
 pub mod file;
 pub mod format;
 pub mod layout;

@@ -1,0 +1,217 @@
+//! Who held the processor while a thread waited for it: each wake-up of a thread, from when it was due to when it ran, cut into pieces.
+//!
+//! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer interrupt, the timer's function, waking, switch),
+//! and each of these into [`Piece`]s by who held the processor. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
+//! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost, or lies before the trace.
+
+mod cause;
+mod rules;
+mod timeline;
+mod wake_up;
+
+use serde::Serialize;
+
+pub use self::rules::{LockWaits, Rules};
+pub use self::wake_up::{Explainer, Target};
+use crate::event::Thread;
+use crate::text::Text;
+
+/// What the trace does not say, and causes hang on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether the kernel takes the processor from kernel code, where known.
+    pub preemption: Option<Preemption>,
+    /// Whether the machine is a guest, whose host can take the processor, where known.
+    pub is_guest: Option<bool>,
+    /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no conversion.
+    pub is_monotonic: bool,
+    /// Up to this long, in ns, the way from the end of an interrupt to the switch counts as the switch itself.
+    pub switch_ns: u64,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self { preemption: None, is_guest: None, is_monotonic: true, switch_ns: 10_000 }
+    }
+}
+
+/// When a kernel takes the processor from its own code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// Never, or at few places: `preempt=none`, `preempt=voluntary`.
+    No,
+    /// Wherever nothing forbids it: `preempt=full`, PREEMPT_RT.
+    Full,
+}
+
+/// A part of the way from due to running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Component {
+    /// From the due time to the entry of the timer interrupt.
+    Timer,
+    /// From there to the call of the timer's function; through a softirq's thread, where timers expire in one.
+    Interrupt,
+    /// From there to the waking of the thread.
+    Expiry,
+    /// From the waking to the switch to the thread.
+    Switch,
+}
+
+/// What kept the processor from the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A non-maskable interrupt.
+    Nmi,
+    /// A hard interrupt.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A thread of higher priority ran.
+    HigherPriority,
+    /// A thread of the same real-time priority ran.
+    EqualPriority,
+    /// A thread that shares the processor by turns ran: neither is real-time.
+    Turns,
+    /// A thread of lower priority was switched to: the fair server, or throttling of real-time threads.
+    FairServer,
+    /// A thread had interrupts off.
+    InterruptsOff,
+    /// A thread had preemption off.
+    PreemptionOff,
+    /// A thread was in kernel code that this kernel does not preempt.
+    KernelCode,
+    /// Something ran before the thread that serves the softirq.
+    BeforeSoftirq,
+    /// The switch itself.
+    Switch,
+    /// The processor left idle.
+    LeavingIdle,
+    /// The interrupt came late though interrupts were on: hardware, firmware, host.
+    LateInterrupt,
+    /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for real-time threads).
+    Slack,
+    /// The thread itself had not given the processor up yet.
+    Itself,
+    /// Events were lost.
+    Lost,
+    /// The trace had not begun, or is too far back.
+    Unknown,
+}
+
+impl Cause {
+    /// Whether nothing is explained by it.
+    #[must_use]
+    pub fn is_unexplained(self) -> bool {
+        matches!(self, Self::Lost | Self::Unknown)
+    }
+}
+
+/// How a cause is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Known {
+    /// Events say it.
+    Seen,
+    /// Events leave nothing else that is likely.
+    Inferred,
+    /// It is the cause named, or this one.
+    CannotTell(Cause),
+}
+
+/// Who held the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Holder {
+    /// What kept the thread waiting.
+    pub cause: Cause,
+    /// Name of the interrupt, softirq or thread; empty where there is none.
+    pub name: Text,
+    /// The kernel's priority of a thread, as in [`Thread::priority`].
+    pub priority: Option<i32>,
+    /// The work item that a kernel worker was busy with, by its function's address.
+    pub work: Option<u64>,
+}
+
+/// A stretch of the interval, and who held the processor in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The part of the way that it belongs to.
+    pub component: Component,
+    /// Who.
+    pub holder: Holder,
+    /// How that is known.
+    pub known: Known,
+    /// The processor.
+    pub cpu: u32,
+    /// When it begins, in ns of the trace's clock.
+    pub start: u64,
+    /// When it ends.
+    pub end: u64,
+}
+
+impl Piece {
+    /// Its length in ns.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// Where a due time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DueFrom {
+    /// The timer that woke the thread says it.
+    Timer,
+    /// Something else woke the thread: due is the waking.
+    Waking,
+}
+
+/// Who woke a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waker {
+    /// A timer, by its function's address.
+    Timer(u64),
+    /// A hard interrupt.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A thread.
+    Thread(Thread),
+}
+
+/// A wake-up of the thread, explained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WakeUp {
+    /// The thread.
+    pub thread: Thread,
+    /// When it was due, in ns of the trace's clock.
+    pub due: u64,
+    /// How that is known.
+    pub due_from: DueFrom,
+    /// Who woke it.
+    pub waker: Waker,
+    /// The entry of the timer interrupt.
+    pub interrupt: Option<u64>,
+    /// The call of the timer's function.
+    pub expiry: Option<u64>,
+    /// The waking.
+    pub waking: u64,
+    /// When it ran; where the switch is not in the trace, the last event before it is known to run: then the lateness is a lower bound.
+    pub ran: u64,
+    /// Where the switch is not in the trace, the first event of the thread.
+    pub first_sign: Option<u64>,
+    /// The processor that it ran on.
+    pub cpu: u32,
+    /// In the order of time, without a gap.
+    pub pieces: Vec<Piece>,
+}
+
+impl WakeUp {
+    /// From due to running, in ns.
+    #[must_use]
+    pub fn lateness(&self) -> u64 {
+        self.ran - self.due
+    }
+}

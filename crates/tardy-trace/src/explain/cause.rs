@@ -1,0 +1,108 @@
+//! From what a processor was doing to who held it, in the words of [`Cause`] and [`Known`].
+
+use super::timeline::{Context, Moment};
+use super::{Cause, Component, Facts, Holder, Known, Preemption};
+use crate::event::Thread;
+use crate::text::Text;
+
+/// The idle thread's number.
+const IDLE: i32 = 0;
+/// The first priority that is not real-time.
+const FAIR: i32 = 100;
+/// Names of softirqs by number (include/linux/interrupt.h).
+const SOFTIRQS: [&str; 10] = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// What is known of the wait that a stretch belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait<'a> {
+    pub(super) facts: &'a Facts,
+    /// The thread that waits.
+    pub(super) thread: Thread,
+    pub(super) component: Component,
+    /// An event between due and the timer interrupt found interrupts on.
+    pub(super) were_interrupts_on: bool,
+    /// How deep in sections without preemption the interrupt that woke the thread found the one on its processor.
+    pub(super) interrupted_depth: Option<u8>,
+    /// The thread on the processor when the waiting one was woken.
+    pub(super) found: Option<i32>,
+}
+
+impl Wait<'_> {
+    /// Who held the processor in a stretch of `length` ns.
+    pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
+        let nobody = |cause| Holder { cause, name: Text::default(), priority: None, work: None };
+        let named = |cause, name| Holder { name, ..nobody(cause) };
+        let Some(moment) = moment else { return (nobody(Cause::Unknown), Known::Seen) };
+        if moment.is_lost {
+            return (nobody(Cause::Lost), Known::Seen);
+        }
+        let Some(thread) = moment.thread else { return (nobody(Cause::Unknown), Known::Seen) };
+        match moment.top {
+            Context::Nmi => return (nobody(Cause::Nmi), Known::Seen),
+            Context::Interrupt(Some(name)) => return (named(Cause::Interrupt, name), Known::Seen),
+            Context::Interrupt(None) => return (nobody(Cause::Interrupt), Known::Inferred),
+            Context::Softirq(Some(vector)) => {
+                let name = usize::try_from(vector).ok().and_then(|vector| SOFTIRQS.get(vector)).copied().unwrap_or_default();
+                return (named(Cause::Softirq, name.into()), Known::Seen);
+            }
+            Context::Softirq(None) => return (nobody(Cause::Softirq), Known::Inferred),
+            Context::Thread => {}
+        }
+        let (cause, known) = match self.component {
+            Component::Switch => self.before_switch(thread, length),
+            _ => self.before_waking(thread, moment),
+        };
+        let is_named = !matches!(cause, Cause::LeavingIdle | Cause::LateInterrupt | Cause::Itself);
+        let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid) };
+        (if is_named { of_thread } else { nobody(cause) }, known)
+    }
+
+    /// The timer is due, and nothing but a thread is on its processor: why does no interrupt come?
+    fn before_waking(&self, thread: Thread, moment: &Moment) -> (Cause, Known) {
+        if self.component != Component::Timer {
+            return (Cause::BeforeSoftirq, Known::Inferred);
+        }
+        let or_late = if self.facts.is_guest == Some(false) { Known::Inferred } else { Known::CannotTell(Cause::LateInterrupt) };
+        if thread.pid == IDLE {
+            (Cause::LeavingIdle, or_late)
+        } else if self.were_interrupts_on {
+            (Cause::LateInterrupt, Known::Inferred)
+        } else if self.interrupted_depth.is_some_and(|depth| depth > 0) || (moment.head.is_irqs_off() && moment.head.preempt_depth() > 1) {
+            (Cause::InterruptsOff, Known::Inferred)
+        } else {
+            (Cause::InterruptsOff, or_late)
+        }
+    }
+
+    /// The thread is woken, and another one is on its processor.
+    fn before_switch(&self, thread: Thread, length: u64) -> (Cause, Known) {
+        let waiting = self.thread;
+        if thread.pid == waiting.pid {
+            return (Cause::Itself, Known::Seen);
+        }
+        if thread.pid == IDLE {
+            return (Cause::LeavingIdle, Known::Inferred);
+        }
+        if waiting.priority >= FAIR && thread.priority >= FAIR {
+            return (Cause::Turns, Known::Seen);
+        }
+        match thread.priority.cmp(&waiting.priority) {
+            std::cmp::Ordering::Less => (Cause::HigherPriority, Known::Seen),
+            std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
+            std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Known::Inferred),
+            std::cmp::Ordering::Greater => self.not_preempted(length),
+        }
+    }
+
+    /// A thread of lower priority goes on though it should give way.
+    fn not_preempted(&self, length: u64) -> (Cause, Known) {
+        match (self.interrupted_depth, self.facts.preemption) {
+            _ if length <= self.facts.switch_ns => (Cause::Switch, Known::Inferred),
+            (Some(1..), _) | (None, Some(Preemption::Full)) => (Cause::PreemptionOff, Known::Inferred),
+            (Some(0), Some(Preemption::No)) => (Cause::KernelCode, Known::Inferred),
+            (Some(0), Some(Preemption::Full)) => (Cause::Switch, Known::Inferred),
+            (Some(0) | None, None) => (Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
+            (None, Some(Preemption::No)) => (Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
+        }
+    }
+}

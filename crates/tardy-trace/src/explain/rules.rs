@@ -1,0 +1,97 @@
+//! Rules for loops that must be on time, counted from the trace: those of the kernel's monitors `rtapp`
+//! (Documentation/trace/rv/monitor_rtapp.rst, since Linux 6.17), without these monitors.
+
+use std::collections::BTreeMap;
+
+use super::Waker;
+use crate::event::{Event, Kind, Thread};
+use crate::text::Text;
+
+/// FUTEX_WAIT and FUTEX_WAIT_BITSET without their flags (include/uapi/linux/futex.h): waiting without priority inheritance.
+const FUTEX_WAITS: [i64; 2] = [0, 9];
+const FUTEX_COMMAND: i64 = 0x7f;
+/// No monotonic clock gets here (31 years); the wall clock is beyond since 2001.
+const WALL_CLOCK_NS: i64 = 1_000_000_000_000_000_000;
+/// Flags of a timer's mode: bit 0 says that the time counts from now.
+const RELATIVE: i64 = 1;
+/// The most names of wakers that are kept.
+const WAKERS_MAX: usize = 1000;
+
+/// How often the thread did what a loop that must be on time does not.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// Pages that the program touched and that were not there.
+    pub page_faults_user: u64,
+    /// The same in the kernel on the program's behalf.
+    pub page_faults_kernel: u64,
+    /// Sleeps for a length of time instead of until a time: each shifts all later cycles by its lateness.
+    pub sleeps_relative: u64,
+    /// Sleeps on a clock that can be set.
+    pub sleeps_on_wall_clock: u64,
+    /// Waits at a futex that knows no priority inheritance.
+    pub futex_waits_plain: u64,
+    /// Wake-ups by threads of lower priority, by name and priority of the waker.
+    pub woken_by_lower: BTreeMap<(Text, i32), u64>,
+    /// Wake-ups from a softirq.
+    pub woken_from_softirq: u64,
+    /// Waits for locks of the kernel.
+    pub lock_waits: LockWaits,
+}
+
+/// Waits for locks of the kernel.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct LockWaits {
+    /// How many.
+    pub count: u64,
+    /// All of them together, in ns.
+    pub sum_ns: u64,
+    /// The longest, in ns.
+    pub max_ns: u64,
+    /// When the one under way began.
+    began: Option<u64>,
+}
+
+impl Rules {
+    /// Takes an event of the thread in.
+    pub(super) fn take(&mut self, event: &Event) {
+        // What an interrupt does while the thread is on the processor is none of its doing.
+        if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
+            return;
+        }
+        match event.kind {
+            Kind::PageFault { is_user: true, .. } => self.page_faults_user += 1,
+            Kind::PageFault { is_user: false, .. } => self.page_faults_kernel += 1,
+            Kind::Futex { operation } if FUTEX_WAITS.contains(&(operation & FUTEX_COMMAND)) => self.futex_waits_plain += 1,
+            Kind::ContentionBegin { .. } => self.lock_waits.began = Some(event.time),
+            Kind::ContentionEnd => {
+                if let Some(began) = self.lock_waits.began.take() {
+                    let waited = event.time.saturating_sub(began);
+                    self.lock_waits.count += 1;
+                    self.lock_waits.sum_ns = self.lock_waits.sum_ns.saturating_add(waited);
+                    self.lock_waits.max_ns = self.lock_waits.max_ns.max(waited);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a wake-up of the thread in.
+    pub(super) fn woken(&mut self, thread: Thread, waker: Waker) {
+        match waker {
+            Waker::Softirq => self.woken_from_softirq += 1,
+            Waker::Thread(waker) if waker.pid != 0 && waker.priority > thread.priority && thread.priority < 100 => {
+                let key = (waker.name, waker.priority);
+                if self.woken_by_lower.len() < WAKERS_MAX || self.woken_by_lower.contains_key(&key) {
+                    *self.woken_by_lower.entry(key).or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a sleep in that the thread itself began and that ended.
+    pub(super) fn slept(&mut self, mode: Option<i64>, soft_expires: i64) {
+        self.sleeps_relative += u64::from(mode.is_some_and(|mode| mode & RELATIVE != 0));
+        self.sleeps_on_wall_clock += u64::from(soft_expires > WALL_CLOCK_NS);
+    }
+}

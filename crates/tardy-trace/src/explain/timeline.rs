@@ -1,0 +1,180 @@
+//! What one processor was doing: contexts on top of one another, from events and from what each event says of the context that wrote it.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::event::{Event, Head, Kind, Thread};
+use crate::text::Text;
+
+/// How many moments of a processor are kept: at 10,000 events a second three seconds, 2 MB.
+const MOMENTS_MAX: usize = 1 << 15;
+/// The softirq in which timers expire that do not in a hard interrupt.
+const HRTIMER_SOFTIRQ: i64 = 8;
+
+/// What is on top of the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Context {
+    Nmi,
+    /// By name, where the trace has it.
+    Interrupt(Option<Text>),
+    /// By number, where the trace has it.
+    Softirq(Option<i64>),
+    Thread,
+}
+
+/// What the processor was doing from a time on, up to the next moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Moment {
+    pub(super) time: u64,
+    pub(super) top: Context,
+    /// The thread on the processor, or below what interrupted it.
+    pub(super) thread: Option<Thread>,
+    /// What the event said of its context.
+    pub(super) head: Head,
+    /// Events were lost behind it.
+    pub(super) is_lost: bool,
+}
+
+/// The state of a processor, and what it was a while ago.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    moments: VecDeque<Moment>,
+    /// Contexts above the thread.
+    stack: Vec<Context>,
+    thread: Option<Thread>,
+    /// When the outermost interrupt began, if its entry was seen, and how deep in sections without preemption it found the thread.
+    pub(super) interrupt: Option<(u64, u8)>,
+    /// The interrupt in which the softirq of timers was asked for last.
+    pub(super) timer_softirq_raised: Option<u64>,
+    /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
+    suspended: HashMap<i32, Vec<Context>>,
+}
+
+impl Timeline {
+    /// The thread on the processor.
+    pub(super) fn thread(&self) -> Option<Thread> {
+        self.thread
+    }
+
+    /// When the last event was.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.moments.back().map(|moment| moment.time)
+    }
+
+    /// Takes an event in. `known` are names and priorities of threads by number.
+    pub(super) fn apply(&mut self, event: &Event, known: &HashMap<i32, Thread>) {
+        self.learn_thread(event.head, known);
+        self.learn_context(event);
+        match event.kind {
+            Kind::VectorEntry { name } | Kind::IrqEntry { name, .. } => {
+                if !self.stack.iter().any(|context| matches!(context, Context::Interrupt(_))) {
+                    self.interrupt = Some((event.time, event.head.preempt_depth()));
+                }
+                self.stack.push(Context::Interrupt(Some(name)));
+            }
+            Kind::VectorExit { .. } | Kind::IrqExit { .. } => self.leave(|context| matches!(context, Context::Interrupt(_))),
+            Kind::SoftirqRaise { vector: HRTIMER_SOFTIRQ } => self.timer_softirq_raised = self.interrupt.map(|(time, _)| time),
+            Kind::SoftirqEntry { vector } => self.stack.push(Context::Softirq(Some(vector))),
+            Kind::SoftirqExit { .. } => self.leave(|context| matches!(context, Context::Softirq(_))),
+            Kind::Nmi { took } => self.insert_nmi(event, took),
+            Kind::Switch { previous, previous_state, next } => self.switch(previous.pid, previous_state, next),
+            _ => {}
+        }
+        // Contexts are few; a trace of entries without exits is damaged.
+        self.stack.truncate(16);
+        self.push(event.time, event.head);
+    }
+
+    /// Events were lost up to `time`: what is known begins anew.
+    pub(super) fn lose(&mut self, time: u64) {
+        if let Some(last) = self.moments.back_mut() {
+            last.is_lost = true;
+        }
+        self.stack.clear();
+        self.suspended.clear();
+        (self.thread, self.interrupt, self.timer_softirq_raised) = (None, None, None);
+        self.push(time, Head::default());
+    }
+
+    /// Stretches of `from..to`, each with what the processor was doing in it, without a gap. What lies before all moments has none.
+    pub(super) fn stretches(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<&Moment>)> {
+        let first = self.moments.partition_point(|moment| moment.time <= from);
+        let begin = self.moments.front().map_or(to, |moment| moment.time.clamp(from, to));
+        let before = (begin > from).then_some((from, begin, None));
+        let index = first.saturating_sub(1);
+        let inside = (index..self.moments.len()).map(move |index| {
+            let moment = &self.moments[index];
+            let end = self.moments.get(index + 1).map_or(to, |next| next.time.min(to));
+            (moment.time.max(from), end, Some(moment))
+        });
+        before.into_iter().chain(inside.take_while(move |&(start, ..)| start < to).filter(|(start, end, _)| start < end))
+    }
+
+    fn push(&mut self, time: u64, head: Head) {
+        if self.moments.len() == MOMENTS_MAX {
+            self.moments.pop_front();
+        }
+        let top = self.stack.last().copied().unwrap_or(Context::Thread);
+        self.moments.push_back(Moment { time, top, thread: self.thread, head, is_lost: false });
+    }
+
+    /// Some kernels trace no switch out of idle; then the next event tells which thread has the processor, at some time since the event before.
+    fn learn_thread(&mut self, head: Head, known: &HashMap<i32, Thread>) {
+        if self.thread.is_some_and(|thread| thread.pid == head.pid) {
+            return;
+        }
+        let unnamed = Thread { pid: head.pid, priority: 120, name: Text::default() };
+        self.thread = Some(known.get(&head.pid).copied().unwrap_or(unnamed));
+        if let Some(last) =
+            self.moments.back_mut().filter(|last| last.top == Context::Thread && last.thread.is_some_and(|thread| thread.pid == 0))
+        {
+            last.thread = self.thread;
+        }
+    }
+
+    /// Entries and exits that the trace does not have are told by the flags of other events.
+    fn learn_context(&mut self, event: &Event) {
+        let is_own =
+            matches!(event.kind, Kind::VectorEntry { .. } | Kind::IrqEntry { .. } | Kind::VectorExit { .. } | Kind::IrqExit { .. });
+        let has_interrupt = self.stack.iter().any(|context| matches!(context, Context::Interrupt(_)));
+        if !event.head.is_in_interrupt() && has_interrupt {
+            self.stack.retain(|context| !matches!(context, Context::Interrupt(_)));
+            self.interrupt = None;
+        } else if event.head.is_in_interrupt() && !has_interrupt && !is_own {
+            self.stack.push(Context::Interrupt(None));
+        }
+        let unnamed = Context::Softirq(None);
+        let has_softirq = self.stack.iter().any(|context| matches!(context, Context::Softirq(_)));
+        if !event.head.is_in_softirq() {
+            self.stack.retain(|&context| context != unnamed);
+        } else if !has_softirq && !matches!(event.kind, Kind::SoftirqEntry { .. } | Kind::SoftirqExit { .. }) {
+            self.stack.insert(0, unnamed);
+        }
+    }
+
+    /// Takes the uppermost context of a kind away, with those above it.
+    fn leave(&mut self, is_it: impl Fn(&Context) -> bool) {
+        if let Some(place) = self.stack.iter().rposition(is_it) {
+            self.stack.truncate(place);
+        }
+        if !self.stack.iter().any(|context| matches!(context, Context::Interrupt(_))) {
+            self.interrupt = None;
+        }
+    }
+
+    fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
+        let stack = std::mem::take(&mut self.stack);
+        // A thread that served a softirq goes on with it when it is switched to again, unless it ended.
+        if !stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {
+            self.suspended.insert(previous, stack.into_iter().filter(|context| matches!(context, Context::Softirq(_))).collect());
+        }
+        self.stack = self.suspended.remove(&next.pid).unwrap_or_default();
+        (self.thread, self.interrupt) = (Some(next), None);
+    }
+
+    /// The event comes at the end of the handler and says how long it took.
+    fn insert_nmi(&mut self, event: &Event, took: i64) {
+        let Some(last) = self.moments.back().copied() else { return };
+        let began = event.time.saturating_sub(u64::try_from(took).unwrap_or(0)).max(last.time);
+        self.moments.push_back(Moment { time: began, top: Context::Nmi, ..last });
+    }
+}

@@ -1,0 +1,343 @@
+//! The sweep over a trace that finds the wake-ups of a thread.
+
+use std::collections::HashMap;
+
+use super::cause::Wait;
+use super::rules::Rules;
+use super::timeline::{Context, Timeline};
+use super::{Component, DueFrom, Facts, Piece, WakeUp, Waker};
+use crate::event::{Event, Kind, Thread};
+use crate::merge::Item;
+use crate::text::Text;
+
+/// The most timers and threads that are remembered.
+const REMEMBERED_MAX: usize = 1 << 18;
+/// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further apart.
+const SAME_CLOCK_NS: u64 = 1_000_000_000;
+
+/// Whose wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Of the thread with this number.
+    Pid(i32),
+    /// Of all threads of this name.
+    Name(Text),
+}
+
+impl Target {
+    fn is(self, thread: Thread) -> bool {
+        match self {
+            Self::Pid(pid) => thread.pid == pid,
+            Self::Name(name) => thread.name == name,
+        }
+    }
+}
+
+/// Takes a trace in, event by event, and gives wake-ups out.
+#[derive(Debug)]
+pub struct Explainer {
+    target: Target,
+    facts: Facts,
+    cpus: HashMap<u32, Timeline>,
+    /// What was heard last of each thread.
+    threads: HashMap<i32, Thread>,
+    /// Timers that are set, by address.
+    timers: HashMap<u64, Timer>,
+    /// The timer whose function each processor is in.
+    expiring: HashMap<u32, Expiring>,
+    /// What kernel workers are busy with.
+    work: HashMap<i32, u64>,
+    /// Wake-ups under way, by thread.
+    waiting: HashMap<i32, Waiting>,
+    rules: Rules,
+    finished: Vec<WakeUp>,
+    unfinished: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    expires: i64,
+    soft_expires: i64,
+    mode: Option<i64>,
+    /// The thread that set it.
+    by: i32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Expiring {
+    time: u64,
+    now: i64,
+    function: u64,
+    timer: Option<Timer>,
+    interrupt: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    thread: Thread,
+    due: u64,
+    /// Up to here the timer was allowed to be late.
+    slack_end: u64,
+    due_from: DueFrom,
+    waker: Waker,
+    interrupt: Option<u64>,
+    expiry: Option<u64>,
+    waking: u64,
+    waking_cpu: u32,
+    interrupted_depth: Option<u8>,
+    /// Processors on whose queue it was, from when on.
+    queue: Vec<(u64, u32)>,
+}
+
+impl Explainer {
+    /// Begins with a trace of which nothing is known yet. `threads` are names that are known beforehand.
+    #[must_use]
+    pub fn new(target: Target, facts: Facts, threads: &HashMap<i32, Text>) -> Self {
+        let thread = |(&pid, &name)| (pid, Thread { pid, priority: 120, name });
+        Self {
+            target,
+            facts,
+            cpus: HashMap::new(),
+            threads: threads.iter().map(thread).collect(),
+            timers: HashMap::new(),
+            expiring: HashMap::new(),
+            work: HashMap::new(),
+            waiting: HashMap::new(),
+            rules: Rules::default(),
+            finished: Vec::new(),
+            unfinished: 0,
+        }
+    }
+
+    /// Takes the next item of the stream in.
+    pub fn take(&mut self, item: &Item) {
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Lost { cpu, time, .. } => {
+                self.cpus.entry(*cpu).or_default().lose(*time);
+                self.expiring.remove(cpu);
+            }
+        }
+    }
+
+    /// The wake-ups that ended since the last call.
+    pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
+        self.finished.drain(..)
+    }
+
+    /// How often the thread did what a loop that must be on time does not.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Wake-ups of which the end is not in the trace.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.unfinished + self.waiting.len() as u64
+    }
+
+    fn event(&mut self, event: &Event) {
+        // An event of the thread itself: it runs. Where the switch was not traced this is the first sign.
+        if self.waiting.contains_key(&event.head.pid) {
+            self.first_sign(event);
+        }
+        self.learn(event);
+        if self.threads.get(&event.head.pid).is_some_and(|&thread| self.target.is(thread)) {
+            self.rules.take(event);
+        }
+        match event.kind {
+            Kind::TimerStart { timer, expires, soft_expires, mode, .. } if self.timers.len() < REMEMBERED_MAX => {
+                self.timers.insert(timer, Timer { expires, soft_expires, mode, by: event.head.pid });
+            }
+            Kind::TimerCancel { timer } => drop(self.timers.remove(&timer)),
+            Kind::TimerExpireEntry { timer, function, now } => self.expire(event, timer, function, now),
+            Kind::TimerExpireExit { .. } => drop(self.expiring.remove(&event.cpu)),
+            Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => drop(self.work.insert(event.head.pid, function)),
+            Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
+            Kind::Waking { thread, target_cpu } if self.target.is(thread) => self.waking(event, thread, target_cpu),
+            Kind::Migrate { pid, to_cpu } => {
+                if let Some(waiting) = self.waiting.get_mut(&pid).filter(|waiting| waiting.queue.len() < 1000) {
+                    waiting.queue.push((event.time, to_cpu));
+                }
+            }
+            _ => {}
+        }
+        let timeline = self.cpus.entry(event.cpu).or_default();
+        timeline.apply(event, &self.threads);
+        if let Kind::Switch { next, .. } = event.kind
+            && let Some(waiting) = self.waiting.remove(&next.pid)
+        {
+            self.finish(waiting, event.cpu, event.time, None);
+        }
+    }
+
+    fn learn(&mut self, event: &Event) {
+        let mut learn = |thread: Thread| {
+            if self.threads.len() < REMEMBERED_MAX || self.threads.contains_key(&thread.pid) {
+                self.threads.insert(thread.pid, thread);
+            }
+        };
+        match event.kind {
+            Kind::Switch { previous, next, .. } => {
+                learn(previous);
+                learn(next);
+            }
+            Kind::Waking { thread, .. } => learn(thread),
+            _ => {}
+        }
+    }
+
+    fn expire(&mut self, event: &Event, timer: u64, function: u64, now: i64) {
+        let timeline = self.cpus.entry(event.cpu).or_default();
+        let interrupt =
+            if event.head.is_in_interrupt() { timeline.interrupt.map(|(time, _)| time) } else { timeline.timer_softirq_raised.take() };
+        let expiring = Expiring { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt };
+        self.expiring.insert(event.cpu, expiring);
+    }
+
+    fn waking(&mut self, event: &Event, thread: Thread, target_cpu: u32) {
+        let runs_already = self.cpus.values().any(|timeline| timeline.thread().is_some_and(|running| running.pid == thread.pid));
+        if runs_already && event.head.pid == thread.pid {
+            return;
+        }
+        let timeline = self.cpus.entry(event.cpu).or_default();
+        let interrupted_depth = timeline.interrupt.map(|(_, depth)| depth);
+        let expiring = self.expiring.get(&event.cpu).copied();
+        let by_thread =
+            self.threads.get(&event.head.pid).copied().unwrap_or(Thread { pid: event.head.pid, priority: 120, name: Text::default() });
+        let waker = match expiring {
+            Some(expiring) => Waker::Timer(expiring.function),
+            None if event.head.is_in_interrupt() => Waker::Interrupt,
+            None if event.head.is_in_softirq() => Waker::Softirq,
+            None => Waker::Thread(by_thread),
+        };
+        self.rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
+        let timed = expiring.and_then(|expiring| Some((expiring, expiring.timer?)));
+        let (due, slack_end, due_from) = match timed {
+            Some((expiring, timer)) => {
+                if timer.by == thread.pid {
+                    self.rules.slept(timer.mode, timer.soft_expires);
+                }
+                let at = |time| self.on_trace_clock(expiring, time).min(event.time);
+                (at(timer.soft_expires), at(timer.expires), DueFrom::Timer)
+            }
+            None => (event.time, event.time, DueFrom::Waking),
+        };
+        let waiting = Waiting {
+            thread,
+            due,
+            slack_end,
+            due_from,
+            waker,
+            interrupt: timed.and_then(|(expiring, _)| expiring.interrupt),
+            expiry: timed.map(|(expiring, _)| expiring.time),
+            waking: event.time,
+            waking_cpu: event.cpu,
+            interrupted_depth,
+            queue: vec![(event.time, target_cpu)],
+        };
+        // A thread that is woken twice ran in between, unseen.
+        if self.waiting.insert(thread.pid, waiting).is_some() {
+            self.unfinished += 1;
+        }
+    }
+
+    /// A time of the timer's clock as one of the trace's. The timer's interrupt read its clock shortly before the event: where the clocks differ, a due
+    /// time is that much too late, and the lateness too small.
+    fn on_trace_clock(&self, expiring: Expiring, time: i64) -> u64 {
+        let is_same = self.facts.is_monotonic && expiring.time.abs_diff(expiring.now.max(0).cast_unsigned()) < SAME_CLOCK_NS;
+        if is_same { time.max(0).cast_unsigned() } else { expiring.time.saturating_add_signed(time.saturating_sub(expiring.now)) }
+    }
+
+    fn first_sign(&mut self, event: &Event) {
+        // The switch to it is the one event that the thread before it writes; and while it is woken before it slept, it is on a processor.
+        if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
+            return;
+        }
+        let Some(waiting) = self.waiting.remove(&event.head.pid) else { return };
+        let last = self.cpus.get(&event.cpu).and_then(Timeline::last).unwrap_or(event.time);
+        let ran = last.clamp(waiting.waking, event.time);
+        self.finish(waiting, event.cpu, ran, Some(event.time));
+    }
+
+    fn finish(&mut self, waiting: Waiting, cpu: u32, ran: u64, first_sign: Option<u64>) {
+        let ran = ran.max(waiting.waking);
+        // Marks in order, each not before the one before it.
+        let interrupt = waiting.interrupt.map(|time| time.clamp(waiting.due, waiting.waking));
+        let expiry = waiting.expiry.map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
+        let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
+        let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
+        let mut pieces = Vec::new();
+        if slack_end > waiting.due {
+            let holder = super::Holder { cause: super::Cause::Slack, name: Text::default(), priority: None, work: None };
+            let (start, end) = (waiting.due, slack_end);
+            pieces.push(Piece { component: Component::Timer, holder, known: super::Known::Seen, cpu: waiting.waking_cpu, start, end });
+        }
+        if waiting.due_from == DueFrom::Timer {
+            self.cut(&waiting, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
+            let expiry = expiry.unwrap_or(timer_end);
+            self.cut(&waiting, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);
+            self.cut(&waiting, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
+        }
+        // Without events of migrations the processor that it ran on is all that is known.
+        let is_known = waiting.queue.last().is_some_and(|&(_, last)| last == cpu);
+        let queue = if is_known { &waiting.queue[..] } else { &[(waiting.waking, cpu)] };
+        for (index, &(from, on)) in queue.iter().enumerate() {
+            let until = queue.get(index + 1).map_or(ran, |&(time, _)| time);
+            self.cut(&waiting, Component::Switch, on, from.clamp(waiting.waking, ran), until.clamp(waiting.waking, ran), &mut pieces);
+        }
+        self.finished.push(WakeUp {
+            thread: waiting.thread,
+            due: waiting.due,
+            due_from: waiting.due_from,
+            waker: waiting.waker,
+            interrupt,
+            expiry,
+            waking: waiting.waking,
+            ran,
+            first_sign,
+            cpu,
+            pieces,
+        });
+    }
+
+    /// Cuts a component at every change of what the processor did.
+    fn cut(&self, waiting: &Waiting, component: Component, cpu: u32, from: u64, to: u64, pieces: &mut Vec<Piece>) {
+        if from >= to {
+            return;
+        }
+        let nothing = Timeline::default();
+        let timeline = self.cpus.get(&cpu).unwrap_or(&nothing);
+        let mut wait = Wait {
+            facts: &self.facts,
+            thread: waiting.thread,
+            component,
+            were_interrupts_on: false,
+            interrupted_depth: waiting.interrupted_depth.filter(|_| cpu == waiting.waking_cpu),
+            found: None,
+        };
+        // One stretch for what many events cut without changing it.
+        let mut stretches: Vec<(u64, u64, Option<_>)> = Vec::new();
+        for (start, end, moment) in timeline.stretches(from, to) {
+            let moment = moment.copied();
+            wait.were_interrupts_on |=
+                moment.is_some_and(|moment| start > from && moment.top == Context::Thread && !moment.head.is_irqs_off());
+            wait.found = wait.found.or_else(|| moment.and_then(|moment| moment.thread).map(|thread| thread.pid));
+            let key = |moment: Option<super::timeline::Moment>| {
+                moment.map(|moment| (moment.top, moment.thread.map(|thread| thread.pid), moment.is_lost))
+            };
+            match stretches.last_mut() {
+                Some(last) if key(last.2) == key(moment) => last.1 = end,
+                _ => stretches.push((start, end, moment)),
+            }
+        }
+        for (start, end, moment) in stretches {
+            let (holder, known) = wait.holder(moment.as_ref(), end - start, |pid| self.work.get(&pid).copied());
+            match pieces.last_mut() {
+                Some(last) if (last.component, last.holder, last.known, last.cpu) == (component, holder, known, cpu) => last.end = end,
+                _ => pieces.push(Piece { component, holder, known, cpu, start, end }),
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the processor is who did, in made streams of known truth and in
+//! a kept trace.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use proptest::prelude::*;
+use tardy_trace::event::{Decoder, Event, Head, Kind, Thread};
+use tardy_trace::explain::{Cause, Component, DueFrom, Explainer, Facts, Known, Piece, Preemption, Target, WakeUp, Waker};
+use tardy_trace::file::TraceFile;
+use tardy_trace::merge::{Item, Merge};
+
+const LOOP: i32 = 10;
+const OTHER: i32 = 20;
+const TIMER: u64 = 0xffff_8880;
+const IN_INTERRUPT: u8 = 0x09;
+
+fn thread(pid: i32) -> Thread {
+    let (name, priority) = match pid {
+        0 => ("swapper/0", 120),
+        LOOP => ("my_loop", 19),
+        OTHER => ("dd", 120),
+        30 => ("motor", 9),
+        _ => ("equal", 19),
+    };
+    Thread { pid, priority, name: name.into() }
+}
+
+fn explain(facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
+    let mut explainer = Explainer::new(Target::Name("my_loop".into()), facts, &HashMap::new());
+    let mut found = Vec::new();
+    for item in items {
+        explainer.take(item);
+        found.extend(explainer.finished());
+    }
+    (found, explainer)
+}
+
+/// A stream of one processor, or of two.
+#[derive(Default)]
+struct Made {
+    items: Vec<Item>,
+    cpu: u32,
+    pid: i32,
+    flags: u8,
+    depth: u8,
+}
+
+impl Made {
+    fn at(&mut self, time: u64, kind: Kind) -> &mut Self {
+        let head = Head { flags: self.flags, preempt_count: self.depth, pid: self.pid };
+        self.items.push(Item::Event(Event { time, cpu: self.cpu, head, kind }));
+        if let Kind::Switch { next, .. } = kind {
+            self.pid = next.pid;
+        }
+        self
+    }
+
+    fn switch(&mut self, time: u64, to: i32) -> &mut Self {
+        let previous = thread(self.pid);
+        self.at(time, Kind::Switch { previous, previous_state: 1, next: thread(to) })
+    }
+
+    /// The loop sets its timer, and another thread gets the processor.
+    fn sleeping(due: i64, running: i32) -> Self {
+        let mut made = Self { pid: LOOP, ..Self::default() };
+        made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: due, soft_expires: due, mode: Some(0) });
+        made.switch(200, running);
+        made
+    }
+
+    /// The timer interrupt wakes the loop.
+    fn timer_interrupt(&mut self, entry: u64, due: i64, depth: u8) -> &mut Self {
+        (self.flags, self.depth) = (IN_INTERRUPT, depth);
+        self.at(entry, Kind::VectorEntry { name: "local_timer".into() });
+        self.at(
+            entry + 1_000,
+            Kind::TimerExpireEntry {
+                timer: TIMER,
+                function: 1,
+                now: due.max(i64::try_from(entry).expect("times of these tests are small")),
+            },
+        );
+        self.at(entry + 1_500, Kind::Waking { thread: thread(LOOP), target_cpu: 0 });
+        self.at(entry + 2_000, Kind::TimerExpireExit { timer: TIMER });
+        self.at(entry + 3_000, Kind::VectorExit { name: "local_timer".into() });
+        (self.flags, self.depth) = (0, 0);
+        self
+    }
+}
+
+fn told(wake_up: &WakeUp) -> Vec<(Component, Cause, &str, Known, u64)> {
+    wake_up
+        .pieces
+        .iter()
+        .map(|piece| (piece.component, piece.holder.cause, piece.holder.name.as_str(), piece.known, piece.length()))
+        .collect()
+}
+
+#[test]
+fn an_interval_is_cut_at_the_marks_and_by_holder() {
+    let mut made = Made::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_007_000, LOOP);
+    let (found, _) = explain(Facts::default(), &made.items);
+    assert_eq!(found.len(), 1);
+    let wake_up = &found[0];
+    assert_eq!((wake_up.due, wake_up.due_from, wake_up.waker, wake_up.lateness()), (1_000_000, DueFrom::Timer, Waker::Timer(1), 7_000));
+    assert_eq!(
+        told(wake_up),
+        [
+            (Component::Timer, Cause::InterruptsOff, "dd", Known::CannotTell(Cause::LateInterrupt), 2_000),
+            (Component::Interrupt, Cause::Interrupt, "local_timer", Known::Seen, 1_000),
+            (Component::Expiry, Cause::Interrupt, "local_timer", Known::Seen, 500),
+            (Component::Switch, Cause::Interrupt, "local_timer", Known::Seen, 1_500),
+            (Component::Switch, Cause::Switch, "dd", Known::Inferred, 2_000),
+        ]
+    );
+}
+
+/// What is said of the longest stretch after the waking.
+fn longest(facts: Facts, made: &Made) -> (Cause, String, Known) {
+    let (found, _) = explain(facts, &made.items);
+    let piece = found[0].pieces.iter().max_by_key(|piece| piece.length()).copied().expect("there are pieces");
+    (piece.holder.cause, piece.holder.name.to_string(), piece.known)
+}
+
+#[test]
+fn a_thread_that_goes_on_is_told_by_what_the_interrupt_found() {
+    let cases = [
+        (1, None, Cause::PreemptionOff, Known::Inferred),
+        (0, Some(Preemption::No), Cause::KernelCode, Known::Inferred),
+        (0, Some(Preemption::Full), Cause::Switch, Known::Inferred),
+        (0, None, Cause::KernelCode, Known::CannotTell(Cause::PreemptionOff)),
+    ];
+    for (depth, preemption, cause, known) in cases {
+        let mut made = Made::sleeping(1_000_000, OTHER);
+        made.timer_interrupt(1_002_000, 1_000_000, depth).switch(1_500_000, LOOP);
+        assert_eq!(
+            longest(Facts { preemption, ..Facts::default() }, &made),
+            (cause, "dd".to_owned(), known),
+            "depth {depth}, {preemption:?}"
+        );
+    }
+}
+
+#[test]
+fn threads_are_told_by_their_priority() {
+    for (pid, cause) in [(30, Cause::HigherPriority), (31, Cause::EqualPriority)] {
+        let mut made = Made::sleeping(1_000_000, pid);
+        made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_500_000, LOOP);
+        assert_eq!(longest(Facts::default(), &made), (cause, thread(pid).name.to_string(), Known::Seen));
+    }
+    let mut made = Made::sleeping(1_000_000, 30);
+    made.timer_interrupt(1_002_000, 1_000_000, 0).switch(1_100_000, OTHER).switch(1_900_000, LOOP);
+    assert_eq!(
+        longest(Facts::default(), &made),
+        (Cause::FairServer, "dd".to_owned(), Known::Inferred),
+        "it was switched to while the loop waited"
+    );
+}
+
+#[test]
+fn a_late_interrupt_is_told_from_interrupts_off_by_events_that_found_them_on() {
+    let late = |event: bool| {
+        let mut made = Made::sleeping(1_000_000, OTHER);
+        if event {
+            made.at(1_300_000, Kind::Other);
+        }
+        made.timer_interrupt(1_400_000, 1_000_000, 0).switch(1_405_000, LOOP);
+        longest(Facts { is_guest: Some(false), ..Facts::default() }, &made)
+    };
+    assert_eq!(late(false), (Cause::InterruptsOff, "dd".to_owned(), Known::Inferred));
+    assert_eq!(late(true), (Cause::LateInterrupt, String::new(), Known::Inferred));
+}
+
+#[test]
+fn a_softirq_and_an_interrupt_before_the_switch_are_named() {
+    let mut made = Made::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_002_000, 1_000_000, 0);
+    made.flags = 0x10;
+    made.at(1_010_000, Kind::SoftirqEntry { vector: 3 }).at(1_300_000, Kind::SoftirqExit { vector: 3 });
+    made.flags = 0;
+    made.switch(1_301_000, LOOP);
+    assert_eq!(longest(Facts::default(), &made), (Cause::Softirq, "NET_RX".to_owned(), Known::Seen));
+}
+
+#[test]
+fn interrupts_without_events_of_their_own_are_told_by_the_flags_of_others() {
+    let mut made = Made::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_002_000, 1_000_000, 0);
+    made.items.retain(|item| !matches!(item, Item::Event(Event { kind: Kind::VectorEntry { .. } | Kind::VectorExit { .. }, .. })));
+    made.switch(1_007_000, LOOP);
+    let (found, _) = explain(Facts::default(), &made.items);
+    assert_eq!(found[0].interrupt, None);
+    assert!(told(&found[0]).contains(&(Component::Expiry, Cause::Interrupt, "", Known::Inferred, 500)), "{:?}", told(&found[0]));
+}
+
+#[test]
+fn what_was_lost_is_unexplained_and_nothing_else() {
+    let mut made = Made::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_002_000, 1_000_000, 0);
+    made.items.push(Item::Lost { cpu: 0, time: 1_400_000, count: Some(9) });
+    made.switch(1_500_000, LOOP);
+    let (found, _) = explain(Facts::default(), &made.items);
+    let unexplained: u64 = found[0].pieces.iter().filter(|piece| piece.holder.cause.is_unexplained()).map(Piece::length).sum();
+    assert_eq!(unexplained, 1_400_000 - 1_005_000 + 100_000, "from the last event to the first one that says who runs");
+    assert_eq!(found[0].lateness(), 500_000);
+}
+
+#[test]
+fn where_the_switch_is_not_traced_the_lateness_is_a_lower_bound() {
+    let mut made = Made::sleeping(1_000_000, 0);
+    made.timer_interrupt(1_002_000, 1_000_000, 1);
+    made.pid = LOOP;
+    made.at(1_090_000, Kind::TimerStart { timer: TIMER, function: 1, expires: 2_000_000, soft_expires: 2_000_000, mode: Some(1) });
+    made.switch(1_091_000, 0).timer_interrupt(2_002_000, 2_000_000, 1).switch(2_010_000, LOOP);
+    let (found, explainer) = explain(Facts::default(), &made.items);
+    assert_eq!((found[0].ran, found[0].first_sign), (1_005_000, Some(1_090_000)));
+    assert_eq!((found[1].ran, found[1].first_sign), (2_010_000, None));
+    assert_eq!(explainer.rules().sleeps_relative, 1);
+}
+
+#[test]
+fn timer_slack_is_the_threads_own() {
+    let mut made = Made { pid: LOOP, ..Made::default() };
+    made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: 1_050_000, soft_expires: 1_000_000, mode: Some(0) })
+        .switch(200, OTHER);
+    made.timer_interrupt(1_052_000, 1_000_000, 0).switch(1_057_000, LOOP);
+    let (found, _) = explain(Facts::default(), &made.items);
+    assert_eq!(told(&found[0])[0], (Component::Timer, Cause::Slack, "", Known::Seen, 50_000));
+}
+
+#[test]
+fn a_waker_of_lower_priority_and_page_faults_are_counted() {
+    let mut made = Made { pid: LOOP, ..Made::default() };
+    made.switch(100, OTHER);
+    made.at(500, Kind::PageFault { is_user: true, address: 1 });
+    made.at(1_000, Kind::Waking { thread: thread(LOOP), target_cpu: 0 }).switch(3_000, LOOP);
+    made.at(3_100, Kind::PageFault { is_user: true, address: 1 });
+    let (found, explainer) = explain(Facts::default(), &made.items);
+    assert_eq!((found[0].due, found[0].due_from, found[0].waker), (1_000, DueFrom::Waking, Waker::Thread(thread(OTHER))));
+    assert_eq!(explainer.rules().woken_by_lower.get(&("dd".into(), 120)), Some(&1));
+    assert_eq!(explainer.rules().page_faults_user, 1, "that of another thread is not counted");
+}
+
+fn sums_are_whole(found: &[WakeUp]) {
+    for wake_up in found {
+        let mut at = wake_up.due;
+        for piece in &wake_up.pieces {
+            assert_eq!(piece.start, at, "a gap in {wake_up:?}");
+            assert!(piece.end > piece.start, "an empty piece in {wake_up:?}");
+            at = piece.end;
+        }
+        assert_eq!(at, wake_up.ran, "{wake_up:?}");
+    }
+}
+
+#[test]
+fn the_interfering_thread_of_the_kept_trace_is_found() {
+    let bytes =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat")).expect("it is kept beside the tests");
+    let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
+    let decoder = Decoder::new(&file.formats);
+    let items: Vec<Item> = Merge::new(file.buffer(None).expect("it has one"), &decoder, file.counter).collect();
+    let (found, explainer) = explain(Facts::default(), &items);
+    sums_are_whole(&found);
+    // 300 cycles, of which each ends with one sleep; no timer is left out.
+    let timed: Vec<&WakeUp> = found.iter().filter(|wake_up| wake_up.due_from == DueFrom::Timer).collect();
+    assert_eq!(timed.len() as u64 + explainer.unfinished(), 300, "{}", found.len());
+    let of = |name: &str| {
+        timed.iter().flat_map(|wake_up| &wake_up.pieces).filter(|piece| piece.holder.name.as_str() == name).map(Piece::length).sum::<u64>()
+    };
+    let all: u64 = timed.iter().map(|wake_up| wake_up.lateness()).sum();
+    // It ends 300 us after the loop is due, in every tenth cycle; 30 cycles began on a machine that was not idle.
+    let by_it = timed.iter().filter(|wake_up| wake_up.pieces.iter().any(|piece| piece.holder.name.as_str() == "interference")).count();
+    assert!((29..=31).contains(&by_it), "{by_it}");
+    assert!(of("interference") > all / 3, "{} of {all} ns", of("interference"));
+    // Each 50th cycle touches a page.
+    assert!(explainer.rules().page_faults_user >= 6, "{:?}", explainer.rules());
+}
+
+/// Any event, of few threads, timers and processors, so that they meet.
+fn kind() -> impl Strategy<Value = Kind> {
+    let pid = prop::sample::select(vec![0, LOOP, OTHER, 30, 31]);
+    prop_oneof![
+        (pid.clone(), pid.clone()).prop_map(|(previous, next)| Kind::Switch {
+            previous: thread(previous),
+            previous_state: 0,
+            next: thread(next)
+        }),
+        (0_u32..3).prop_map(|target_cpu| Kind::Waking { thread: thread(LOOP), target_cpu }),
+        (pid, 0_u32..3).prop_map(|(pid, to_cpu)| Kind::Migrate { pid, to_cpu }),
+        Just(Kind::VectorEntry { name: "local_timer".into() }),
+        Just(Kind::VectorExit { name: "local_timer".into() }),
+        (0_i64..12).prop_map(|vector| Kind::SoftirqEntry { vector }),
+        (0_i64..12).prop_map(|vector| Kind::SoftirqExit { vector }),
+        (0_i64..12).prop_map(|vector| Kind::SoftirqRaise { vector }),
+        (any::<i64>(), any::<i64>()).prop_map(|(expires, soft_expires)| Kind::TimerStart {
+            timer: TIMER,
+            function: 1,
+            expires,
+            soft_expires,
+            mode: None
+        }),
+        (0_i64..2_000, 0_i64..2_000).prop_map(|(expires, soft_expires)| Kind::TimerStart {
+            timer: TIMER,
+            function: 1,
+            expires,
+            soft_expires,
+            mode: Some(1)
+        }),
+        prop_oneof![any::<i64>(), 0_i64..2_000].prop_map(|now| Kind::TimerExpireEntry { timer: TIMER, function: 1, now }),
+        Just(Kind::TimerExpireExit { timer: TIMER }),
+        prop_oneof![any::<i64>(), 0_i64..2_000].prop_map(|took| Kind::Nmi { took }),
+        Just(Kind::Other),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_sum_of_pieces_is_the_lateness_whatever_the_trace_says(
+        events in proptest::collection::vec((kind(), 0_u64..100, 0_u32..3, any::<u8>(), any::<u8>(), prop::sample::select(vec![0, LOOP, OTHER, 30]), 0_u8..20), 0..150),
+        is_monotonic in any::<bool>(),
+    ) {
+        let mut time = 0;
+        let items: Vec<Item> = events.into_iter().map(|(kind, gap, cpu, flags, preempt_count, pid, lost)| {
+            time += gap;
+            if lost == 0 {
+                return Item::Lost { cpu, time, count: None };
+            }
+            Item::Event(Event { time, cpu, head: Head { flags, preempt_count, pid }, kind })
+        }).collect();
+        let (found, _) = explain(Facts { is_monotonic, ..Facts::default() }, &items);
+        sums_are_whole(&found);
+    }
+}

@@ -68,6 +68,8 @@ pub enum Warning {
     },
     /// Somebody changed how a measuring thread is scheduled while it measured.
     SchedulingChanged { thread: String, before: String, after: String, since_start: Nanos },
+    /// Somebody set the clock that timers or grids of due times were on.
+    ClockStepped { clock: String, by: Nanos, since_start: Nanos, has_timers: bool },
     /// Stalls that look like real-time throttling.
     LooksLikeThrottling {
         windows: u64,
@@ -112,7 +114,7 @@ impl Warning {
     /// Whether somebody changed the probes while they measured, so that the run shows another system than the one asked about.
     #[must_use]
     pub fn is_of_changed_probes(&self) -> bool {
-        matches!(self, Self::Displaced { .. } | Self::SchedulingChanged { .. })
+        matches!(self, Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::ClockStepped { has_timers: true, .. })
     }
 
     /// How much it takes away.
@@ -135,6 +137,7 @@ impl Warning {
             | Self::NotBound { .. }
             | Self::Displaced { .. }
             | Self::SchedulingChanged { .. }
+            | Self::ClockStepped { has_timers: true, .. }
             | Self::CpuLatencyNotSet { .. } => Severity::Degraded,
             _ => Severity::Notice,
         }
@@ -237,6 +240,18 @@ impl fmt::Display for Warning {
                 "the measuring thread {thread} was changed from {before} to {after}, seen {since_start} after the start; no verdict rests on this run: \
                  keep chrt, taskset, cpusets and tuning daemons away from it, and measure again"
             ),
+            Self::ClockStepped { clock, by, since_start, has_timers } => {
+                let by = if *by < Nanos::ZERO { format!("back by {}", -*by) } else { format!("forward by {by}") };
+                let effect = if *has_timers {
+                    "timers of the probes were set on it, so that samples then are of the step, and no verdict rests on this run"
+                } else {
+                    "due times from then on are no whole multiples of the period on that clock; latencies are not touched"
+                };
+                write!(
+                    f,
+                    "{clock} was set {by}, seen {since_start} after the start: {effect}; let time synchronisation settle (chronyc waitsync, ptp4l) and measure again"
+                )
+            }
             Self::LooksLikeThrottling { windows, length, rule } => {
                 let rule = if rule.is_empty() { "real-time throttling" } else { rule };
                 write!(f, "{windows} stalls of about {length} look like {rule}, not like latency of the kernel")

@@ -19,5 +19,6 @@ pub mod read_series;
 pub mod record;
 pub mod reserved_file;
 pub mod series_writer;
+pub mod system_clock;
 pub mod under_load;
 pub mod work_kind;

@@ -15,6 +15,7 @@ use tardy_machine::undo::Undo;
 use crate::device_writes::{self, DeviceWrites};
 use crate::keep::Keep;
 use crate::parameter::Values;
+use crate::system_clock::{ProbeClocks, ThreadClocks};
 
 /// Name of its run's scenario, and of its series.
 pub const RESPOND: &str = "respond";
@@ -157,6 +158,9 @@ pub struct ProbePlan {
     /// The first due time after the start, where it was asked for; drawn otherwise.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
+    /// Clocks of its timer and of its due times.
+    #[serde(flatten)]
+    pub clocks: ProbeClocks,
     /// Scheduling policy.
     pub policy: PolicyName,
     /// Real-time priority; absent for ordinary tasks.
@@ -186,6 +190,7 @@ impl std::fmt::Display for ProbePlan {
         for (name, value) in self.parameters.iter() {
             write!(formatter, ":{name}={value}")?;
         }
+        self.clocks.fmt(formatter)?;
         if self.waits_for != WaitsFor::Nothing {
             write!(formatter, " every {}", self.period.exact())?;
         }
@@ -299,14 +304,21 @@ pub struct ThreadPlan {
     /// Latency from which on all probes stop; none if absent.
     #[serde(rename = "stop_above_ns", skip_serializing_if = "Option::is_none", default)]
     pub stop_above: Option<Nanos>,
+    /// The clocks that its timer and its grid are on, where one of them is not the run's.
+    #[serde(skip_serializing_if = "ThreadClocks::are_plain", default)]
+    pub clocks: ThreadClocks,
 }
 
 impl ThreadPlan {
     /// The same with its grid on the clock of a run that starts at `start`.
     #[must_use]
     pub fn at(&self, start: Nanos) -> Self {
+        let first = |period, offset| match self.clocks.grid {
+            Some(clock) => clock.first_multiple(start, period, offset),
+            None => start + offset,
+        };
         let schedule = match self.schedule {
-            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: start + offset, dither },
+            Schedule::Grid { period, start: offset, dither } => Schedule::Grid { period, start: first(period, offset), dither },
             event @ Schedule::Event { .. } => event,
         };
         Self { schedule, ..self.clone() }

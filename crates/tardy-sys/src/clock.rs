@@ -8,6 +8,86 @@ use std::mem::MaybeUninit;
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
+/// A clock that timers can be set on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// CLOCK_MONOTONIC.
+    Monotonic,
+    /// CLOCK_REALTIME.
+    Realtime,
+    /// CLOCK_TAI.
+    Tai,
+}
+
+impl Clock {
+    /// Its number for system calls.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::Realtime => libc::CLOCK_REALTIME,
+            Self::Tai => libc::CLOCK_TAI,
+        }
+    }
+
+    /// Its time in ns.
+    #[must_use]
+    pub fn now(self) -> i64 {
+        read(self.number())
+    }
+
+    /// How far it is ahead of CLOCK_MONOTONIC, in ns and exactly.
+    #[must_use]
+    pub fn ahead(self) -> i64 {
+        match self {
+            Self::Monotonic => 0,
+            Self::Realtime => realtime_ahead(),
+            // A leap second moves both parts at once.
+            Self::Tai => loop {
+                let (before, seconds) = (realtime_ahead(), tai_offset());
+                if realtime_ahead() == before && tai_offset() == seconds {
+                    return before + seconds * NANOS_PER_SEC;
+                }
+            },
+        }
+    }
+}
+
+/// The kernel moves the coarse clocks on together at its ticks: where the one stands still around a read of the other, they differ by what the clocks differ by.
+fn realtime_ahead() -> i64 {
+    loop {
+        let before = read(libc::CLOCK_MONOTONIC_COARSE);
+        let realtime = read(libc::CLOCK_REALTIME_COARSE);
+        if read(libc::CLOCK_MONOTONIC_COARSE) == before {
+            return realtime - before;
+        }
+    }
+}
+
+/// How many seconds CLOCK_TAI is ahead of CLOCK_REALTIME: 0 where nobody has told the kernel, 37 since 2017.
+#[must_use]
+pub fn tai_offset() -> i64 {
+    // SAFETY: timex is plain data, for which zeros are valid.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is valid and writable; without modes nothing is changed, and the call cannot fail.
+    unsafe { libc::adjtimex(&mut state) };
+    i64::from(state.tai)
+}
+
+/// Sets how many seconds CLOCK_TAI is ahead of CLOCK_REALTIME, as time synchronisation does; the tool never does.
+///
+/// # Errors
+/// EPERM without CAP_SYS_TIME.
+pub fn set_tai_offset(seconds: i32) -> io::Result<()> {
+    // SAFETY: timex is plain data, for which zeros are valid.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    state.modes = libc::ADJ_TAI;
+    // The kernel takes the new offset from here (kernel/time/ntp.c, process_adjtimex_modes).
+    state.constant = seconds.into();
+    // SAFETY: `state` is valid and writable, and its one mode needs no other field.
+    crate::check(unsafe { libc::adjtimex(&mut state) }).map(drop)
+}
+
 /// CLOCK_MONOTONIC in ns.
 #[inline]
 #[must_use]
@@ -133,7 +213,7 @@ impl Instant {
 #[inline]
 pub fn sleep_until(due: &Instant) -> io::Result<()> {
     loop {
-        match nanosleep(libc::TIMER_ABSTIME, &due.time) {
+        match nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &due.time) {
             0 => return Ok(()),
             error if error == -i64::from(libc::EINTR) => {}
             error => return Err(io::Error::from_raw_os_error(-(error as i32))),
@@ -141,23 +221,35 @@ pub fn sleep_until(due: &Instant) -> io::Result<()> {
     }
 }
 
-/// Sleeps for `duration` ns on CLOCK_MONOTONIC; returns early, with `Ok`, when a signal interrupts it.
+/// Sleeps until `due`, in ns of `clock`.
+///
+/// # Errors
+/// Those of clock_nanosleep(2); EINTR is one of them, so that the caller can look whether the clock was stepped.
+#[inline]
+pub fn sleep_until_on(clock: Clock, due: i64) -> io::Result<()> {
+    match nanosleep(clock.number(), libc::TIMER_ABSTIME, &timespec(due)) {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-(error as i32))),
+    }
+}
+
+/// Sleeps for `duration` ns on `clock`; returns early, with `Ok`, when a signal interrupts it.
 ///
 /// # Errors
 /// Those of clock_nanosleep(2) but EINTR.
 #[inline]
-pub fn sleep_for(duration: &Instant) -> io::Result<()> {
-    match nanosleep(0, &duration.time) {
+pub fn sleep_for(clock: Clock, duration: &Instant) -> io::Result<()> {
+    match nanosleep(clock.number(), 0, &duration.time) {
         0 => Ok(()),
         error if error == -i64::from(libc::EINTR) => Ok(()),
         error => Err(io::Error::from_raw_os_error(-(error as i32))),
     }
 }
 
-/// clock_nanosleep(CLOCK_MONOTONIC, flags, time, NULL) without the C library; 0, or a negative errno.
+/// clock_nanosleep(clock, flags, time, NULL) without the C library; 0, or a negative errno.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
     // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; rcx and r11 are what the
     // instruction clobbers on x86-64, and both are named.
@@ -165,7 +257,7 @@ fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
         std::arch::asm!(
             "syscall",
             inlateout("rax") libc::SYS_clock_nanosleep => result,
-            in("rdi") i64::from(libc::CLOCK_MONOTONIC),
+            in("rdi") i64::from(clock),
             in("rsi") i64::from(flags),
             in("rdx") std::ptr::from_ref(time),
             in("r10") 0_i64,
@@ -179,14 +271,14 @@ fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
 
 #[cfg(target_arch = "aarch64")]
 #[inline]
-fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     let result: i64;
     // SAFETY: the kernel reads one timespec at `time`, which is valid for the call; a null remainder is allowed; `svc` preserves all
     // registers but x0.
     unsafe {
         std::arch::asm!(
             "svc #0",
-            inlateout("x0") i64::from(libc::CLOCK_MONOTONIC) => result,
+            inlateout("x0") i64::from(clock) => result,
             in("x1") i64::from(flags),
             in("x2") std::ptr::from_ref(time),
             in("x3") 0_i64,
@@ -199,9 +291,9 @@ fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline]
-fn nanosleep(flags: libc::c_int, time: &libc::timespec) -> i64 {
+fn nanosleep(clock: libc::clockid_t, flags: libc::c_int, time: &libc::timespec) -> i64 {
     // SAFETY: `time` is valid for the call and a null remainder is allowed.
-    let result = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, time, std::ptr::null_mut()) };
+    let result = unsafe { libc::clock_nanosleep(clock, flags, time, std::ptr::null_mut()) };
     -i64::from(result)
 }
 
@@ -217,11 +309,28 @@ mod tests {
     }
 
     #[test]
+    fn each_clock_is_ahead_by_what_its_reads_say() {
+        for clock in [Clock::Monotonic, Clock::Realtime, Clock::Tai] {
+            // Others may step the clock in between.
+            let is_between = || {
+                let (before, ahead) = (monotonic(), clock.ahead());
+                let (now, after) = (clock.now(), monotonic());
+                (before..=after).contains(&(now - ahead)) && ahead == clock.ahead()
+            };
+            assert!((0..100).any(|_| is_between()), "{clock:?}");
+            let due = clock.now() + 1_000_000;
+            sleep_until_on(clock, due).unwrap();
+            assert!(monotonic() + clock.ahead() >= due, "{clock:?}");
+            sleep_for(clock, &Instant::from_nanos(1000)).unwrap();
+        }
+    }
+
+    #[test]
     fn a_time_that_is_no_time_is_an_error() {
         let mut bad = Instant::from_nanos(0);
         bad.time.tv_nsec = 2_000_000_000;
         assert_eq!(sleep_until(&bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
-        assert_eq!(sleep_for(&bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(sleep_for(Clock::Monotonic, &bad).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

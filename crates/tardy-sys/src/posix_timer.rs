@@ -3,10 +3,10 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-use crate::clock::timespec;
+use crate::clock::{Clock, timespec};
 use crate::thread_signal::BlockedSignal;
 
-/// A timer on CLOCK_MONOTONIC that sends a signal to the thread that made it; the thread waits for the signal, and no handler runs.
+/// A timer that sends a signal to the thread that made it; the thread waits for the signal, and no handler runs.
 #[derive(Debug)]
 pub struct PosixTimer {
     timer: libc::timer_t,
@@ -14,11 +14,11 @@ pub struct PosixTimer {
 }
 
 impl PosixTimer {
-    /// A timer that is not armed. The signal is blocked in the calling thread, which is the one to wait.
+    /// A timer on `clock` that is not armed. The signal is blocked in the calling thread, which is the one to wait.
     ///
     /// # Errors
     /// EAGAIN at the limit of queued signals, which each timer takes one of.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(clock: Clock) -> io::Result<Self> {
         let signal = BlockedSignal::block(crate::thread_signal::first_real_time())?;
         // SAFETY: sigevent is plain data, for which zeros are valid.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
@@ -27,12 +27,12 @@ impl PosixTimer {
         event.sigev_notify_thread_id = crate::sched::thread_id();
         let mut timer = MaybeUninit::uninit();
         // SAFETY: the event is valid for the call, and the timer's place for writing.
-        crate::check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) })?;
+        crate::check(unsafe { libc::timer_create(clock.number(), &mut event, timer.as_mut_ptr()) })?;
         // SAFETY: the call succeeded, so that it filled `timer`.
         Ok(Self { timer: unsafe { timer.assume_init() }, signal })
     }
 
-    /// Arms it to fire at `first`, in ns of CLOCK_MONOTONIC, and every `period` ns after it; a period of 0 is once, a `first` of 0 disarms it.
+    /// Arms it to fire at `first`, in ns of its clock, and every `period` ns after it; a period of 0 is once, a `first` of 0 disarms it.
     ///
     /// # Errors
     /// EINVAL for a negative time.
@@ -45,10 +45,10 @@ impl PosixTimer {
     /// Waits until it fires; tells how many expiries passed before this one was taken. Only on the thread that made it.
     ///
     /// # Errors
-    /// None that the kernel can give here.
+    /// EINTR after another signal, so that the caller can look whether the clock was stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u32> {
-        self.signal.wait()?;
+        self.signal.wait_once()?;
         // SAFETY: the timer was created and not deleted.
         crate::check(unsafe { libc::timer_getoverrun(self.timer) }).map(|overrun| overrun as u32)
     }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn expiries_that_nobody_waited_for_are_counted_with_the_next() {
         std::thread::spawn(|| {
-            let timer = PosixTimer::new().unwrap();
+            let timer = PosixTimer::new(Clock::Monotonic).unwrap();
             let start = clock::monotonic();
             timer.arm_at(start + 1_000_000, 1_000_000).unwrap();
             clock::sleep_until(&clock::Instant::from_nanos(start + 5_500_000)).unwrap();
@@ -79,7 +79,7 @@ mod tests {
             timer.arm_at(clock::monotonic() + 1, 0).unwrap();
             timer.wait().unwrap();
             drop(timer);
-            let other = PosixTimer::new().unwrap();
+            let other = PosixTimer::new(Clock::Monotonic).unwrap();
             assert!(!other.signal.wait_for(2_000_000).unwrap(), "nothing is left of the first timer");
             assert_eq!(other.arm_at(-1, 0).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         })

@@ -1,4 +1,4 @@
-//! A signal handler that counts, and faults that a handler sees: sigaction(2).
+//! Signal handlers: one that counts, one that does nothing but cut a wait short, one that sees faults: sigaction(2).
 
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -8,6 +8,9 @@ use crate::mapping::{Mapping, PAGE_BYTES};
 /// The signal that the counting handler is for.
 pub const USER: i32 = libc::SIGUSR1;
 
+/// The signal that cuts a thread's wait short; without the handler the kernel drops it.
+pub const NUDGE: i32 = libc::SIGURG;
+
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
 static FAULTS_LEFT: AtomicU64 = AtomicU64::new(0);
 static FAULTING_PAGE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -15,6 +18,9 @@ static FAULTING_PAGE: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mu
 extern "C" fn count(_signal: libc::c_int) {
     CAUGHT.fetch_add(1, Ordering::Relaxed);
 }
+
+/// What cuts the wait short is that a handler ran.
+extern "C" fn do_nothing(_signal: libc::c_int) {}
 
 /// Lets the write fault again until enough faults were taken, then makes the page writable, so that the write succeeds.
 extern "C" fn count_fault(signal: libc::c_int) {
@@ -40,6 +46,14 @@ extern "C" fn count_fault(signal: libc::c_int) {
 #[inline]
 pub fn install() -> io::Result<()> {
     set_action(libc::SIGUSR1, count as *const () as libc::sighandler_t).map(drop)
+}
+
+/// Lets [`NUDGE`] end system calls that wait, with EINTR.
+///
+/// # Errors
+/// None that sigaction(2) can give here.
+pub fn allow_nudges() -> io::Result<()> {
+    set_action(NUDGE, do_nothing as *const () as libc::sighandler_t).map(drop)
 }
 
 /// How often the handler ran.

@@ -51,11 +51,20 @@ impl BlockedSignal {
     #[inline]
     pub fn wait(&self) -> io::Result<()> {
         loop {
-            match self.wait_until_timeout(std::ptr::null()) {
+            match self.wait_once() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => return other,
             }
         }
+    }
+
+    /// As [`BlockedSignal::wait`], and ends with EINTR when the handler of another signal ran.
+    ///
+    /// # Errors
+    /// EINTR.
+    #[inline]
+    pub fn wait_once(&self) -> io::Result<()> {
+        self.wait_until_timeout(std::ptr::null())
     }
 
     /// As [`BlockedSignal::wait`], for at most `timeout` ns (0: not at all); false where none came.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::clock::timespec;
+use crate::clock::{Clock, timespec};
 
 /// A timer on CLOCK_MONOTONIC.
 #[derive(Debug)]
@@ -47,23 +47,23 @@ impl TimerFd {
     }
 }
 
-/// A periodic timer on CLOCK_MONOTONIC, whose reads block.
+/// A periodic timer, whose reads block.
 #[derive(Debug)]
 pub struct PeriodicTimerFd(OwnedFd);
 
 impl PeriodicTimerFd {
-    /// A timer that is not armed.
+    /// A timer on `clock` that is not armed.
     ///
     /// # Errors
-    /// EMFILE, ENFILE, ENOMEM.
-    pub fn new() -> io::Result<Self> {
+    /// EINVAL for CLOCK_TAI, which the kernel has no such timers on; EMFILE, ENFILE, ENOMEM.
+    pub fn new(clock: Clock) -> io::Result<Self> {
         // SAFETY: timerfd_create takes two integers.
-        let fd = crate::check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+        let fd = crate::check(unsafe { libc::timerfd_create(clock.number(), libc::TFD_CLOEXEC) })?;
         // SAFETY: the descriptor was just opened, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Lets it expire at `first`, in ns of CLOCK_MONOTONIC, and every `period` ns from then on.
+    /// Lets it expire at `first`, in ns of its clock, and every `period` ns from then on.
     ///
     /// # Errors
     /// EINVAL for a negative time.
@@ -78,21 +78,13 @@ impl PeriodicTimerFd {
     /// Waits for the next expiry; tells how many there were since the last call, at least 1.
     ///
     /// # Errors
-    /// Those of read(2) but EINTR.
+    /// Those of read(2); EINTR is one of them, so that the caller can look whether the clock was stepped.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut count = 0_u64;
-        loop {
-            // SAFETY: the kernel writes eight bytes to `count`, which has so many.
-            let read = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
-            if read == 8 {
-                return Ok(count);
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
-        }
+        // SAFETY: the kernel writes eight bytes to `count`, which has so many.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut count).cast(), 8) };
+        if read == 8 { Ok(count) } else { Err(io::Error::last_os_error()) }
     }
 }
 
@@ -114,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_periodic_timer_tells_every_expiry() {
-        let timer = PeriodicTimerFd::new().unwrap();
+        let timer = PeriodicTimerFd::new(Clock::Monotonic).unwrap();
         let first = crate::clock::monotonic() + 1_000_000;
         timer.start(first, 1_000_000).unwrap();
         let mut expiries = 0;
@@ -124,6 +116,7 @@ mod tests {
             assert!(expiries <= passed as u64, "{expiries} of {passed}");
         }
         assert_eq!(timer.start(-1, 1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(PeriodicTimerFd::new(Clock::Tai).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

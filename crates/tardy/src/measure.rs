@@ -1,6 +1,7 @@
 //! Running a plan: arm, measure, disarm, and put everything back.
 
 pub mod calibrate;
+mod clock_watch;
 mod cycles;
 pub mod interference;
 mod keeper;

@@ -32,6 +32,7 @@ pub mod rtc;
 pub mod schedule;
 pub mod signal;
 pub mod spin;
+mod timer_clock;
 pub mod timerfd;
 pub mod usleep;
 pub mod work;

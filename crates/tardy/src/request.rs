@@ -96,6 +96,8 @@ fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
         probe.policy = args.policy.or(probe.policy);
         probe.priority = args.priority.or(probe.priority);
         probe.dither = args.dither.or(probe.dither);
+        probe.clock = args.clock.or(probe.clock);
+        probe.align = args.align.or(probe.align);
     }
 }
 

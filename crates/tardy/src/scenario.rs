@@ -12,6 +12,8 @@
 //! period = "100us"
 //! policy = "fifo"             # or "rr", "other"
 //! priority = 95
+//! clock = "tai"               # of its timer; "monotonic" if absent
+//! align = "tai"               # due times are whole multiples of the period on this clock
 //!
 //! [[phase]]
 //! name = "memory"
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
 use crate::probe::request::{PRIORITY, ProbeRequestError};
 use crate::probe::{ProbeAsked, ProbeInfo};
@@ -98,6 +101,12 @@ pub struct ProbeRequest {
     /// Widest random move of a due time; none if absent.
     #[serde(default, with = "values::duration_if_given", skip_serializing_if = "Option::is_none")]
     pub dither: Option<Nanos>,
+    /// Clock of its timer; CLOCK_MONOTONIC if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<SystemClock>,
+    /// Clock on which its due times are whole multiples of its period; they begin with the run if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<SystemClock>,
 }
 
 /// A phase as asked for.
@@ -121,7 +130,7 @@ impl ProbeRequest {
     /// What `text` asks for, as for `--probe`, with the usual values.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { name: text.to_owned(), period: None, policy: None, priority: None, dither: None }
+        Self { name: text.to_owned(), period: None, policy: None, priority: None, dither: None, clock: None, align: None }
     }
 
     /// What `text` asks for with the values of this one. A probe that is no real-time task by itself does not become one with them.
@@ -149,6 +158,10 @@ impl ProbeRequest {
             name: asked.name().unwrap_or(asked.info.name).to_owned(),
             kind: asked.name().filter(|name| *name != asked.info.name).map(|_| asked.info.name.to_owned()),
             offset: asked.duration("offset"),
+            clocks: ProbeClocks {
+                timer: asked.clock("clock").or(self.clock).unwrap_or_default(),
+                align: asked.clock("align").or(self.align),
+            },
             period: by_rate.or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,

@@ -50,7 +50,7 @@ pub fn command(plan: &Plan) -> String {
         let priority = priority.map_or_else(String::new, |priority| format!(":priority={priority}"));
         let offset = probe.offset.map_or_else(String::new, |offset| format!(":offset={}", offset.exact()));
         let name = probe.kind.as_ref().map_or_else(String::new, |_| format!(":name={}", probe.name));
-        option("probe", format!("{}{period}{priority}{offset}{name}{own}", probe.kind()));
+        option("probe", format!("{}{period}{priority}{offset}{name}{}{own}", probe.kind(), probe.clocks));
     }
     if let Some(probe) = plan.probes.first() {
         if plan.probes.iter().all(|other| other.period == probe.period) {
@@ -122,6 +122,7 @@ mod tests {
     use tardy_core::cpu::CpuList;
     use tardy_core::units::Nanos;
     use tardy_run::plan::{ProbePlan, WaitsFor};
+    use tardy_run::system_clock::ProbeClocks;
 
     use super::*;
 
@@ -137,6 +138,7 @@ mod tests {
             name: "app".into(),
             kind: None,
             offset: None,
+            clocks: ProbeClocks::default(),
             period: Nanos::from_millis(1),
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,

@@ -8,6 +8,7 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
+use tardy_run::system_clock::SystemClock;
 
 use super::{DeadlineArgs, positive_duration};
 
@@ -87,6 +88,13 @@ pub struct RunArgs {
     /// Let due times of all CPUs coincide instead of staggering them
     #[arg(long)]
     pub aligned: bool,
+    /// Clock that the probes' timers are set on, for those that can choose; stored times stay those of CLOCK_MONOTONIC [default: monotonic]
+    #[arg(long, value_name = "CLOCK", value_enum)]
+    pub clock: Option<SystemClock>,
+    /// Put due times on whole multiples of the period of this clock: monotonic, realtime or tai (as a TSN schedule with base time 0; a probe's offset= comes on
+    /// top), the same for all CPUs
+    #[arg(long, value_name = "CLOCK", value_enum)]
+    pub align: Option<SystemClock>,
     /// Move each due time by a random time up to this, at most half a period
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub dither: Option<Nanos>,

@@ -14,6 +14,7 @@ use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
+use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 use tardy_sys::{affinity, clock};
 
 use super::keeper::KeeperThread;
@@ -167,6 +168,7 @@ fn plan(asked: &Responding<'_>) -> Plan {
         name: RESPOND.to_owned(),
         kind: None,
         offset: None,
+        clocks: ProbeClocks::default(),
         period: REQUEST,
         dither: Nanos::ZERO,
         policy: if asked.priority.is_some() { PolicyName::Fifo } else { PolicyName::Other },
@@ -175,7 +177,8 @@ fn plan(asked: &Responding<'_>) -> Plan {
         parameters: std::iter::once(("link".to_owned(), Value::Text(asked.link.to_string()))).collect(),
     };
     let schedule = Schedule::Event { request: REQUEST };
-    let place = ThreadPlan { cpu: asked.cpu, copy: None, schedule, seed: 0, cycles: None, stop_above: None };
+    let place =
+        ThreadPlan { cpu: asked.cpu, copy: None, schedule, seed: 0, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
     let tool = if others.is_empty() { allowed } else { others };
     Plan {
         probes: vec![probe],

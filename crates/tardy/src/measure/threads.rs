@@ -10,6 +10,8 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_run::overhead::ThreadOverhead;
+use tardy_run::plan::ThreadEntry;
+use tardy_run::system_clock::SystemClock;
 use tardy_sys::post::Post;
 use tardy_sys::{affinity, clock, memlock, sched};
 
@@ -40,6 +42,8 @@ pub(super) struct MeasuringThread {
     /// How it was scheduled when it was ready.
     pub(super) scheduling: Option<Scheduling>,
     pub(super) is_watched: bool,
+    /// The clock that its timer is set on.
+    pub(super) timer_clock: SystemClock,
     pub(super) warnings: Vec<Warning>,
     handle: JoinHandle<ThreadReport>,
 }
@@ -75,15 +79,15 @@ impl StartLine {
     }
 }
 
-/// Starts a thread of `probe` and waits until it is ready; `cpu` is the one that its place measures.
+/// Starts a thread of the place `entry` and waits until it is ready.
 pub(super) fn launch(
-    probe: &str,
-    cpu: Option<CpuId>,
+    entry: &ThreadEntry,
     member: Member,
     line: &Arc<StartLine>,
     control: &Arc<Control>,
     group: Option<&Path>,
 ) -> std::io::Result<MeasuringThread> {
+    let (probe, cpu, timer_clock) = (entry.probe.as_str(), entry.plan.cpu, entry.plan.clocks.timer.clock);
     let group = group.map(Path::to_owned);
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (line, control) = (Arc::clone(line), Arc::clone(control));
@@ -115,7 +119,7 @@ pub(super) fn launch(
         ThreadReport { overhead, error: result.err(), scheduling: Scheduling::of(0).ok() }
     })?;
     match is_ready.recv() {
-        Ok((tid, scheduling, warnings)) => Ok(MeasuringThread { tid, name, cpu, scheduling, is_watched, warnings, handle }),
+        Ok((tid, scheduling, warnings)) => Ok(MeasuringThread { tid, name, cpu, scheduling, is_watched, timer_clock, warnings, handle }),
         Err(_) => {
             Err(handle.join().ok().and_then(|report| report.error).unwrap_or_else(|| std::io::Error::other("it ended before it began")))
         }

@@ -11,6 +11,7 @@ use tardy_machine::irq_affinity::{self, IrqPlan};
 use tardy_machine::root::Root;
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
+use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
@@ -65,6 +66,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
     }
     warnings.extend(sharing(&probes));
+    warnings.extend(without_tai(&probes));
     warnings.extend(probes.iter().find_map(|(_, plan)| without_rights(plan)));
     Ok(Plan {
         scenario: scenario.name.clone(),
@@ -129,6 +131,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
             return Err(PlanError::ProbeTwice { name: info.name.to_owned() });
         }
         name_apart(&mut plan, &probes)?;
+        info.check_clocks(plan.clocks).map_err(|reason| PlanError::ProbeRefused { probe: asked.name.clone(), reason })?;
         (info.resolve)(&plan, &surroundings).map_err(|refusal| match refusal {
             Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.name.clone(), missing, remedy },
             Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.name.clone(), reason },
@@ -173,6 +176,16 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
         probes.iter().filter(is_like).map(|(_, plan)| plan.name.clone()).collect::<Vec<_>>()
     });
     of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareProcessors { probes })
+}
+
+/// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.
+fn without_tai(probes: &[Probe]) -> Option<Warning> {
+    let asks = |(_, plan): &Probe| plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai);
+    (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Note {
+        text: "CLOCK_TAI shows UTC here: nobody has told the kernel how far TAI is ahead (37 s since 2017), so that due times are whole multiples of UTC, \
+               which are those of TAI only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys tell it"
+            .to_owned(),
+    })
 }
 
 fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
@@ -251,9 +264,11 @@ fn threads_of(request: &RunArgs, cycles: Option<u64>, probes: &[Probe], measured
         .map(|(index, ((info, probe), (cpu, copy)))| {
             let slot = (probe.period.get() / count).max(1);
             let drawn = (slot * index as i64 + random.random_range(0..slot)) % probe.period.get();
-            let start = probe.offset.unwrap_or(if request.aligned { Nanos::ZERO } else { Nanos(drawn) });
+            let coincide = request.aligned || probe.clocks.align.is_some();
+            let start = probe.offset.unwrap_or(if coincide { Nanos::ZERO } else { Nanos(drawn) });
             let schedule = info.schedule(probe.period, start, probe.dither);
-            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stop_above };
+            let clocks = ThreadClocks::planned(probe.clocks);
+            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stop_above, clocks };
             ThreadEntry { probe: probe.name.clone(), plan }
         })
         .collect()

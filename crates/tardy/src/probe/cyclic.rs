@@ -8,15 +8,17 @@ use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 
 use super::control::Control;
+use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, SeriesInfo, always};
 use super::member::one_thread;
 use super::schedule::grid_of;
+use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "cyclic",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME): from the due time to the thread's first clock read after it",
+    times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock read after it",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "koolwal2009 (cyclictest)",
     parameters: &[],
@@ -29,7 +31,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 };
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {
-    one_thread(opening, measure)
+    let is_on_the_runs_clock = opening.probe.clocks.timer.is_of_the_run();
+    one_thread(opening, if is_on_the_runs_clock { measure } else { measure_on_another_clock })
+}
+
+fn measure_on_another_clock(plan: &ThreadPlan, producer: Producer, control: &Control) -> io::Result<()> {
+    let mut timer = TimerClock::of(plan);
+    by_due_times(plan, producer, control, |due| timer.sleep_until(due))
 }
 
 fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {

@@ -111,7 +111,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
                 let end = clock::thread_cpu_time() + work;
                 while clock::thread_cpu_time() < end {}
             }
-            clock::sleep_until(&clock::Instant::from_nanos(due))
+            clock::sleep_until(&clock::Instant::from_nanos(due)).map(|()| clock::monotonic())
         })
     });
     let member = Member { policy: policy(opening.probe), cpus: everywhere(), ..Member::new(opening.probe, None, run) };

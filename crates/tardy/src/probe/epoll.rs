@@ -43,7 +43,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
-        by_due_times(&thread.at(start.at), producer, start.control, |due| sleep_until(&set, due))
+        by_due_times(&thread.at(start.at), producer, start.control, |due| sleep_until(&set, due).map(|()| clock::monotonic()))
     });
     Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
 }

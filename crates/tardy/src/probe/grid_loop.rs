@@ -9,21 +9,21 @@ use tardy_sys::clock;
 
 use super::control::Control;
 use super::schedule::grid_of;
+use super::timer_clock::TimerClock;
 use crate::record::ring::Producer;
 
-/// Waits by `sleep_until` for each due time, one after another.
+/// Waits by `sleep_until` for each due time, one after another; it answers with the first read of the clock after the wake-up.
 pub(super) fn by_due_times(
     plan: &ThreadPlan,
     mut producer: Producer,
     control: &Control,
-    mut sleep_until: impl FnMut(i64) -> io::Result<()>,
+    mut sleep_until: impl FnMut(i64) -> io::Result<i64>,
 ) -> io::Result<()> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     while walk.base() < end && !control.is_past_end(walk.base()) {
         let due = Nanos(walk.due().to_nanos());
-        sleep_until(due.get())?;
-        let now = clock::monotonic();
+        let now = sleep_until(due.get())?;
         let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {
@@ -35,22 +35,36 @@ pub(super) fn by_due_times(
     Ok(())
 }
 
-/// Waits for a periodic timer on the grid, which `start` sets to its first due time; `wait` tells how many expiries there were since the last
-/// call, at least 1. The kernel counts them, so that none is guessed.
+/// Waits for a periodic timer on the grid, which `start` sets to its first due time, given on the timer's clock; `wait` tells how many expiries there were since
+/// the last call, at least 1. The kernel counts them, so that none is guessed. After a step of the clock the timer is set anew.
 pub(super) fn by_expiries(
     plan: &ThreadPlan,
     mut producer: Producer,
     control: &Control,
-    start: impl FnOnce(i64, i64) -> io::Result<()>,
+    start: impl Fn(i64, i64) -> io::Result<()>,
     mut wait: impl FnMut() -> io::Result<u64>,
 ) -> io::Result<()> {
     let (mut walk, end) = grid_of(plan)?;
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
-    start(walk.base().get(), plan.schedule.period().get())?;
+    let mut timer = TimerClock::of(plan);
+    let period = plan.schedule.period().get();
+    start(timer.at(walk.base().get()), period)?;
     while walk.base() < end && !control.is_past_end(walk.base()) {
-        let expiries = wait()?;
+        let expiries = match wait() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            other => other?,
+        };
         let now = clock::monotonic();
         let due = walk.base();
+        if expiries == 0 || Nanos(now) < due {
+            if timer.was_stepped() {
+                start(timer.at(due.get()), period)?;
+                continue;
+            }
+            if expiries == 0 {
+                continue;
+            }
+        }
         let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_by(expiries, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {

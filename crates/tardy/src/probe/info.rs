@@ -4,6 +4,7 @@ use tardy_core::series::{Meaning, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
+use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
 use super::member::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
@@ -182,6 +183,31 @@ impl ProbeInfo {
             SeriesKind::Gap => WaitsFor::Nothing,
             SeriesKind::Grid | SeriesKind::Event if !is_pair && !is_of_others => WaitsFor::Timer,
             _ => WaitsFor::Event,
+        }
+    }
+
+    /// Whether it can have these clocks.
+    ///
+    /// # Errors
+    /// Why not, in a fragment that ends in the remedy.
+    pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
+        let has_choice = matches!(self.name, "cyclic" | "nanosleep" | "timerfd" | "posix-timer");
+        if !has_choice && !clocks.timer.is_of_the_run() {
+            let clock = clocks.timer.name();
+            return Err(format!(
+                "its timer cannot be set on another clock: leave clock={clock} out, or use cyclic, nanosleep, timerfd or posix-timer"
+            ));
+        }
+        if self.name == "timerfd" && clocks.timer == SystemClock::Tai {
+            return Err("timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or clock=realtime with align=tai".to_owned());
+        }
+        // Loops of others, players and peers have due times of their own.
+        let has_own_grid = self.has_schedule() && !matches!(self.name, "app" | "media" | "response");
+        match clocks.align {
+            Some(clock) if !has_own_grid => {
+                Err(format!("it has no grid of due times that could be aligned: leave align={} out, or use cyclic", clock.name()))
+            }
+            _ => Ok(()),
         }
     }
 

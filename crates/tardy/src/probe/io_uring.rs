@@ -4,6 +4,7 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_sys::clock;
 use tardy_sys::io_uring::Ring;
 
 use super::grid_loop::by_due_times;
@@ -43,7 +44,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         // The kernel keeps a ring's state for the thread that uses it.
         let mut ring = Ring::new()?;
         let start = ready.wait();
-        by_due_times(&thread.at(start.at), producer, start.control, |due| ring.sleep_until(due))
+        by_due_times(&thread.at(start.at), producer, start.control, |due| ring.sleep_until(due).map(|()| clock::monotonic()))
     });
     Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
 }

@@ -16,7 +16,7 @@ use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "nanosleep",
-    times: "clock_nanosleep(CLOCK_MONOTONIC, relative): time slept minus time asked for; includes the cost of one clock read",
+    times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of one clock read",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "mckenney2009, section 2.1",
     parameters: &[],
@@ -35,6 +35,8 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
 pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {
     let request = request_of(plan)?;
     let duration = clock::Instant::from_nanos(request.get());
+    // A relative sleep on CLOCK_TAI ends at a time of that clock, as an absolute one does; on CLOCK_REALTIME the kernel takes CLOCK_MONOTONIC.
+    let timer = plan.clocks.timer.clock.of_the_system();
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let mut before = clock::monotonic();
     let mut due = Nanos(before) + request;
@@ -43,7 +45,7 @@ pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Contr
             break;
         }
         producer.begin_cycle();
-        clock::sleep_for(&duration)?;
+        clock::sleep_for(timer, &duration)?;
         let after = clock::monotonic();
         let sample = Sample { due, latency: Nanos(after) - due, missed: 0 };
         producer.push(sample);

@@ -340,6 +340,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
+    use tardy_run::system_clock::ThreadClocks;
 
     /// A channel that never sleeps, for tests that call both sides from one thread.
     struct Counted(AtomicU64);
@@ -396,7 +397,8 @@ pub(super) mod tests {
     pub(in crate::probe) fn measured<C: Channel>(pace: &str) -> (Vec<Sample>, u64, Vec<Sample>) {
         let pair = Arc::new(Pair::<C>::new().unwrap());
         let schedule = Schedule::Grid { period: Nanos::from_micros(200), start: Nanos::ZERO, dither: Nanos::ZERO };
-        let plan = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(50), stop_above: None };
+        let plan =
+            ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(50), stop_above: None, clocks: ThreadClocks::default() };
         let (latencies, mut latencies_out) = ring(256);
         let (timer, mut timer_out) = ring(256);
         let (woken, waker) = if pace == "woken" {

@@ -9,12 +9,13 @@ use tardy_sys::posix_timer::PosixTimer;
 use super::grid_loop::by_expiries;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
 use super::member::{Member, Run};
+use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 use crate::load::Surroundings;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
-    times: "timer_create(CLOCK_MONOTONIC, SIGEV_THREAD_ID), periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
+    times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
             thread's first clock read after it; overruns are missed periods",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
@@ -36,7 +37,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         // The timer is its thread's: made here, where its signal is to come to.
-        let timer = PosixTimer::new()?;
+        let timer = PosixTimer::new(TimerClock::of(&thread).clock())?;
         let start = ready.wait();
         by_expiries(
             &thread.at(start.at),

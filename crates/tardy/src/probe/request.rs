@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Values};
 use tardy_run::plan::PolicyName;
+use tardy_run::system_clock::SystemClock;
 
 use super::{ProbeInfo, find};
 
@@ -23,6 +24,8 @@ pub const COMMON: &[Parameter] = &[
         Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
     ),
     own("name", "name of its series, where several of a kind run side by side", Kind::Name),
+    own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer", Kind::Choice(SystemClock::NAMES)),
+    own("align", "clock on which due times are whole multiples of the period, plus the offset", Kind::Choice(SystemClock::NAMES)),
 ];
 
 const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
@@ -144,6 +147,15 @@ impl ProbeAsked {
         }
     }
 
+    /// The clock that was given in the request itself, as `clock` or as `align`.
+    #[must_use]
+    pub fn clock(&self, name: &str) -> Option<SystemClock> {
+        match self.given.get(name) {
+            Some(Value::Word(text)) => SystemClock::find(text),
+            _ => None,
+        }
+    }
+
     /// The policy that was given in the request itself.
     #[must_use]
     pub fn policy(&self) -> Option<PolicyName> {
@@ -187,7 +199,7 @@ mod tests {
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
         assert!(error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99"));
         assert!(error("cyclic:name=a.b").contains("`a.b` is no name"), "{}", error("cyclic:name=a.b"));
-        assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:6").contains("one value too many"));
+        assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:tai:tai:6").contains("one value too many"));
     }
 
     proptest! {

@@ -9,12 +9,13 @@ use tardy_sys::timer_fd::PeriodicTimerFd;
 use super::grid_loop::by_expiries;
 use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
 use super::member::{Member, Run};
+use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 use crate::load::Surroundings;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
-    times: "read(2) of a periodic timerfd (CLOCK_MONOTONIC): from the due time of the first expiry read to the thread's first clock read after it",
+    times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the thread's first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today (event loops)",
     parameters: &[],
@@ -31,7 +32,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
 }
 
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
-    let timer = PeriodicTimerFd::new()?;
+    let timer = PeriodicTimerFd::new(TimerClock::of(opening.thread).clock())?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {

@@ -66,7 +66,7 @@ fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, 
         }
         producer.begin_cycle();
         let before = cycle_counter::read();
-        clock::sleep_for(&duration)?;
+        clock::sleep_for(clock::Clock::Monotonic, &duration)?;
         let after = cycle_counter::read();
         let slept = Nanos(calibration.nanos(after.wrapping_sub(before)));
         let sample = Sample { due, latency: slept - request, missed: 0 };

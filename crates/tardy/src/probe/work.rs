@@ -177,6 +177,7 @@ mod tests {
     use crate::record::ring::ring;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
+    use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 
     fn plan(text: &str) -> ProbePlan {
         let asked = ProbeAsked::parse(text).unwrap();
@@ -185,6 +186,7 @@ mod tests {
             name: "work".into(),
             kind: None,
             offset: None,
+            clocks: ProbeClocks::default(),
             period,
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,
@@ -218,7 +220,8 @@ mod tests {
     #[test]
     fn each_period_is_in_both_series_and_work_is_done_after_it_began() {
         let schedule = Schedule::Grid { period: Nanos::from_micros(500), start: Nanos(clock::monotonic()), dither: Nanos::ZERO };
-        let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(40), stop_above: None };
+        let thread =
+            ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: Some(40), stop_above: None, clocks: ThreadClocks::default() };
         let (unit, _) = UnitOfWork::calibrated(WorkKind::Syscalls, Nanos::from_micros(20), 0).unwrap();
         let ((started, mut started_out), (done, mut done_out)) = (ring(64), ring(64));
         measure(&thread, unit, started, done, &Control::new(None, None)).unwrap();

@@ -14,6 +14,7 @@ use tardy::record::ring::ring;
 use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
+use tardy_run::system_clock::ThreadClocks;
 
 use support::machine;
 use support::workplace::{Workplace, finish};
@@ -138,7 +139,7 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let (_, mut plan) = ProbeRequest::new(text).plan().unwrap();
     plan.dither = dither;
     let schedule = probe.schedule(plan.period, Nanos::ZERO, dither);
-    let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None };
+    let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
     let (producers, consumers): (Vec<_>, Vec<_>) = probe.series.iter().map(|_| ring(room)).unzip();
     let measured_cpus = machine::cpus();
     let mut opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();

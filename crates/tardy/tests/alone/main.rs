@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clock_steps;
 mod dangerous;
 mod guardian;
 mod hot_loop;

@@ -8,6 +8,7 @@ mod support;
 mod advise;
 mod app;
 mod bad_input;
+mod clocks;
 mod compare;
 mod cost;
 mod cost_reports;

@@ -13,10 +13,11 @@ use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_sys::signal::SignalFd;
-use tardy_sys::{affinity, clock, memlock};
+use tardy_sys::{affinity, clock, memlock, signal_handler};
 
 use super::{SessionError, system};
 use crate::guardian::Guardian;
+use crate::measure::clock_watch::ClockWatch;
 use crate::measure::interference::Snapshot;
 use crate::measure::keeper::KeeperThread;
 use crate::measure::overhead::clock_read_cost;
@@ -52,6 +53,7 @@ pub(super) struct Armed {
     pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
+    pub(super) clocks: ClockWatch,
     /// Series that are counted where a phase is, by their place: those that do not go by the clock.
     pub(super) counted: Vec<usize>,
     pub(super) start: Nanos,
@@ -74,6 +76,7 @@ pub(super) fn arm(
     signals: SignalFd,
     root: &Root,
 ) -> Result<Armed, SessionError> {
+    read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
     let plan = record.plan.clone();
     let settings = change_settings(&plan, &mut record.warnings, root)?;
     note_timer_resolution(&mut record.warnings);
@@ -131,6 +134,7 @@ pub(super) fn arm(
         keeper,
         watchdog,
         scheduling: SchedulingWatch::new(start),
+        clocks: ClockWatch::new(start, &plan.threads),
         counted,
         start,
         before,
@@ -138,6 +142,17 @@ pub(super) fn arm(
         clock_read,
         settings,
     })
+}
+
+/// Notes how far the clocks of timers and grids are ahead of the run's.
+fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
+    for thread in plan.threads.iter_mut().filter(|thread| !thread.plan.clocks.are_plain()) {
+        thread.plan.clocks = thread.plan.clocks.read();
+        if !thread.plan.clocks.timer.clock.is_of_the_run() {
+            signal_handler::allow_nudges()?;
+        }
+    }
+    Ok(())
 }
 
 fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Result<Settings, SessionError> {
@@ -283,7 +298,7 @@ fn launch_threads(
     for (entry, opened) in places {
         for member in opened.members {
             let failed = |error| SessionError::Probe { probe: entry.probe.clone(), error };
-            measuring.push(threads::launch(&entry.probe, entry.plan.cpu, member, line, control, group).map_err(failed)?);
+            measuring.push(threads::launch(&entry, member, line, control, group).map_err(failed)?);
         }
     }
     Ok(measuring)

@@ -24,7 +24,11 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
     let mut scheduling = armed.scheduling;
+    let mut clocks = armed.clocks;
     let threads = join(armed.threads, &mut scheduling, &mut record.warnings)?;
+    // What was stepped after the last look.
+    clocks.update(Nanos(clock::monotonic()), &[]);
+    record.warnings.extend(clocks.into_warnings());
     record.warnings.extend(armed.control.take_warnings());
     record.ended_ns = Some(Nanos(clock::monotonic()));
     let bitten = armed.watchdog.map(crate::measure::watchdog::Watchdog::stop).unwrap_or_default();

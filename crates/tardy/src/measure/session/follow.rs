@@ -80,6 +80,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         }
         let Follower { armed, timeline, live, .. } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
+        armed.clocks.update(now, &armed.threads);
         live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
     }
     follower.live.finish();

@@ -37,7 +37,7 @@ impl Time for RealTime {
 
     #[inline]
     fn sleep_for(&mut self, time: Nanos) -> io::Result<()> {
-        clock::sleep_for(&clock::Instant::from_nanos(time.get()))
+        clock::sleep_for(clock::Clock::Monotonic, &clock::Instant::from_nanos(time.get()))
     }
 }
 

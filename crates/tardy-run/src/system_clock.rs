@@ -1,0 +1,167 @@
+//! Clocks that timers and grids of due times can be on, beside the run's own.
+//!
+//! All times of a run are of CLOCK_MONOTONIC. The others run at its rate, adjustments by NTP and PTP included, and differ from it by a number of ns that changes in
+//! steps alone. So a due time on another clock is one on the run's, as long as nobody steps that clock.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+/// A clock of clock_gettime(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum SystemClock {
+    /// CLOCK_MONOTONIC, the run's own
+    #[default]
+    Monotonic,
+    /// CLOCK_REALTIME: UTC, set by people and by time synchronisation
+    Realtime,
+    /// CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP
+    Tai,
+}
+
+impl SystemClock {
+    /// Names as in requests, in the order of the variants.
+    pub const NAMES: &[&str] = &["monotonic", "realtime", "tai"];
+
+    /// The clock of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        [Self::Monotonic, Self::Realtime, Self::Tai].into_iter().find(|clock| clock.name() == name)
+    }
+
+    /// Its name in requests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    /// Whether it is the clock that all times of a run are of.
+    #[must_use]
+    pub fn is_of_the_run(&self) -> bool {
+        *self == Self::Monotonic
+    }
+
+    /// The same clock for system calls.
+    #[must_use]
+    pub fn of_the_system(self) -> tardy_sys::clock::Clock {
+        match self {
+            Self::Monotonic => tardy_sys::clock::Clock::Monotonic,
+            Self::Realtime => tardy_sys::clock::Clock::Realtime,
+            Self::Tai => tardy_sys::clock::Clock::Tai,
+        }
+    }
+
+    /// How far it is ahead of the run's clock now.
+    #[must_use]
+    pub fn read(self) -> ClockReading {
+        ClockReading { clock: self, ahead: Nanos(self.of_the_system().ahead()) }
+    }
+}
+
+impl std::fmt::Display for SystemClock {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::Realtime => "CLOCK_REALTIME",
+            Self::Tai => "CLOCK_TAI",
+        })
+    }
+}
+
+/// A clock, and how far it was ahead of the run's when the run began: add that to a time of the run for the time on this clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// The clock.
+    pub clock: SystemClock,
+    /// How far it was ahead.
+    #[serde(rename = "ahead_ns")]
+    pub ahead: Nanos,
+}
+
+impl ClockReading {
+    /// The first time at `start` or later that is `offset` after a whole multiple of `period` on this clock. All but `offset` and `period` are times of the run.
+    #[must_use]
+    pub fn first_multiple(&self, start: Nanos, period: Nanos, offset: Nanos) -> Nanos {
+        let on_clock = i128::from(start.get()) + i128::from(self.ahead.get());
+        let wait = (i128::from(offset.get()) - on_clock).rem_euclid(i128::from(period.get().max(1)));
+        start.saturating_add(Nanos(wait as i64))
+    }
+}
+
+/// The clocks that are asked for of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProbeClocks {
+    /// Clock of its timer.
+    #[serde(rename = "clock", default, skip_serializing_if = "SystemClock::is_of_the_run")]
+    pub timer: SystemClock,
+    /// Clock on which its due times are whole multiples of its period, where they are; its offset comes on top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub align: Option<SystemClock>,
+}
+
+impl std::fmt::Display for ProbeClocks {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.timer.is_of_the_run() {
+            write!(formatter, ":clock={}", self.timer.name())?;
+        }
+        self.align.map_or(Ok(()), |clock| write!(formatter, ":align={}", clock.name()))
+    }
+}
+
+/// The same of a measuring thread, with what the clocks showed when the run began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ThreadClocks {
+    /// That of its timer.
+    #[serde(default)]
+    pub timer: ClockReading,
+    /// That of its grid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<ClockReading>,
+}
+
+impl ThreadClocks {
+    /// Those of a plan: what the clocks show is not known before the run.
+    #[must_use]
+    pub fn planned(clocks: ProbeClocks) -> Self {
+        let unread = |clock| ClockReading { clock, ahead: Nanos::ZERO };
+        Self { timer: unread(clocks.timer), grid: clocks.align.map(unread) }
+    }
+
+    /// The same as the clocks are now.
+    #[must_use]
+    pub fn read(&self) -> Self {
+        Self { timer: self.timer.clock.read(), grid: self.grid.map(|grid| grid.clock.read()) }
+    }
+
+    /// Whether all is of the run's own clock, and no grid is aligned.
+    #[must_use]
+    pub fn are_plain(&self) -> bool {
+        self.timer.clock.is_of_the_run() && self.grid.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_multiple_lies_within_a_period_of_the_start_and_on_the_clock() {
+        for (ahead, start, offset) in [(1_795_000_000_123_456_789, 77, 0), (-5, 1_000_000, 250), (0, 0, 0), (37, 999_963, 999_999)] {
+            let reading = ClockReading { clock: SystemClock::Tai, ahead: Nanos(ahead) };
+            let first = reading.first_multiple(Nanos(start), Nanos(1_000_000), Nanos(offset));
+            assert!((start..start + 1_000_000).contains(&first.get()), "{ahead} {start}: {first:?}");
+            assert_eq!((first.get() + ahead).rem_euclid(1_000_000), offset);
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_command_line_and_of_files() {
+        for (index, name) in SystemClock::NAMES.iter().enumerate() {
+            let clock = SystemClock::find(name).unwrap();
+            assert_eq!((clock as usize, clock.name()), (index, *name));
+            assert_eq!(serde_json::to_string(&clock).unwrap(), format!("{name:?}"));
+        }
+        assert_eq!(SystemClock::find("boottime"), None);
+        assert_eq!(serde_json::to_string(&ProbeClocks::default()).unwrap(), "{}", "folders without other clocks read as ever");
+    }
+}

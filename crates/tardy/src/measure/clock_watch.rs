@@ -1,0 +1,109 @@
+//! Whether somebody steps the clocks that timers or grids of a run are on. Time synchronisation does it at its start, people do, and leap seconds are steps of
+//! CLOCK_REALTIME; adjustments of the rate are none, since CLOCK_MONOTONIC goes with them.
+
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_run::plan::ThreadEntry;
+use tardy_run::system_clock::{ClockReading, SystemClock};
+use tardy_sys::{signal_handler, thread_signal};
+
+use super::threads::MeasuringThread;
+
+/// A clock that a run depends on.
+#[derive(Debug)]
+struct Watched {
+    reading: ClockReading,
+    /// Whether timers are set on it; else only grids were laid on it at the start.
+    has_timers: bool,
+    step: Option<Warning>,
+}
+
+/// The look at each turn of the main loop, a few times a second, and what it found.
+#[derive(Debug)]
+pub(super) struct ClockWatch {
+    start: Nanos,
+    clocks: Vec<Watched>,
+}
+
+impl ClockWatch {
+    /// For the threads of a run that starts at `start`, whose clocks were read.
+    pub(super) fn new(start: Nanos, threads: &[ThreadEntry]) -> Self {
+        let clocks = threads.iter().map(|thread| thread.plan.clocks).filter(|clocks| !clocks.are_plain());
+        let readings: Vec<(ClockReading, bool)> =
+            clocks.flat_map(|clocks| clocks.grid.map(|grid| (grid, false)).into_iter().chain([(clocks.timer, true)])).collect();
+        let watched = [SystemClock::Realtime, SystemClock::Tai].into_iter().filter_map(|clock| {
+            let of_clock = || readings.iter().filter(|(reading, _)| reading.clock == clock);
+            let (reading, _) = of_clock().next()?;
+            Some(Watched { reading: *reading, has_timers: of_clock().any(|(_, is_of_timer)| *is_of_timer), step: None })
+        });
+        Self { start, clocks: watched.collect() }
+    }
+
+    /// Looks, and cuts short the waits of threads whose timers are on a clock that was stepped: they would wait for a time that has moved away.
+    pub(super) fn update(&mut self, now: Nanos, threads: &[MeasuringThread]) {
+        for clock in &mut self.clocks {
+            clock.note(now - self.start, clock.reading.clock.read());
+        }
+        // Again at each look: a thread on its way into the wait would not notice the first time.
+        let is_stepped = |thread: &&MeasuringThread| {
+            let on_clock = |clock: &Watched| clock.step.is_some() && clock.reading.clock == thread.timer_clock;
+            !thread.is_finished() && self.clocks.iter().any(on_clock)
+        };
+        for thread in threads.iter().filter(is_stepped) {
+            let _ = thread_signal::send(thread.tid, signal_handler::NUDGE);
+        }
+    }
+
+    /// What was found: the first step of each clock.
+    pub(super) fn into_warnings(self) -> impl Iterator<Item = Warning> {
+        self.clocks.into_iter().filter_map(|clock| clock.step)
+    }
+}
+
+impl Watched {
+    fn note(&mut self, since_start: Nanos, now: ClockReading) {
+        let by = now.ahead - self.reading.ahead;
+        if by != Nanos::ZERO && self.step.is_none() {
+            self.step = Some(Warning::ClockStepped {
+                clock: self.reading.clock.to_string(),
+                by,
+                since_start: since_start.max(Nanos::ZERO),
+                has_timers: self.has_timers,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::series::Schedule;
+    use tardy_run::plan::ThreadPlan;
+    use tardy_run::system_clock::ThreadClocks;
+
+    fn entry(timer: SystemClock, grid: Option<SystemClock>) -> ThreadEntry {
+        let reading = |clock| ClockReading { clock, ahead: Nanos(1000) };
+        let clocks = ThreadClocks { timer: reading(timer), grid: grid.map(reading) };
+        let schedule = Schedule::Event { request: Nanos(1) };
+        let plan = ThreadPlan { cpu: None, copy: None, schedule, seed: 0, cycles: None, stop_above: None, clocks };
+        ThreadEntry { probe: "cyclic".into(), plan }
+    }
+
+    #[test]
+    fn the_first_step_of_each_clock_is_told_and_the_runs_own_clock_is_not_watched() {
+        let threads = [
+            entry(SystemClock::Monotonic, None),
+            entry(SystemClock::Monotonic, Some(SystemClock::Realtime)),
+            entry(SystemClock::Tai, None),
+        ];
+        let mut watch = ClockWatch::new(Nanos(50), &threads);
+        let watched: Vec<_> = watch.clocks.iter().map(|clock| (clock.reading.clock, clock.has_timers)).collect();
+        assert_eq!(watched, [(SystemClock::Realtime, false), (SystemClock::Tai, true)]);
+        for (since, ahead) in [(10, 1000), (20, 993), (30, 1000)] {
+            watch.clocks[1].note(Nanos(since), ClockReading { clock: SystemClock::Tai, ahead: Nanos(ahead) });
+        }
+        let told: Vec<Warning> = watch.into_warnings().collect();
+        assert_eq!(told, [Warning::ClockStepped { clock: "CLOCK_TAI".into(), by: Nanos(-7), since_start: Nanos(20), has_timers: true }]);
+        assert!(told[0].is_of_changed_probes());
+    }
+}

@@ -75,6 +75,7 @@ mod tests {
             device_writes: Some(DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }),
             note: None,
             share: Default::default(),
+            beside: 0,
         }
     }
 

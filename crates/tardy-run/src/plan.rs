@@ -355,6 +355,9 @@ pub struct LoadPlan {
     /// How it gets its share of the processors beside the others of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
+    /// How many other loads its phase has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beside: u32,
 }
 
 /// How a load gets its share of the processors beside others.
@@ -366,7 +369,7 @@ pub enum Share {
     Tasks,
     /// Each of its workers has one, as a session of its own.
     Session,
-    /// It has one, as a control group of this path.
+    /// Each of its workers has one, as a control group: this path with a dash and the worker's number.
     Group(PathBuf),
 }
 
@@ -375,6 +378,11 @@ impl Share {
     fn is_of_tasks(&self) -> bool {
         *self == Self::Tasks
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl LoadPlan {

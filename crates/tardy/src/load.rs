@@ -34,6 +34,7 @@ mod memory_group;
 pub mod mmap_lock;
 pub mod netlink;
 pub mod nfs_compile;
+mod pace;
 pub mod pi_futex;
 pub mod ping_flood;
 pub mod plan;

@@ -65,8 +65,9 @@ impl RunningLoad {
     pub(super) fn start(phase: u32, mut plan: LoadPlan, tell: Tell<'_>) -> Self {
         let started = Nanos(clock::monotonic());
         tell(LoadEvent::Started { load: plan.label.clone(), phase, at: started });
+        let weight = sharing::weight(&plan);
         if let Share::Group(group) = &plan.share
-            && let Err(error) = sharing::make(group)
+            && let Err(error) = (0..plan.worker_count()).try_for_each(|index| sharing::make(&sharing::of_worker(group, index), weight))
         {
             let text = format!("has no share of its own beside other loads: {}: {error}", group.display());
             tell(LoadEvent::Problem { load: Some(plan.label.clone()), text });
@@ -170,7 +171,9 @@ impl RunningLoad {
         }
         if let Share::Group(group) = &self.plan.share {
             // Nothing is in it any more; what keeps it all the same is removed with all else that loads change.
-            let _ = std::fs::remove_dir(group);
+            for index in 0..self.plan.worker_count() {
+                let _ = std::fs::remove_dir(sharing::of_worker(group, index));
+            }
         }
         tell(LoadEvent::Ended { load: self.plan.label.clone(), phase: self.phase, at: self.last_reaped, how });
         true

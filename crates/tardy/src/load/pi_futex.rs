@@ -8,6 +8,7 @@ use tardy_sys::inheriting_lock::InheritingLock;
 use tardy_sys::sched::{self, Policy};
 
 use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::pace::Pace;
 use super::plan::{Absent, Resolution};
 use super::threads::{self, Done};
 use super::worker::Worker;
@@ -50,6 +51,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let length = worker.number("length") as usize;
+    let beside = worker.plan.load.beside;
     let load_cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
     let threads = worker.number("chains") as usize * length * load_cpus.len();
     // Neighbours of a chain are on different CPUs, where there are some, so that they meet.
@@ -68,7 +70,13 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             sched::set_policy(0, Policy::Fifo { priority })?;
         }
         let lends = lends && place + 1 == length;
-        Ok(move || round(chain, place, lends))
+        // Whoever inherits a real-time priority is outside of the shares that the kernel gives to loads.
+        let mut pace = Pace::new(threads.div_ceil(load_cpus.len()), beside);
+        Ok(move || {
+            let done = round(chain, place, lends)?;
+            pace.rest();
+            Ok(done)
+        })
     })
 }
 

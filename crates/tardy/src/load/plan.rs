@@ -230,6 +230,7 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
         device_writes: None,
         note: None,
         share: Share::default(),
+        beside: 0,
     };
     let mut resolution = Resolution { surroundings, share, plan, given: &request.given };
     (info.resolve)(&mut resolution)?;

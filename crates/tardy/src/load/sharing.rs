@@ -1,14 +1,18 @@
 //! Equal shares of the processors for loads that run together: the kernel shares them among tasks, and one load has hundreds where another has one.
 //!
-//! Each load gets a control group of its own where the `cpu` controller is to be had (cgroups(7), version 1 or 2; all groups have the same weight), else a session of
-//! its own for each worker where the kernel groups tasks by session (sched(7), autogroup), else nothing can be done.
+//! Each worker gets a session of its own where the kernel groups tasks by session (sched(7), autogroup), else a control group where the `cpu` controller is to be had
+//! (cgroups(7), version 1 or 2). One group for each worker, not for each load: the kernel divides the weight of a group that is on several CPUs by what it
+//! takes for the group's load on each of them, and a load of short-lived or sleeping tasks then got three to five times its share. Where neither is to be had, loads
+//! of hundreds of tasks have fewer of them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+use tardy_run::parameter::Value;
 use tardy_run::plan::{LoadPlan, Share};
 
+use super::request::LoadRequest;
 use super::surroundings::Surroundings;
 
 /// File of a group of version 2 that says which controllers its children have.
@@ -16,27 +20,70 @@ const CHILDREN_HAVE: &str = "cgroup.subtree_control";
 /// File of a group of version 1 without which no real-time task may enter it (CONFIG_RT_GROUP_SCHED): new groups have 0.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 
+/// Weight of a new group in versions 1 and 2, and the most that a group may have (kernel/sched/sched.h, MAX_SHARES; cgroups(7), cpu.weight).
+const WEIGHTS: [(&str, u64, u64); 2] = [("cpu.shares", 1024, 1 << 18), ("cpu.weight", 100, 10_000)];
+
+/// Loads of hundreds of tasks.
+const CROWDS: &[Crowd] = &[
+    Crowd { load: "hackbench", parameter: "groups", most: |cpus| cpus.div_ceil(2) },
+    Crowd { load: "hackbench", parameter: "fds", most: |_| 10 },
+];
+
+/// What a parameter of such a load is at most where tasks have shares and loads have none.
+struct Crowd {
+    load: &'static str,
+    parameter: &'static str,
+    most: fn(cpus: u64) -> u64,
+}
+
+/// Loads that rest in proportion to what they used ([`super::pace`]).
+const PACED: &[&str] = &["pi-futex"];
+
 /// Gives loads that run together equal shares. Says whether that can be had.
 pub fn share_equally(loads: &mut [LoadPlan], surroundings: &Surroundings) -> bool {
     if loads.len() < 2 {
         return true;
     }
+    let beside = u32::try_from(loads.len() - 1).unwrap_or(u32::MAX);
+    loads.iter_mut().for_each(|load| load.beside = beside);
     let proc = &surroundings.proc;
-    let groups = Groups::find(proc).filter(Groups::can_be_made);
-    let has_sessions = has_sessions(proc, groups.as_ref());
-    for (index, load) in loads.iter_mut().enumerate() {
-        match &groups {
-            Some(groups) if !(groups.refuses_real_time() && load.parameters.get("priority").is_some()) => {
-                let group = groups.name(index);
-                load.undo.extend(groups.to_enable().map(|file| Undo::Write { path: file, value: "-cpu".to_owned() }));
-                load.undo.push(Undo::RemoveCgroup(group.clone()));
-                load.share = Share::Group(group);
-            }
-            _ if has_sessions => load.share = Share::Session,
-            _ => {}
+    let groups = Groups::find(proc);
+    if has_sessions(proc, groups.as_ref()) {
+        loads.iter_mut().for_each(|load| load.share = Share::Session);
+        return true;
+    }
+    if let Some(groups) = groups.filter(Groups::can_be_made) {
+        let may_have_one = |load: &&mut LoadPlan| !(groups.refuses_real_time() && load.parameters.get("priority").is_some());
+        for (index, load) in loads.iter_mut().filter(may_have_one).enumerate() {
+            let group = groups.name(index);
+            load.undo.extend(groups.to_enable().map(|file| Undo::Write { path: file, value: "-cpu".to_owned() }));
+            load.undo.extend((0..load.worker_count()).map(|worker| Undo::RemoveCgroup(of_worker(&group, worker))));
+            load.share = Share::Group(group);
         }
     }
-    loads.iter().all(|load| load.share != Share::Tasks)
+    let without = loads.iter_mut().filter(|load| load.share == Share::Tasks);
+    without.for_each(thin_out);
+    loads.iter().all(|load| load.share != Share::Tasks || PACED.contains(&load.name.as_str()))
+}
+
+/// Fewer tasks for a load that would have most of all tasks; values that were asked for stay.
+fn thin_out(load: &mut LoadPlan) {
+    let asked = load.label.split('#').next().and_then(|text| LoadRequest::parse(text).ok()).unwrap_or_default();
+    let is_given = |name: &str| asked.iter().any(|request| request.given.contains_key(name));
+    for crowd in CROWDS.iter().filter(|crowd| crowd.load == load.name && !is_given(crowd.parameter)) {
+        let most = (crowd.most)(load.cpus.len() as u64).max(1);
+        if load.parameters.number(crowd.parameter) > most {
+            load.parameters.insert(crowd.parameter.to_owned(), Value::Count(most));
+        }
+    }
+}
+
+/// The group of a worker.
+#[must_use]
+pub fn of_worker(group: &Path, index: usize) -> PathBuf {
+    let mut name = group.as_os_str().to_owned();
+    name.push(format!("-{index}"));
+    PathBuf::from(name)
 }
 
 /// Where groups of loads can be made.
@@ -120,35 +167,53 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// Makes the group of a load.
+/// The weight of a worker in terms of one that is on one processor: a worker on all of them has its weight once, those of other loads have it on each.
+///
+/// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the moment of a decision are more than on average
+/// (kernel/sched/fair.c, calc_group_shares). Measured as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.
+#[must_use]
+pub fn weight(load: &LoadPlan) -> f64 {
+    const FAVOUR: f64 = 1.5;
+    let is_crowd = CROWDS.iter().any(|crowd| crowd.load == load.name);
+    match load.cpus.len() as f64 {
+        _ if load.each_cpu => 1.0,
+        cpus if is_crowd => (cpus / FAVOUR).max(1.0),
+        cpus => cpus.max(1.0),
+    }
+}
+
+/// Makes the group of a worker of this weight.
 ///
 /// # Errors
 /// What the kernel said.
-pub fn make(group: &Path) -> io::Result<()> {
+pub fn make(group: &Path, weight: f64) -> io::Result<()> {
     let enable = group.parent().map(|parent| parent.join(CHILDREN_HAVE)).filter(|file| file.exists());
     if let Some(file) = enable {
         std::fs::write(file, "+cpu")?;
     }
     match std::fs::create_dir(group) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
+    for (file, one, most) in WEIGHTS.iter().filter(|(file, ..)| group.join(file).exists()) {
+        std::fs::write(group.join(file), ((*one as f64 * weight) as u64).min(*most).to_string())?;
+    }
+    Ok(())
 }
 
-/// Moves this process, and what it will start, into the share of its load. Call it before anything is started. `spans` is on how many processors a load of one worker is.
+/// Moves this process, and what it will start, into the share of worker `index` of its load. Call it before anything is started.
 ///
 /// # Errors
 /// What the kernel said.
-pub fn enter(share: &Share, spans: usize) -> io::Result<()> {
+pub fn enter(share: &Share, index: usize, weight: f64) -> io::Result<()> {
     match share {
         Share::Tasks => Ok(()),
         // 0 is the process that writes.
-        Share::Group(group) => std::fs::write(group.join("cgroup.procs"), "0"),
+        Share::Group(group) => std::fs::write(of_worker(group, index).join("cgroup.procs"), "0"),
         Share::Session => {
             tardy_sys::process::new_session()?;
-            // A session that spans many processors has its weight once, the workers of other loads have it on each of theirs. Weights are 1.25 apart
-            // (kernel/sched/core.c, sched_prio_to_weight). Without the right to it the load's share is small, which the phase's table says.
-            let nice = ((spans.max(1) as f64).ln() / 1.25_f64.ln()).round().min(20.0);
+            // Weights are 1.25 apart (kernel/sched/core.c, sched_prio_to_weight). Without the right to it the load's share is small, which the phase's table says.
+            let nice = (weight.ln() / 1.25_f64.ln()).round().clamp(0.0, 20.0);
             let _ = std::fs::write("/proc/self/autogroup", format!("-{nice:.0}"));
             Ok(())
         }
@@ -197,7 +262,12 @@ mod tests {
         let groups: Vec<&PathBuf> =
             plans.iter().map(|plan| if let Share::Group(group) = &plan.share { group } else { panic!("{plan:?}") }).collect();
         assert!(groups[0] != groups[1] && groups.iter().all(|group| group.starts_with(root.path().join("groups/a"))), "{groups:?}");
-        assert!(plans.iter().all(|plan| matches!(plan.undo.last(), Some(Undo::RemoveCgroup(_)))));
+        let removed = |plan: &LoadPlan| plan.undo.iter().filter(|undo| matches!(undo, Undo::RemoveCgroup(_))).count();
+        assert!(plans.iter().all(|plan| removed(plan) == plan.worker_count()), "{plans:?}");
+        assert!(plans.iter().all(|plan| plan.beside == 1));
+        let group = of_worker(groups[0], 1);
+        make(&group, 3.0).unwrap();
+        assert!(group.file_name().unwrap().to_str().unwrap().ends_with("-0-1"), "{group:?}");
         assert_eq!(loads(&["io"], &surroundings).0[0].share, Share::Tasks, "a load alone has nobody to share with");
     }
 
@@ -207,11 +277,13 @@ mod tests {
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
         let (plans, is_equal) = loads(&["io", "spin:length=1ms:period=10ms:priority=3"], &surroundings);
         assert!(matches!(plans[0].share, Share::Group(_)) && plans[1].share == Share::Tasks && !is_equal, "{plans:?}");
+        let (plans, is_equal) = loads(&["io", "pi-futex"], &surroundings);
+        assert!(plans[1].share == Share::Tasks && is_equal, "it sees to its share itself: {plans:?}");
     }
 
     #[test]
     fn the_root_of_version_2_gives_the_controller_and_takes_it_back() {
-        let (root, surroundings) = machine("0::/user.slice\n", "cgroup2 GROUPS cgroup2 rw 0 0\n", "1\n");
+        let (root, surroundings) = machine("0::/user.slice\n", "cgroup2 GROUPS cgroup2 rw 0 0\n", "0\n");
         let groups = root.path().join("groups");
         std::fs::write(groups.join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
         std::fs::write(groups.join(CHILDREN_HAVE), "\n").unwrap();
@@ -223,9 +295,35 @@ mod tests {
     }
 
     #[test]
-    fn sessions_serve_where_there_are_no_groups_and_only_in_the_root_group() {
+    fn the_weight_of_a_group_is_that_of_one_on_each_processor() {
+        let root = tempfile::tempdir().unwrap();
+        for (file, weight, written) in [("cpu.shares", 4.0, "4096"), ("cpu.weight", 4.0, "400"), ("cpu.weight", 1000.0, "10000")] {
+            let group = root.path().join(format!("{file}-{weight}"));
+            std::fs::create_dir(&group).unwrap();
+            std::fs::write(group.join(file), "").unwrap();
+            make(&group, weight).unwrap();
+            assert_eq!(std::fs::read_to_string(group.join(file)).unwrap(), written);
+        }
+        let (plans, _) = loads(&["io", "mmap-lock", "hackbench"], &machine("0::/\n", "", "1\n").1);
+        assert_eq!(plans.iter().map(weight).collect::<Vec<_>>(), [1.0, 2.0, 2.0 / 1.5]);
+    }
+
+    #[test]
+    fn a_load_of_hundreds_of_tasks_has_fewer_where_only_tasks_have_shares() {
+        let (_root, surroundings) = machine("3:cpu:/a\n", "", "0\n");
+        let size = |plan: &LoadPlan| (plan.parameters.number("groups"), plan.parameters.number("fds"));
+        let (plans, _) = loads(&["io", "hackbench", "hackbench", "hackbench:groups=3"], &surroundings);
+        assert_eq!(plans[1..].iter().map(size).collect::<Vec<_>>(), [(1, 10), (1, 10), (3, 10)]);
+        assert_eq!(size(&loads(&["hackbench:fds=20"], &surroundings).0[0]), (10, 20), "alone it is what it is called");
         let (_root, surroundings) = machine("0::/\n", "", "1\n");
-        assert!(loads(&["io", "fork"], &surroundings).0.iter().all(|plan| plan.share == Share::Session));
+        assert_eq!(size(&loads(&["io", "hackbench:fds=20"], &surroundings).0[1]), (10, 20), "the kernel sees to it");
+    }
+
+    #[test]
+    fn sessions_come_before_groups_and_only_in_the_root_group() {
+        let (root, surroundings) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "1\n");
+        std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
+        assert!(loads(&["io", "pi-futex"], &surroundings).0.iter().all(|plan| plan.share == Share::Session));
         for (own, autogroup) in [("3:cpu:/a\n", "1\n"), ("0::/\n", "0\n")] {
             let (_root, surroundings) = machine(own, "", autogroup);
             let (plans, is_equal) = loads(&["io", "fork"], &surroundings);

@@ -268,8 +268,7 @@ fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
 /// Without a share of its own the load works all the same, and the phase's table shows what it got.
 fn take_share(worker: &mut Worker) {
     let share = worker.plan.load.share.clone();
-    let spans = if worker.plan.load.each_cpu { 1 } else { worker.plan.cpus.len() };
-    if let Err(error) = super::sharing::enter(&share, spans) {
+    if let Err(error) = super::sharing::enter(&share, worker.plan.index, super::sharing::weight(&worker.plan.load)) {
         let place = if let Share::Group(group) = &share { group.display().to_string() } else { "a session of its own".to_owned() };
         worker.tell(format!("has no share of its own beside other loads: {place}: {error}"));
     }

@@ -219,6 +219,7 @@ mod tests {
             scratch: None,
             undo: Vec::new(),
             share: Default::default(),
+            beside: 0,
         }
     }
 

@@ -11,6 +11,7 @@ mod guardian;
 mod hot_loop;
 mod moved;
 mod nothing_is_left;
+mod shares;
 mod tool;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -60,6 +60,57 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
     assert_eq!(plan["phases"][1]["loads"][0]["cpus"], first.to_string());
 }
 
+/// A group of the `cpu` controller of version 1, in which no process is grouped by its session; gone with it.
+struct CpuGroup(PathBuf);
+
+impl CpuGroup {
+    fn make() -> Option<Self> {
+        let group = Self(Path::new("/sys/fs/cgroup/cpu").join(format!("tardy-test-cpu-{}", std::process::id())));
+        std::fs::create_dir(&group.0).ok()?;
+        group.0.join("cpu.shares").exists().then_some(group)
+    }
+
+    /// The groups in it, with their weights.
+    fn weights(&self) -> Vec<u64> {
+        let weight = |name: String| std::fs::read_to_string(self.0.join(name).join("cpu.shares")).ok()?.trim().parse().ok();
+        let mut weights: Vec<u64> = names(&self.0).into_iter().filter(|name| name.contains("share-")).filter_map(weight).collect();
+        weights.sort_unstable();
+        weights
+    }
+}
+
+impl Drop for CpuGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_processors() {
+    let Some(group) = CpuGroup::make() else {
+        return machine::left_out(
+            "control groups of loads that run together",
+            "no group of the cpu controller of version 1 can be made here",
+        );
+    };
+    let place = Workplace::new();
+    // New groups of version 1 have no real-time tasks.
+    let line = "run --for 3s --policy other --load procfs --load mmap-lock --quiet --out run";
+    let script = format!("echo $$ > {}/cgroup.procs && exec {} {line}", group.0.display(), env!("CARGO_BIN_EXE_tardy"));
+    let mut running = place.start_command(std::process::Command::new("sh"), ["-c", &script]);
+    let cpus = machine::cpus().len() as u64;
+    // A worker of procfs for each processor, one of mmap-lock on all of them.
+    let expected: Vec<u64> = std::iter::repeat_n(1024, cpus as usize).chain([1024 * cpus]).collect();
+    let mut seen = Vec::new();
+    running.until("the loads have their groups", || {
+        seen = group.weights();
+        (seen.len() == expected.len()).then_some(())
+    });
+    assert_eq!(seen, expected);
+    running.wait().ends_with(0);
+    assert_eq!(group.weights(), [0; 0], "none is left");
+}
+
 #[test]
 fn groups_that_there_are_not_are_refused() {
     let place = Workplace::new();

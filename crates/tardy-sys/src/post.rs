@@ -120,12 +120,26 @@ fn area_of_the_c_library() -> Option<*const u32> {
     (size > 0).then(|| thread_pointer.wrapping_byte_offset(offset).wrapping_byte_add(offset_of!(Area, cpu_id)).cast())
 }
 
-#[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+#[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod c_library {
     use std::arch::asm;
 
     /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library that has no such symbols.
     pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
+        let (offset, size) = symbols();
+        if offset.is_null() || size.is_null() {
+            return None;
+        }
+        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
+        let offset = unsafe { *offset };
+        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
+        let size = unsafe { *size };
+        Some((thread_pointer(), offset, size))
+    }
+
+    /// Where the two symbols are; null where nobody defines them.
+    #[cfg(target_arch = "x86_64")]
+    fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
         // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
         unsafe {
@@ -139,26 +153,20 @@ mod c_library {
                 options(nostack, readonly, preserves_flags)
             );
         }
-        if offset.is_null() || size.is_null() {
-            return None;
-        }
-        let thread_pointer: *const u8;
-        // SAFETY: the word at the thread pointer is the thread pointer itself (System V ABI, thread-local storage of x86-64).
-        unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) thread_pointer, options(nostack, readonly, preserves_flags)) };
-        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
-        let offset = unsafe { *offset };
-        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
-        let size = unsafe { *size };
-        Some((thread_pointer, offset, size))
+        (offset, size)
     }
-}
 
-#[cfg(all(target_env = "gnu", target_arch = "aarch64"))]
-mod c_library {
-    use std::arch::asm;
+    #[cfg(target_arch = "x86_64")]
+    fn thread_pointer() -> *const u8 {
+        let pointer: *const u8;
+        // SAFETY: the word at the thread pointer is the thread pointer itself (System V ABI, thread-local storage of x86-64).
+        unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+        pointer
+    }
 
-    /// The thread pointer, and what `__rseq_offset` and `__rseq_size` say; `None` with a C library that has no such symbols.
-    pub(super) fn rseq() -> Option<(*const u8, isize, u32)> {
+    /// Where the two symbols are; null where nobody defines them.
+    #[cfg(target_arch = "aarch64")]
+    fn symbols() -> (*const isize, *const u32) {
         let (offset, size): (*const isize, *const u32);
         // SAFETY: loads two addresses from the global offset table; weak symbols that nobody defines are 0.
         unsafe {
@@ -174,17 +182,15 @@ mod c_library {
                 options(nostack, readonly, preserves_flags)
             );
         }
-        if offset.is_null() || size.is_null() {
-            return None;
-        }
-        let thread_pointer: *const u8;
+        (offset, size)
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn thread_pointer() -> *const u8 {
+        let pointer: *const u8;
         // SAFETY: Linux lets programs read the register; it touches no memory and no flags.
-        unsafe { asm!("mrs {}, tpidr_el0", out(reg) thread_pointer, options(nomem, nostack, preserves_flags)) };
-        // SAFETY: glibc defines it as a constant `ptrdiff_t` (<sys/rseq.h>).
-        let offset = unsafe { *offset };
-        // SAFETY: glibc defines it as a constant `unsigned int` (<sys/rseq.h>).
-        let size = unsafe { *size };
-        Some((thread_pointer, offset, size))
+        unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+        pointer
     }
 }
 

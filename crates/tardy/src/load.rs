@@ -15,6 +15,7 @@ pub mod console;
 pub mod cpu_hotplug;
 pub mod crashme;
 pub mod dd;
+mod device;
 pub mod du;
 pub mod exec;
 pub mod fifos_mmap;

@@ -5,12 +5,12 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use tardy_core::units::Nanos;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::file_pages;
 
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
+use super::device;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
@@ -25,7 +25,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes("size", "bytes of each worker's file", "64MiB", 64 << 10, 1 << 40),
         Parameter::bytes("block", "bytes of one read or write call", "4MiB", 512, 1 << 30),
-        Parameter::path("folder", "folder whose file system the file is on; without it, that of the run"),
+        device::FOLDER,
         Parameter::choice("target", "the device behind the file system, or memory alone (tmpfs)", &["device", "memory"]),
         allowance::RATE,
     ],
@@ -36,15 +36,9 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// A commit of a busy card takes seconds.
-const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
-/// How long to rest where there is nothing to read and nothing may be written for now.
-const REST: Nanos = Nanos::from_millis(5);
-
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let workers = resolution.workers();
-    let folder = resolution.device_folder()?;
-    let backing = Backing::of(&folder, resolution.surroundings);
+    let (folder, backing) = device::folder(resolution)?;
     let is_given = resolution.plan.parameters.path("folder").is_some();
     let mut in_memory = resolution.plan.parameters.text("target") == "memory";
     if !in_memory {
@@ -59,11 +53,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
         resolution.plan.budget.memory = size * workers;
         size
     } else {
-        allowance::declare(resolution, &backing);
         let size = resolution.fit("size", 1, Resource::Disk)?;
-        resolution.plan.budget.disk = size * workers;
-        resolution.plan.finish_limit = FINISH_LIMIT;
-        resolution.plan.scratch = Some(folder);
+        device::put_files(resolution, folder, &backing, size);
         size
     };
     if resolution.plan.parameters.number("block") > size {
@@ -137,7 +128,7 @@ fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, b
             worker.failed();
         }
         if length == 0 {
-            worker.rest(REST);
+            worker.rest(device::REST);
             continue;
         }
         file_pages::forget(file, 0, 0).doing("drop the file from memory")?;

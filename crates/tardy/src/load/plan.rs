@@ -119,25 +119,6 @@ impl Resolution<'_> {
         self.plan.scratch = Some(path);
     }
 
-    /// The folder whose file system the load's files go to: `folder` where it was given, else that of the run, else the scratch folder. What this load may write is no
-    /// more than there is room for.
-    ///
-    /// # Errors
-    /// A folder that was given and is none.
-    pub fn device_folder(&mut self) -> Result<PathBuf, Absent> {
-        let folder = match self.plan.parameters.path("folder") {
-            Some(given) if given.is_dir() => given.to_owned(),
-            Some(given) => {
-                let remedy = format!("give a folder that exists with {}:folder=...", self.plan.name);
-                return Err(Absent::new(format!("folder {}", given.display()), remedy));
-            }
-            None => self.surroundings.run.clone().unwrap_or_else(|| self.surroundings.scratch.clone()),
-        };
-        let room = self.surroundings.room(&folder).map_or(0, |room| room.free.saturating_sub(super::bounds::disk_floor(room.total)));
-        self.share.disk = self.share.disk.min(room);
-        Ok(folder)
-    }
-
     /// The path of program `name`, which Debian has in `package`.
     ///
     /// # Errors

@@ -5,12 +5,12 @@ use std::os::unix::fs::FileExt;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_sys::file_pages;
 
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
+use super::device;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::plan::{Absent, Resolution, Resource};
 use super::scratch;
@@ -27,7 +27,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("block", "bytes of one write", "16KiB", 512, 1 << 20),
         Parameter::count("blocks", "writes before they are brought to the device", "8", 1, 10_000),
         allowance::RATE,
-        Parameter::path("folder", "folder whose file system the file is on; without it, that of the run"),
+        device::FOLDER,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -36,14 +36,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// A commit of a busy card takes seconds.
-const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
-/// How long to rest where the device may not be written to for now.
-const REST: Nanos = Nanos::from_millis(5);
-
 fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let folder = resolution.device_folder()?;
-    let backing = Backing::of(&folder, resolution.surroundings);
+    let (folder, backing) = device::folder(resolution)?;
     if let Backing::Memory(kind) = &backing {
         return Err(Absent::new(
             format!("a file system on a device: {} is on {kind}", folder.display()),
@@ -52,14 +46,11 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     }
     let size = resolution.fit("size", 1, Resource::Disk)?;
     let size = size.min(resolution.fit("size", 1, Resource::Memory)?);
+    device::put_files(resolution, folder, &backing, size);
     let workers = resolution.workers();
-    resolution.plan.budget.disk = size * workers;
     // The file's pages are in memory.
     resolution.plan.budget.memory = size * workers;
     resolution.plan.budget.processes = workers;
-    resolution.plan.finish_limit = FINISH_LIMIT;
-    resolution.plan.scratch = Some(folder);
-    allowance::declare(resolution, &backing);
     Ok(())
 }
 
@@ -78,7 +69,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         scratch::check_floor(&folder, size)?;
         for _ in 0..worker.number("blocks") {
             if !allowance.take(block.len() as u64) {
-                worker.rest(REST);
+                worker.rest(device::REST);
                 continue;
             }
             let place = places.random_range(0..=size - block.len() as u64);

@@ -1,0 +1,47 @@
+//! What loads have in common that write their files to the device behind a folder: which folder, what is behind it, and how long a busy device may take.
+
+use std::path::PathBuf;
+
+use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
+
+use super::allowance;
+use super::backing::Backing;
+use super::bounds::disk_floor;
+use super::plan::{Absent, Resolution};
+
+/// The parameter that names the folder.
+pub(super) const FOLDER: Parameter = Parameter::path("folder", "folder whose file system the file is on; without it, that of the run");
+/// How long to rest where the device may not be written to for now.
+pub(super) const REST: Nanos = Nanos::from_millis(5);
+/// A commit of a busy card takes seconds.
+const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
+
+/// The folder whose file system the load's files go to, and what is behind it: the one that was given, else that of the run, else the scratch folder. What this load
+/// may write is no more than there is room for.
+///
+/// # Errors
+/// A folder that was given and is none.
+pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backing), Absent> {
+    let surroundings = resolution.surroundings;
+    let folder = match resolution.plan.parameters.path(FOLDER.name) {
+        Some(given) if given.is_dir() => given.to_owned(),
+        Some(given) => {
+            let remedy = format!("give a folder that exists with {}:folder=...", resolution.plan.name);
+            return Err(Absent::new(format!("folder {}", given.display()), remedy));
+        }
+        None => surroundings.run.clone().unwrap_or_else(|| surroundings.scratch.clone()),
+    };
+    let room = surroundings.room(&folder).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+    resolution.share.disk = resolution.share.disk.min(room);
+    let backing = Backing::of(&folder, surroundings);
+    Ok((folder, backing))
+}
+
+/// Has each worker write a file of `size` bytes there.
+pub(super) fn put_files(resolution: &mut Resolution<'_>, folder: PathBuf, backing: &Backing, size: u64) {
+    allowance::declare(resolution, backing);
+    resolution.plan.budget.disk = size * resolution.workers();
+    resolution.plan.finish_limit = FINISH_LIMIT;
+    resolution.plan.scratch = Some(folder);
+}

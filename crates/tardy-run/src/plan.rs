@@ -191,7 +191,8 @@ impl std::fmt::Display for ProbePlan {
             write!(formatter, ":{name}={value}")?;
         }
         self.clocks.fmt(formatter)?;
-        if self.waits_for != WaitsFor::Nothing {
+        // The period of an import need not be known.
+        if self.waits_for != WaitsFor::Nothing && self.period > Nanos::ZERO {
             write!(formatter, " every {}", self.period.exact())?;
         }
         Ok(())

@@ -68,7 +68,10 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
     let Some(limited) = evidence.skipped_limited else {
         // Skipped ones that are misses are told as such.
         let others = evidence.skipped - evidence.misses_skipped.min(evidence.skipped);
-        return (others > 0).then(|| format!("{others} skipped ones would have been in time (--skipped limits them)"));
+        return match verdict.skipped_allowed {
+            Some(_) => Some("how many periods were skipped is not known".to_owned()),
+            None => (others > 0).then(|| format!("{others} skipped ones would have been in time (--skipped limits them)")),
+        };
     };
     Some(match (verdict.skipped_allowed, verdict.misses_allowed) {
         (None, _) if limited == 0 => return None,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tardy_core::series::ClockKind;
+use tardy_core::units::Nanos;
 use tardy_core::warning::{Severity, Warning};
 use tardy_run::guest_start::GuestStart;
 
@@ -14,6 +15,7 @@ use super::judge::{RUNS_MIN, settle, table};
 use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, SpreadSource, Table};
 use super::side::{CompareError, RunRead, Side};
 use super::verdict::of_tables;
+use crate::summary::model::ProbeSummary;
 
 /// Names in a warning; the others are counted.
 const NAMES_SHOWN: usize = 4;
@@ -222,7 +224,12 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     }
     warnings.extend(different_starts(from, to));
     let periods = |run: &RunRead| -> Vec<String> {
-        run.summary.probes.iter().map(|probe| format!("{} every {}", probe.probe, probe.period_ns.exact())).collect()
+        let worded = |probe: &ProbeSummary| match probe.period_ns {
+            _ if probe.has_no_period => probe.probe.clone(),
+            Nanos::ZERO => format!("{} with an unknown period", probe.probe),
+            period => format!("{} every {}", probe.probe, period.exact()),
+        };
+        run.summary.probes.iter().map(worded).collect()
     };
     // Whose names alone differ is told beside.
     let times = |run: &RunRead| run.summary.probes.iter().map(|probe| probe.period_ns).collect::<Vec<_>>();

@@ -101,8 +101,11 @@ fn counters(text: &mut String, run: &ExportedRun) {
     let of_series = |value: &dyn Fn(&crate::summary::model::SeriesSummary) -> Option<u64>| -> Vec<(String, String)> {
         run.series.iter().filter_map(|series| Some((labels(series), value(run.summary_of(series)?)?.to_string()))).collect()
     };
-    let missed = of_series(&|series| Some(series.counts.missed));
-    family(text, "tardy_missed_cycles", ("counter", "_total"), "Due times that passed unused because a wake-up came too late.", missed);
+    // The tool of an import need not count them: a collector takes what is left out for unknown, and 0 for none.
+    let missed = of_series(&|series| (!series.is_missed_unknown).then_some(series.counts.missed));
+    if !missed.is_empty() {
+        family(text, "tardy_missed_cycles", ("counter", "_total"), "Due times that passed unused because a wake-up came too late.", missed);
+    }
     let lost = of_series(&|series| Some(series.counts.lost));
     family(text, "tardy_lost_samples", ("counter", "_total"), "Samples taken and lost before they were recorded.", lost);
     let late = of_series(&|series| series.numbers.as_ref()?.misses);

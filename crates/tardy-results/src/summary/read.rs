@@ -364,7 +364,7 @@ impl Read {
     }
 
     /// Whether periods may have passed unused that the tool of an import does not count. Between a rest and the next nothing can.
-    fn is_missed_unknown(&self) -> bool {
+    pub(super) fn is_missed_unknown(&self) -> bool {
         let has_schedule = self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
         let is_gap = matches!(self.descriptor.meaning, Meaning::Gap { .. });
         let is_stated = self.stated.is_none_or(|stated| stated.missed.is_some());

@@ -56,6 +56,8 @@ impl<'a> Judge<'a> {
             let mut evidence = self.evidence(requirement, &parts, self.run.measured(), self.stress);
             evidence.misses += requirement.window.map_or(0, |window| stated::misses(series, window));
             evidence.incomplete.extend(self.shortcomings(series));
+            // A number that is not known would pass for 0.
+            evidence.skipped_limited = evidence.skipped_limited.filter(|&skipped| skipped > 0 || !self.is_limited_and_unknown(series));
             judge(requirement, evidence)
         };
         let together = of(series);
@@ -102,12 +104,19 @@ impl<'a> Judge<'a> {
         self.stress
     }
 
+    /// Whether skipped periods are limited, by a number or by a deadline up to the period, that the tool of an import did not count.
+    fn is_limited_and_unknown(&self, series: &[&Read]) -> bool {
+        let requirement = self.run.requirement();
+        let is_limited = |read: &Read| requirement.limits_skipped(read.descriptor().schedule.period(), read.descriptor().is_work());
+        series.iter().any(|read| is_limited(read) && read.is_missed_unknown())
+    }
+
     /// What an import does not tell, and would have to for this requirement.
     fn shortcomings(&self, series: &[&Read]) -> Vec<String> {
         let requirement = self.run.requirement();
         let of_extremes = requirement.window.and_then(|window| stated::shortcoming(series, window));
-        let is_limited = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some();
-        let of_skipped = is_limited.then(|| "the tool that measured this need not count every skipped period".to_owned());
+        let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some() || self.is_limited_and_unknown(series);
+        let of_skipped = is_open.then(|| "the tool that measured this need not count every skipped period".to_owned());
         of_extremes.into_iter().chain(of_skipped).collect()
     }
 }

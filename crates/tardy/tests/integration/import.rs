@@ -498,3 +498,40 @@ fn no_damage_to_a_sample_makes_any_reader_panic() {
         }
     }
 }
+
+#[test]
+fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
+    let place = Workplace::new();
+    import(&place, "cyclictest-H.txt", "--period 1ms").ends_with(0);
+    // A deadline up to the period limits them as --skipped does.
+    for flags in ["--deadline 1ms", "--deadline 1ms --skipped 0", "--skipped 5"] {
+        let shown = place.tardy(&format!("show run {flags}")).ends_with(4).stdout;
+        let verdict = shown.lines().find(|line| line.starts_with("INCONCLUSIVE")).unwrap_or_else(|| panic!("{flags}: {shown}"));
+        assert!(verdict.contains("the tool that measured this need not count every skipped period"), "{flags}: {verdict}");
+        assert!(!verdict.contains("no period was skipped") && !verdict.contains("0 periods"), "{flags}: {verdict}");
+    }
+    place.tardy("show run --deadline 2ms").ends_with(0);
+    let markdown = place.tardy("export run --format markdown").ends_with(0).stdout;
+    let skipped = |line: &str| line.split('|').nth(3).map(|cell| cell.trim().to_owned());
+    let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with("| cpu ") || line.starts_with("| together")).map(skipped).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|cell| cell.as_deref() == Some("-")), "{markdown}");
+    let metrics = place.tardy("export run --format openmetrics").ends_with(0).stdout;
+    assert!(!metrics.contains("tardy_missed_cycles") && metrics.contains("tardy_lost_samples_total"), "{metrics}");
+    // What was counted stays.
+    std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
+    place.tardy("import x.txt --out counted").ends_with(0);
+    let metrics = place.tardy("export counted --format openmetrics").ends_with(0).stdout;
+    assert!(metrics.lines().any(|line| line.starts_with("tardy_missed_cycles_total{") && line.ends_with(" 2")), "{metrics}");
+    assert!(place.tardy("export counted --format markdown").ends_with(0).stdout.contains("| 2 |"));
+}
+
+#[test]
+fn a_period_that_is_not_known_is_no_period_of_zero() {
+    let place = Workplace::new();
+    std::fs::write(place.path("values.csv"), "1\n2\n3\n").unwrap();
+    place.tardy("import values.csv --unit us --out base").ends_with(0);
+    place.tardy("run --cycles 20 --quiet --out run").ends_with(0);
+    let compared = place.tardy("compare base run").stdout;
+    assert!(compared.contains("values with an unknown period against"), "{compared}");
+    assert!(!compared.contains("every 0"), "{compared}");
+}

@@ -1,12 +1,10 @@
 //! What a figure is, and what measuring it gives.
 
-use std::cell::OnceCell;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use tardy_sys::affinity;
 
-use super::pairs::Rounds;
-use super::real_runs::RealRuns;
 use crate::failure::{Failure, Result, While};
 
 /// One promise and how it is measured.
@@ -29,14 +27,12 @@ pub(crate) struct Bench {
     pub(crate) tardy: PathBuf,
     /// Whether runs are to be short.
     pub(crate) is_quick: bool,
-    rounds: OnceCell<Rounds>,
-    real_runs: OnceCell<RealRuns>,
 }
 
 impl Bench {
     /// With this binary.
     pub(crate) fn new(tardy: PathBuf, is_quick: bool) -> Self {
-        Self { tardy, is_quick, rounds: OnceCell::new(), real_runs: OnceCell::new() }
+        Self { tardy, is_quick }
     }
 
     /// The processor that is measured where one is: the last, because the first serves most interrupts. One must be left for the rest.
@@ -47,19 +43,10 @@ impl Bench {
         }
         cpus.last().copied().ok_or_else(|| Failure::new("this process may use no processor"))
     }
-
-    /// The interleaved rounds, measured when first asked for.
-    pub(crate) fn rounds(&self) -> Result<&Rounds> {
-        measured_once(&self.rounds, || Rounds::measure(self))
-    }
-
-    /// The tool's own runs at 1 and 20 kHz, made when first asked for.
-    pub(crate) fn real_runs(&self) -> Result<&RealRuns> {
-        measured_once(&self.real_runs, || RealRuns::measure(self))
-    }
 }
 
-fn measured_once<T>(cell: &OnceCell<T>, measure: impl FnOnce() -> Result<T>) -> Result<&T> {
+/// What several figures are taken from: measured when the first of them asks for it.
+pub(crate) fn measured_once<T>(cell: &OnceLock<T>, measure: impl FnOnce() -> Result<T>) -> Result<&T> {
     match cell.get() {
         Some(measured) => Ok(measured),
         None => {

@@ -3,10 +3,11 @@
 //! In each round every tool runs once on the same processor, in an order that turns from round to round, so that what drifts on the
 //! machine falls on all alike.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, Measured, measured_once, row};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
 use crate::failure::{Failure, Result, While};
@@ -53,7 +54,7 @@ struct Ratio {
 
 /// Runs of each tool, by round.
 #[derive(Debug)]
-pub(crate) struct Rounds {
+struct Rounds {
     runs: [Vec<Run>; 3],
     cpu: u32,
     seconds: u64,
@@ -61,8 +62,13 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Measures them all.
-    pub(crate) fn measure(bench: &Bench) -> Result<Self> {
+    /// Those of this process.
+    fn once(bench: &Bench) -> Result<&'static Self> {
+        static MEASURED: OnceLock<Rounds> = OnceLock::new();
+        measured_once(&MEASURED, || Self::measure(bench))
+    }
+
+    fn measure(bench: &Bench) -> Result<Self> {
         let (count, seconds) = if bench.is_quick { (4, 1) } else { (30, 3) };
         let cpu = bench.measured_cpu()?;
         let mut rounds = Self { runs: [Vec::new(), Vec::new(), Vec::new()], cpu, seconds, commands: Vec::new() };
@@ -137,7 +143,7 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
 }
 
 fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
-    let rounds = bench.rounds()?;
+    let rounds = Rounds::once(bench)?;
     let mut table = vec![row([
         "tool",
         "measuring thread, median us",
@@ -182,7 +188,7 @@ fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
 }
 
 fn measure_equivalence(bench: &Bench) -> Result<Measured> {
-    let rounds = bench.rounds()?;
+    let rounds = Rounds::once(bench)?;
     let runs = rounds.of(Contender::Tardy).iter().zip(rounds.of(Contender::Cyclictest));
     let (own, peer): (Vec<f64>, Vec<f64>) = runs.filter_map(|(own, peer)| Some((own.median_latency_us?, peer.median_latency_us?))).unzip();
     let left_out = rounds.of(Contender::Tardy).len() - own.len();

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tardy_core::accounting::Counts;
 use tardy_results::summary::model::Summary;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, Measured, measured_once, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -48,14 +49,19 @@ struct RealRun {
 
 /// The runs.
 #[derive(Debug)]
-pub(crate) struct RealRuns {
+struct RealRuns {
     runs: Vec<RealRun>,
     notes: Vec<String>,
 }
 
 impl RealRuns {
-    /// Makes them.
-    pub(crate) fn measure(bench: &Bench) -> Result<Self> {
+    /// Those of this process.
+    fn once(bench: &Bench) -> Result<&'static Self> {
+        static MEASURED: OnceLock<RealRuns> = OnceLock::new();
+        measured_once(&MEASURED, || Self::measure(bench))
+    }
+
+    fn measure(bench: &Bench) -> Result<Self> {
         let length = if bench.is_quick { "6s" } else { "90s" };
         let mut runs = vec![make(bench, length, "1ms", &[])?.map_err(Failure::new)?];
         let mut notes = Vec::new();
@@ -144,7 +150,7 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
 }
 
 fn measure_losses(bench: &Bench) -> Result<Measured> {
-    let runs = bench.real_runs()?;
+    let runs = RealRuns::once(bench)?;
     let mut table = vec![row(["run", "expected", "recorded", "missed", "lost", "unstored", "unexplained"])];
     let fast = &runs.runs[1..];
     for run in fast {
@@ -164,7 +170,7 @@ fn measure_losses(bench: &Bench) -> Result<Measured> {
 }
 
 fn measure_memory(bench: &Bench) -> Result<Measured> {
-    let runs = bench.real_runs()?;
+    let runs = RealRuns::once(bench)?;
     let mut table =
         vec![row(["run", "resident after 5 s, MiB", "at the end, MiB", "largest, MiB", "locked address space, MiB", "promised, MiB"])];
     let mut holds = true;
@@ -204,7 +210,7 @@ fn measure_memory(bench: &Bench) -> Result<Measured> {
 }
 
 fn measure_stored_bytes(bench: &Bench) -> Result<Measured> {
-    let runs = bench.real_runs()?;
+    let runs = RealRuns::once(bench)?;
     let mut table = vec![row(["run", "samples stored", "bytes", "bytes a sample"])];
     let mut reached = Vec::new();
     for run in &runs.runs {

@@ -17,6 +17,7 @@ pub mod change_point;
 pub mod clusters;
 pub mod compare;
 pub mod confidence;
+pub mod estimate;
 pub mod extremal_index;
 pub mod gate;
 pub mod gev;

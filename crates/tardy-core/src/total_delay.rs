@@ -6,28 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::confidence::Interval;
-
-/// A number, and the interval that holds it where one is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The number.
-    pub value: f64,
-    /// Absent for what was published or stated without one.
-    pub interval: Option<Interval>,
-}
-
-impl Estimate {
-    /// A number that is taken as it is.
-    #[must_use]
-    pub const fn exact(value: f64) -> Self {
-        Self { value, interval: None }
-    }
-
-    /// Both ends, which are the number itself where no interval is known.
-    fn ends(self) -> Interval {
-        self.interval.unwrap_or(Interval { lower: self.value, upper: self.value })
-    }
-}
+use crate::statistics::estimate::Estimate;
 
 /// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a share, 0 for none) slower than alone.
 #[must_use]

@@ -12,9 +12,9 @@ use super::exchange::{self, ReceiveError};
 use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, MainThread, kernel_command_line};
 use super::plan::{Ending, GuestPlan, GuestReport};
-use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME, STATE_NAME};
+use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME, STATE_NAME, STOP_OPTIONS};
 use super::record::{self, Inputs, RECORD_NAME, Record};
-use super::snapshot::{self, SnapshotError, Snapshots};
+use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
 
 /// Name of the report in the archive that the guest hands out.
@@ -126,7 +126,7 @@ impl Guest<'_> {
         let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, plan, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
         let mut options = self.machine.options(MainThread::TakesTurns);
-        options.extend(self.snapshots.iter().flat_map(|_| snapshot::OPTIONS.map(str::to_owned)));
+        options.extend(self.snapshots.iter().flat_map(|_| STOP_OPTIONS.map(str::to_owned)));
         Ok(Inputs {
             variant: self.variant.clone(),
             machine: self.machine.clone(),

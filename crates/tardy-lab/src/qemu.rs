@@ -15,7 +15,9 @@ use control::Controlled;
 
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
-use super::snapshot;
+
+/// Options that let a guest stop itself.
+pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
 
 /// Why QEMU cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,7 @@ impl Boot<'_> {
         // A machine whose main thread takes turns cannot write its state down, and can read one.
         let main_thread = if state.is_some() { MainThread::TakesTurns } else { MainThread::Free };
         let mut arguments = self.arguments(main_thread, ",master=on");
-        arguments.extend(snapshot::OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
+        arguments.extend(STOP_OPTIONS.iter().chain(&control::OPTIONS).map(Into::into));
         if let Some(state) = state {
             arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
         }

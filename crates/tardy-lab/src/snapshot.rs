@@ -16,9 +16,6 @@ use super::digest::Digest;
 use super::exchange;
 use super::qemu::{Boot, BootEnd, ControlError, INITRAMFS_NAME, Qemu, QemuError, SHARED_NAME, STATE_NAME};
 
-/// QEMU's options that let a guest stop itself.
-pub const OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
-
 /// The events by which QEMU says that a guest has stopped itself, or ended without.
 const STOPPED: [&str; 2] = ["GUEST_PANICKED", "SHUTDOWN"];
 const PANICKED: [&str; 1] = ["GUEST_PANICKED"];

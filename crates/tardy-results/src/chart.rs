@@ -1,6 +1,7 @@
 //! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and drawn from that alone ([`draw`], [`svg`],
 //! [`png`]; [`json`] for the pages of reports).
 
+pub mod area;
 pub mod bins;
 pub mod build;
 pub mod cpu_map;

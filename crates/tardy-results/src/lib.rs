@@ -12,3 +12,4 @@ pub mod import;
 pub mod report;
 pub mod statistics;
 pub mod summary;
+mod xml;

@@ -12,6 +12,9 @@ const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
+/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/pad-000`.
+const DEPTH: usize = 2;
+
 /// Why a folder cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -159,4 +162,24 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
         _ => {}
     }
     serde_json::from_slice(&text).map_err(malformed)
+}
+
+/// The run folders at or below `path`; `path` itself where there are none, so that opening it says what is wrong.
+#[must_use]
+pub fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    find(path, DEPTH, &mut found);
+    if found.is_empty() { vec![path.to_owned()] } else { found }
+}
+
+fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if path.join("run.json").exists() {
+        found.push(path.to_owned());
+    } else if depth > 0
+        && let Ok(entries) = std::fs::read_dir(path)
+    {
+        let mut children: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
+        children.sort();
+        children.iter().for_each(|child| find(child, depth - 1, found));
+    }
 }

@@ -3,9 +3,13 @@
 pub mod fit;
 pub mod return_level;
 
+use std::f64::consts::LN_2;
+
 use serde::{Deserialize, Serialize};
+use statrs::function::gamma::gamma;
 
 use super::gpd::{SHAPE_ZERO, box_cox};
+use super::l_moments::LMoments;
 
 /// Location, scale and shape: positive shape = heavy tail, 0 = Gumbel, negative = bounded. scipy's `genextreme` has the opposite sign.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -19,6 +23,20 @@ pub struct Gev {
 }
 
 impl Gev {
+    /// The distribution with these L-moments, by Hosking's approximation (error of the shape below 9e-4).
+    #[must_use]
+    pub fn of_l_moments(moments: &LMoments) -> Self {
+        let c = 2.0 / (3.0 + moments.skewness) - LN_2 / 3.0_f64.ln();
+        let kappa = 7.8590 * c + 2.9554 * c * c;
+        if kappa.abs() < 1e-9 {
+            let scale = moments.scale / LN_2;
+            return Self { location: moments.location - 0.577_215_664_901_532_9 * scale, scale, shape: 0.0 };
+        }
+        let factor = gamma(1.0 + kappa);
+        let scale = moments.scale * kappa / ((1.0 - (-kappa * LN_2).exp()) * factor);
+        Self { location: moments.location - scale * (1.0 - factor) / kappa, scale, shape: -kappa }
+    }
+
     /// `-ln` of the probability that a maximum is at most `value`; infinity below the lower endpoint, 0 above the upper.
     #[must_use]
     pub fn negative_ln_cumulative(&self, value: f64) -> f64 {

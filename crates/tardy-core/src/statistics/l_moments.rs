@@ -3,11 +3,6 @@
 //! They start the likelihood fits, and stand beside them as a second opinion. Sources: J. R. M. Hosking, J. R. Statist. Soc. B 52, 1990;
 //! J. R. M. Hosking and J. R. Wallis, Technometrics 29, 1987 (generalised Pareto).
 
-use std::f64::consts::LN_2;
-
-use statrs::function::gamma::gamma;
-
-use super::gev::Gev;
 use super::gpd::Gpd;
 
 /// The first two L-moments, in the unit of the data, and the L-skewness.
@@ -45,25 +40,12 @@ impl LMoments {
         let shape = 2.0 - self.location / self.scale;
         Gpd { scale: self.location * (1.0 - shape), shape }
     }
-
-    /// The generalised extreme-value distribution with these L-moments, by Hosking's approximation (error of the shape below 9e-4).
-    #[must_use]
-    pub fn gev(&self) -> Gev {
-        let c = 2.0 / (3.0 + self.skewness) - LN_2 / 3.0_f64.ln();
-        let kappa = 7.8590 * c + 2.9554 * c * c;
-        if kappa.abs() < 1e-9 {
-            let scale = self.scale / LN_2;
-            return Gev { location: self.location - 0.577_215_664_901_532_9 * scale, scale, shape: 0.0 };
-        }
-        let factor = gamma(1.0 + kappa);
-        let scale = self.scale * kappa / ((1.0 - (-kappa * LN_2).exp()) * factor);
-        Gev { location: self.location - scale * (1.0 - factor) / kappa, scale, shape: -kappa }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statistics::gev::Gev;
     use crate::statistics::reference::{port_pirie, rain};
 
     fn assert_close(value: f64, expected: f64, tolerance: f64) {
@@ -78,7 +60,7 @@ mod tests {
         assert_close(moments.location, 3.980_615_38, 5e-9);
         assert_close(moments.scale, 0.134_644_23, 5e-9);
         assert_close(moments.skewness, 0.137_433_135, 5e-9);
-        let gev = moments.gev();
+        let gev = Gev::of_l_moments(&moments);
         assert_close(gev.shape, -0.051_477_1, 5e-8);
         assert_close(gev.scale, 0.203_267_6, 5e-8);
         assert_close(gev.location, 3.873_172_4, 5e-8);

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::statistics::confidence::Interval;
+use tardy_core::statistics::estimate::Estimate;
 use tardy_core::summary::numbers::Percentile;
-use tardy_core::total_delay::{Crossover, Estimate};
+use tardy_core::total_delay::Crossover;
 use tardy_core::verdict::Outcome;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::facts::MachineFacts;

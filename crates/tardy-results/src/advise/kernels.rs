@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
 use tardy_machine::facts::{Compiled, MachineFacts};
-use tardy_run::folder::{self, FolderError};
+use tardy_run::folder::{self, FolderError, folders};
 use tardy_run::record::{RunKind, RunRecord};
 
-use crate::compare::side::folders;
 use crate::cost::summary::{CostSummary, CostSummaryError, of_record};
 
 /// Why runs cannot be read.

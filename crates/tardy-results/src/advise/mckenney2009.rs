@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tardy_core::statistics::compare::ratio_of_means::slowdown;
 use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::estimate::Estimate;
 use tardy_core::statistics::moments::Moments;
-use tardy_core::total_delay::Estimate;
 
 use super::curves::{Curves, curves};
 use crate::cost::reference::{Build, advantage_percent, mckenney2009_builds};

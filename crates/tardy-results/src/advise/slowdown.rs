@@ -7,7 +7,7 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::statistics::compare::ratio_of_means;
 use tardy_core::statistics::confidence::Confidence;
-use tardy_core::total_delay::Estimate;
+use tardy_core::statistics::estimate::Estimate;
 use tardy_run::cost::{CostSet, Group};
 
 use super::task::WorkKind;

@@ -1,12 +1,11 @@
 //! A chart as a scene: frame, axes, phases, layers, marks.
 
+use super::area::Area;
 use super::model::{Chart, Rule, Tone};
-use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text, rectangle, text_width};
+use super::scene::{Anchor, Group, Item, SMALL, Scene, Step, Stroke, Text, rectangle, text, text_width};
 use super::shapes;
 use super::words;
 
-/// Height of small text, in px.
-const SMALL: f64 = 12.0;
 const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
 /// The names of phases stand above the axes, where no line crosses them.
@@ -21,51 +20,6 @@ pub enum Frame {
     Figure,
     /// Nothing: the page around it has them. Hidden layers are drawn, and not shown.
     Plot,
-}
-
-/// The rectangle between the axes, in px.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Area {
-    /// From the left edge.
-    pub left: f64,
-    /// From the top edge.
-    pub top: f64,
-    /// Its width.
-    pub width: f64,
-    /// Its height.
-    pub height: f64,
-}
-
-impl Area {
-    /// Where a point of the chart lies.
-    #[must_use]
-    pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
-        (self.x(chart, x), self.y(chart, y))
-    }
-
-    /// Where a value of the x axis lies.
-    #[must_use]
-    pub fn x(&self, chart: &Chart, value: f64) -> f64 {
-        self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
-    }
-
-    /// Where a value of the y axis lies.
-    #[must_use]
-    pub fn y(&self, chart: &Chart, value: f64) -> f64 {
-        self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))
-    }
-
-    fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-
-    fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    fn clip(&self) -> Option<(f64, f64, f64, f64)> {
-        Some((self.left, self.top, self.width, self.height))
-    }
 }
 
 /// Draws `chart` on `width` by `height` px; the rectangle between its axes is for scripts.
@@ -129,10 +83,6 @@ fn moved(item: Item, by: f64) -> Item {
 
 fn group(class: &'static str, clip: Option<(f64, f64, f64, f64)>, items: Vec<Item>) -> Item {
     Item::Group(Group { class, layer: None, is_hidden: false, clip, items })
-}
-
-pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
-    Text { at, anchor, size: SMALL, tone, is_bold: false, has_halo: false, text: text.into() }
 }
 
 pub(super) fn line(from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) -> Item {

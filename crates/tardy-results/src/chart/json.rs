@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draw::Area;
+use super::area::Area;
 use super::model::{Axis, Chart, Columns, Layer, Shape, Values};
 
 /// The chart as JSON.

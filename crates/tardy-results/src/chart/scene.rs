@@ -2,6 +2,9 @@
 
 use super::model::Tone;
 
+/// Height of small text, in px.
+pub(super) const SMALL: f64 = 12.0;
+
 /// A step of a path; coordinates in px, to the right and downwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
@@ -135,4 +138,9 @@ pub fn text_width(text: &str, size: f64) -> f64 {
         _ => 0.56,
     };
     text.chars().map(units).sum::<f64>() * size
+}
+
+/// Small text in the ordinary weight.
+pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
+    Text { at, anchor, size: SMALL, tone, is_bold: false, has_halo: false, text: text.into() }
 }

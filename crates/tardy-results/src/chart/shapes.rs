@@ -1,8 +1,8 @@
 //! What layers draw between the axes.
 
-use super::draw::{Area, text};
+use super::area::Area;
 use super::model::{Cell, Chart, Columns, HEAT_LEVELS, Layer, Range, Shape, Tone};
-use super::scene::{Anchor, Item, Step, Stroke, Text, rectangle};
+use super::scene::{Anchor, Item, Step, Stroke, Text, rectangle, text};
 use super::words;
 
 /// Half the side of a dot, in px.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::model::Tone;
 use super::palette::{LIGHT, variable};
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
+use crate::xml::escape;
 
 /// Fonts by what is there; the last one always is.
 const FONTS: &str = "Roboto, Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
@@ -170,11 +171,6 @@ fn number(value: f64) -> String {
 
 fn fine(value: f64) -> String {
     format!("{}", (value * 100.0).round() / 100.0)
-}
-
-/// Text for an element or an attribute; characters that XML 1.0 cannot hold at all become U+FFFD.
-fn escape(text: &str) -> String {
-    crate::report::junit::escape(text)
 }
 
 #[cfg(test)]

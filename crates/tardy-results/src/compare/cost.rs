@@ -10,14 +10,13 @@ use tardy_core::statistics::compare::equivalence::equivalence;
 use tardy_core::statistics::compare::shift::shift;
 use tardy_core::statistics::confidence::{Confidence, Interval};
 use tardy_run::cost::CostSet;
-use tardy_run::folder;
+use tardy_run::folder::{self, folders};
 use tardy_run::record::{RunKind, RunRecord, State};
 
 use super::facts::{self, FactDifference};
 use super::judge::RUNS_MIN;
 use super::margin::Margin;
 use super::model::Outcome;
-use super::side::folders;
 use crate::cost::reference::advantage_percent;
 use crate::cost::summary::{CostSummary, CostSummaryError, MetricSummary, of_record};
 

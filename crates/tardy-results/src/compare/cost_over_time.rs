@@ -7,13 +7,13 @@ use serde::Serialize;
 use tardy_core::statistics::change_point::Search;
 use tardy_core::units::Nanos;
 use tardy_run::cost::Group;
+use tardy_run::folder::folders;
 
 use super::cost::{CostCompareError, Side};
 use super::facts;
 use super::margin::Margin;
 use super::model::Outcome;
 use super::over_time::{Change, RUNS_MIN, Step, steps};
-use super::side::folders;
 use crate::cost::shown::Shown;
 
 /// Runs of costs in the order of time.

@@ -14,7 +14,9 @@ use super::group::{Key, RunGroup, groups};
 use super::margin::Margin;
 use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{one_clock, summary};
-use super::side::{CompareError, RunRead, Side, folders};
+use tardy_run::folder::folders;
+
+use super::side::{CompareError, RunRead, Side};
 
 /// Fewer runs cannot show a change: the test wants several on each side of it.
 pub(super) const RUNS_MIN: usize = 8;

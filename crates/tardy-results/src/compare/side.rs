@@ -4,14 +4,11 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_run::folder;
+use tardy_run::folder::{self, folders};
 use tardy_run::record::RunRecord;
 
 use crate::summary::model::Summary;
 use crate::summary::read::{SummaryError, summarize};
-
-/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/pad-000`.
-const DEPTH: usize = 2;
 
 /// One run of a side, read but for its samples.
 #[derive(Debug, Clone)]
@@ -62,26 +59,6 @@ impl RunRead {
         let record = folder::open(folder)?;
         let summary = summarize(folder, &Requirement::window(window))?;
         Ok(Self { folder: folder.to_owned(), record, summary })
-    }
-}
-
-/// The run folders at or below `path`; `path` itself where there are none, so that opening it says what is wrong.
-#[must_use]
-pub fn folders(path: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    find(path, DEPTH, &mut found);
-    if found.is_empty() { vec![path.to_owned()] } else { found }
-}
-
-fn find(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    if path.join("run.json").exists() {
-        found.push(path.to_owned());
-    } else if depth > 0
-        && let Ok(entries) = std::fs::read_dir(path)
-    {
-        let mut children: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
-        children.sort();
-        children.iter().for_each(|child| find(child, depth - 1, found));
     }
 }
 

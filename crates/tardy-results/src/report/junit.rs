@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::xml::escape;
+
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -74,33 +76,12 @@ pub fn document(name: &str, suites: &[Suite]) -> String {
     out
 }
 
-/// Text for an element or an attribute; characters that XML 1.0 cannot hold at all become U+FFFD.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\n' => out.push_str("&#10;"),
-            '\t' | '\r' => out.push(' '),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            character => out.push(character),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn text_from_runs_cannot_break_out() {
-        assert_eq!(escape("a\"><x>&'\u{1}"), "a&quot;&gt;&lt;x&gt;&amp;&apos;\u{fffd}");
         let case = Case { name: "<n>".into(), outcome: Outcome::Failed("\"".into()), output: "]]>".into() };
         let document = document("t", &[Suite { name: "s".into(), cases: vec![case] }]);
         assert!(document.contains("tests=\"1\" failures=\"1\"") && document.contains("message=\"&quot;\""), "{document}");

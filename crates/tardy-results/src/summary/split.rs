@@ -9,13 +9,12 @@ use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::Warning;
-use tardy_run::folder;
+use tardy_run::folder::{self, folders};
 use tardy_run::plan::{LoadPlan, PolicyName, ProbePlan, WaitsFor};
 use tardy_run::record::RunRecord;
 
 use super::model::{LoadSummary, Summary};
 use super::read::{SummaryError, summarize};
-use crate::compare::side::folders;
 
 /// Where lateness comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,8 +1,8 @@
 //! By which share one side takes longer than the other: times of builds and operations, which are positive and vary in proportion.
 
 use crate::statistics::confidence::{Confidence, Interval};
+use crate::statistics::estimate::Estimate;
 use crate::statistics::moments::Moments;
-use crate::total_delay::Estimate;
 
 use super::welch::welch;
 

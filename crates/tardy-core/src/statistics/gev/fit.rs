@@ -82,7 +82,7 @@ fn start(maxima: &[f64]) -> Result<(Gev, f64), FitError> {
     let mut sorted = maxima.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let moments = l_moments(&sorted).ok_or(FitError::AllEqual)?;
-    let gev = moments.gev();
+    let gev = Gev::of_l_moments(&moments);
     let usable = gev.scale > 0.0 && gev.scale.is_finite() && gev.location.is_finite();
     let gev = if usable { gev } else { Gev { location: moments.location, scale: moments.scale, shape: 0.0 } };
     Ok((gev, gev.scale * 0.2))

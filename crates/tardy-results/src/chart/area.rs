@@ -1,0 +1,48 @@
+//! Where a chart's values lie in the picture.
+
+use super::model::Chart;
+
+/// The rectangle between the axes, in px.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Area {
+    /// From the left edge.
+    pub left: f64,
+    /// From the top edge.
+    pub top: f64,
+    /// Its width.
+    pub width: f64,
+    /// Its height.
+    pub height: f64,
+}
+
+impl Area {
+    /// Where a point of the chart lies.
+    #[must_use]
+    pub fn point(&self, chart: &Chart, x: f64, y: f64) -> (f64, f64) {
+        (self.x(chart, x), self.y(chart, y))
+    }
+
+    /// Where a value of the x axis lies.
+    #[must_use]
+    pub fn x(&self, chart: &Chart, value: f64) -> f64 {
+        self.left + self.width * chart.x.fraction(value).clamp(-0.5, 1.5)
+    }
+
+    /// Where a value of the y axis lies.
+    #[must_use]
+    pub fn y(&self, chart: &Chart, value: f64) -> f64 {
+        self.top + self.height * (1.0 - chart.y.fraction(value).clamp(-0.5, 1.5))
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    pub(super) fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub(super) fn clip(&self) -> Option<(f64, f64, f64, f64)> {
+        Some((self.left, self.top, self.width, self.height))
+    }
+}

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod fake_root;
 
+pub mod absent;
 pub mod cgroup;
 pub mod checks;
 pub mod clock;

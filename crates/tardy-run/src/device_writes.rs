@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
 
-use crate::plan::LoadPlan;
-
 /// What a load writes to a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
@@ -29,14 +27,12 @@ impl DeviceWrites {
     }
 }
 
-/// One line a device: how much is written to it at most, and by which loads. Each load counts for as long as it runs.
-pub fn lines<'a>(loads: impl IntoIterator<Item = (&'a LoadPlan, Nanos)>) -> Vec<String> {
+/// One line a device: how much is written to it at most, and by which loads. Each load is its label, what it writes, and how long it runs.
+pub fn lines<'a>(loads: impl IntoIterator<Item = (&'a str, &'a DeviceWrites, Nanos)>) -> Vec<String> {
     let mut devices = BTreeMap::<&str, BTreeMap<&str, (u64, bool)>>::new();
-    for (load, length) in loads {
-        if let Some(writes) = &load.device_writes {
-            let entry = devices.entry(&writes.device).or_default().entry(&load.label).or_default();
-            *entry = (entry.0.saturating_add(writes.bytes_in(length)), writes.is_estimate);
-        }
+    for (label, writes, length) in loads {
+        let entry = devices.entry(&writes.device).or_default().entry(label).or_default();
+        *entry = (entry.0.saturating_add(writes.bytes_in(length)), writes.is_estimate);
     }
     devices.into_iter().map(|(device, loads)| line(device, &loads)).collect()
 }
@@ -59,39 +55,23 @@ fn line(device: &str, loads: &BTreeMap<&str, (u64, bool)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tardy_core::cpu::CpuList;
 
-    fn load(label: &str, rate: u64, is_estimate: bool) -> LoadPlan {
-        LoadPlan {
-            label: label.into(),
-            name: label.into(),
-            parameters: Default::default(),
-            cpus: CpuList::default(),
-            each_cpu: true,
-            budget: Default::default(),
-            finish_limit: Nanos::ZERO,
-            scratch: None,
-            undo: Vec::new(),
-            device_writes: Some(DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }),
-            note: None,
-            share: Default::default(),
-            beside: 0,
-        }
+    fn writes(rate: u64, is_estimate: bool) -> DeviceWrites {
+        DeviceWrites { device: "/dev/mmcblk0".into(), rate, is_estimate }
     }
 
     #[test]
     fn each_phase_of_a_load_counts_with_the_second_that_it_may_write_at_once() {
-        let (io, fs) = (load("io", 1 << 20, false), load("fs", 2 << 20, false));
-        let none = LoadPlan { device_writes: None, ..load("fork", 0, false) };
+        let (io, fs) = (writes(1 << 20, false), writes(2 << 20, false));
         let second = Nanos::from_secs(1);
-        assert!(lines([(&none, second)]).is_empty());
-        let lines = lines([(&io, second), (&fs, second), (&none, second), (&io, second * 3)]);
+        assert!(lines([]).is_empty());
+        let lines = lines([("io", &io, second), ("fs", &fs, second), ("io", &io, second * 3)]);
         assert_eq!(lines, ["at most 10MiB to /dev/mmcblk0, whose flash wears by it: fs 4MiB, io 6MiB"]);
     }
 
     #[test]
     fn what_is_no_bound_is_not_called_one() {
-        let lines = lines([(&load("io", 1 << 20, false), Nanos::ZERO), (&load("kernel-build", 1 << 20, true), Nanos::ZERO)]);
+        let lines = lines([("io", &writes(1 << 20, false), Nanos::ZERO), ("kernel-build", &writes(1 << 20, true), Nanos::ZERO)]);
         assert_eq!(lines, ["about 2MiB to /dev/mmcblk0, whose flash wears by it: io 1MiB, kernel-build about 1MiB"]);
     }
 }

@@ -12,6 +12,8 @@ use tardy_core::warning::Warning;
 use tardy_machine::irq_affinity::IrqMove;
 use tardy_machine::undo::Undo;
 
+use tardy_sys::sched;
+
 use crate::device_writes::{self, DeviceWrites};
 use crate::keep::Keep;
 use crate::parameter::Values;
@@ -91,7 +93,7 @@ impl Plan {
     /// What the loads write to devices, a line a device, for who would spare them.
     #[must_use]
     pub fn device_writes(&self) -> Vec<String> {
-        device_writes::lines(self.phases.iter().flat_map(|phase| phase.loads.iter().map(|load| (load, phase.length))))
+        device_writes::lines(self.phases.iter().flat_map(|phase| phase.loads.iter().filter_map(|load| load.writes_for(phase.length))))
     }
 
     /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
@@ -387,6 +389,12 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl LoadPlan {
+    /// What it writes to a device, where it does, in so long a time: as [`device_writes::lines`] takes it.
+    #[must_use]
+    pub fn writes_for(&self, length: Nanos) -> Option<(&str, &DeviceWrites, Nanos)> {
+        self.device_writes.as_ref().map(|writes| (self.label.as_str(), writes, length))
+    }
+
     /// How many workers it has.
     #[must_use]
     pub fn worker_count(&self) -> usize {
@@ -415,4 +423,16 @@ pub enum PolicyName {
     Rr,
     /// An ordinary task
     Other,
+}
+
+impl PolicyName {
+    /// The kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task without one.
+    #[must_use]
+    pub fn policy(self, priority: Option<u32>) -> sched::Policy {
+        match (self, priority) {
+            (Self::Fifo, Some(priority)) => sched::Policy::Fifo { priority },
+            (Self::Rr, Some(priority)) => sched::Policy::RoundRobin { priority },
+            _ => sched::Policy::Other { nice: 0 },
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod export;
 pub mod import;
 pub mod lab;
+pub mod load;
 pub mod plot;
 pub mod respond;
 pub mod run;
@@ -59,7 +60,7 @@ pub enum Command {
     /// Where lateness comes from: timer resolution, scheduling jitter and non-preemptable sections side by side
     Split(split::SplitArgs),
     /// Run loads alone, without measuring
-    Load(crate::command::load::LoadArguments),
+    Load(load::LoadArguments),
     /// Answer stimuli from another machine, whose `tardy run --probe response:LINK` times the round trip
     Respond(respond::RespondArgs),
     /// List, print and check scenarios

@@ -17,11 +17,9 @@
 //! - Where no namespace is to be had, each process is tied to its parent by PR_SET_PDEATHSIG, and the guardian, as their subreaper, kills what is
 //!   left. What a user's own command forks and abandons can then survive a SIGKILL of tool and guardian together; [`Containment`] says so.
 
-pub mod children;
 pub mod client;
 mod guard;
 mod init;
-pub(crate) mod lines;
 pub mod message;
 mod running;
 
@@ -32,14 +30,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::children::{TIED_COMMAND, become_tied_command};
+
 /// Hidden first argument of the guardian.
 const GUARDIAN: &str = "__guardian";
 /// Hidden first argument of the namespace's init.
 const INIT: &str = "__guardian-init";
 /// Hidden first argument of a worker; the plan follows.
 const WORKER: &str = "__load";
-/// Hidden first argument of what becomes another program; its path and arguments follow.
-const TIED_COMMAND: &str = "__tied";
 
 /// Runs the process that a hidden first argument asks for. `arguments` are the process's, its own name first.
 /// None where the command line is an ordinary one.
@@ -56,8 +54,8 @@ pub fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCod
             Some(guard::run(&arguments.next()?.to_string_lossy(), &arguments.next()?.to_string_lossy(), Path::new(&arguments.next()?)))
         }
         INIT => Some(init::run(&arguments.next()?.to_string_lossy())),
-        WORKER => Some(crate::load::worker::run(&arguments.next()?.to_string_lossy())),
-        TIED_COMMAND => Some(children::become_tied_command(arguments.next()?, arguments)),
+        WORKER => Some(crate::load::worker_process::run(&arguments.next()?.to_string_lossy())),
+        TIED_COMMAND => Some(become_tied_command(arguments.next()?, arguments)),
         _ => None,
     }
 }

@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod children;
 pub mod cli;
 pub mod command;
 pub mod cost;
 pub mod descriptors;
 pub mod guardian;
+mod lines;
 pub mod link;
 pub mod load;
 pub mod measure;

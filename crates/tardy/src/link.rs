@@ -1,6 +1,7 @@
 //! Links: the ways from this machine out to something that answers, and back. The initiator's end is the probe `response`; the other end is
 //! the kernel of another machine (`icmp`), or `tardy respond` there.
 
+pub mod answer_log;
 pub mod byte_stream;
 pub mod exchange;
 pub mod gpio;

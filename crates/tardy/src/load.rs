@@ -45,6 +45,7 @@ mod program;
 pub mod receive;
 pub mod reclaim;
 pub mod request;
+pub mod resolution;
 pub mod scratch;
 pub mod sharing;
 pub mod spin;
@@ -55,12 +56,14 @@ pub mod timers;
 pub mod ttcp;
 mod veth;
 pub mod worker;
+pub mod worker_process;
 pub mod writeback;
 
 pub use info::{LoadInfo, Placement};
-pub use plan::{Absent, resolve_all};
+pub use plan::resolve_all;
 pub use request::LoadRequest;
 pub use surroundings::Surroundings;
+pub use tardy_machine::absent::Absent;
 
 /// Every load, in the order in which they are listed.
 pub const LOADS: &[&LoadInfo] = &[

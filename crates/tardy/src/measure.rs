@@ -1,6 +1,5 @@
 //! Running a plan: arm, measure, disarm, and put everything back.
 
-pub mod calibrate;
 mod clock_watch;
 mod cycles;
 pub mod interference;
@@ -10,6 +9,7 @@ pub mod overhead;
 pub mod phases;
 pub mod recorder;
 pub mod responding;
+mod scheduling;
 mod scheduling_watch;
 pub mod session;
 pub mod state_log;

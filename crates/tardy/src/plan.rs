@@ -3,3 +3,4 @@
 pub mod error;
 mod phases;
 pub mod resolve;
+pub mod wake_up_cost;

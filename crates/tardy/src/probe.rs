@@ -5,7 +5,6 @@
 //! case ([`member::one_thread`]); a pair of threads, or several series of one thread, are as good.
 
 pub mod app;
-pub mod control;
 pub mod cyclic;
 pub mod deadline;
 pub mod epoll;
@@ -30,6 +29,7 @@ pub mod request;
 pub mod response;
 pub mod rtc;
 pub mod schedule;
+pub mod series_info;
 pub mod signal;
 pub mod spin;
 mod timer_clock;
@@ -37,9 +37,10 @@ pub mod timerfd;
 pub mod usleep;
 pub mod work;
 
-pub use info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+pub use info::{Placement, ProbeInfo, Refusal};
 pub use member::{FoundGrid, Member, Opened, Opening, Ready};
 pub use request::ProbeAsked;
+pub use series_info::{SeriesInfo, SeriesKind};
 
 /// Every probe that there is, in the order in which they are listed.
 pub const PROBES: &[&ProbeInfo] = &[

@@ -1,5 +1,6 @@
 //! From the measuring threads to the run folder.
 
+pub mod control;
 mod elsewhere;
 pub mod ring;
 pub mod series;

@@ -5,7 +5,7 @@ use tardy_sys::{clock, sched};
 
 use super::memory::{AppMemory, Cycle, LoopReader};
 use super::track::{OffGrid, Track};
-use crate::probe::control::Control;
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 /// How often the rings of the loops are emptied; they hold 1.6 s and more.

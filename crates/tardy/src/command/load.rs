@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use tardy_core::bytes::format_bytes;
-use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_run::device_writes;
@@ -13,6 +12,7 @@ use tardy_run::plan::LoadPlan;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
+use crate::cli::load::LoadArguments;
 use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use crate::load::bounds::Bounds;
 use crate::load::sharing;
@@ -20,23 +20,6 @@ use crate::load::worker::describe_parameters;
 use crate::load::{LoadRequest, Surroundings, resolve_all};
 use crate::processors::Processors;
 use crate::setup::journal::{self, Journal, JournalError};
-
-/// Arguments of `tardy load`.
-#[derive(Debug, clap::Args)]
-pub struct LoadArguments {
-    /// Loads to run together, with parameters as in io:size=64MiB; see `tardy list loads`
-    #[arg(required = true, value_name = "LOAD")]
-    pub loads: Vec<String>,
-    /// How long
-    #[arg(long = "for", value_name = "TIME", default_value = "30s")]
-    pub duration: Nanos,
-    /// CPUs to load, as in 0-3,6; by default all but isolated ones
-    #[arg(long, value_name = "LIST")]
-    pub cpus: Option<CpuList>,
-    /// Print events as JSON lines instead
-    #[arg(long)]
-    pub json: bool,
-}
 
 /// The only phase of a run without probes.
 const PHASE: u32 = 0;
@@ -156,7 +139,7 @@ impl Session<'_> {
                 eprintln!("{}: {note}", plan.label);
             }
         }
-        for line in device_writes::lines(plans.iter().map(|plan| (plan, duration))) {
+        for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration))) {
             eprintln!("writes {line}");
         }
         self.guardian.begin(PHASE, plans)?;

@@ -17,9 +17,10 @@ use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::output;
 use crate::cli::respond::RespondArgs;
+use crate::link::answer_log::AnswerLog;
 use crate::link::respond::{Answered, Responder};
 use crate::link::{Link, PORT_REMEDY};
-use crate::measure::responding::{AnswerLog, RespondRun, Responding};
+use crate::measure::responding::{RespondRun, Responding};
 use crate::measure::session::SessionError;
 
 const STACK_BYTES: usize = 256 << 10;

@@ -12,8 +12,8 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::plan::LoadPlan;
 
-use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
+use crate::lines::Lines;
 
 /// How the guardian is started.
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ use tardy_sys::process::{self, Reaped};
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
-use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
+use crate::lines::Lines;
 
 /// Runs the guardian. `cpus` are those it and the init may use, in the kernel's notation (empty leaves them as they are); `strongest` is the name
 /// of the strongest containment to try; `group` is the control group to join, or empty.
@@ -143,7 +143,7 @@ fn end_orphans() {
                 Ok(Reaped::NoChildren) | Err(_) => return,
             }
         }
-        for child in super::children::of_this_process() {
+        for child in crate::children::of_this_process() {
             let _ = process::kill(child, process::KILL);
         }
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -9,10 +9,10 @@ use tardy_sys::clock;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
-use super::children;
-use super::lines::Lines;
 use super::message::{Command, Containment, LoadEvent, Message};
 use super::running::RunningLoad;
+use crate::children;
+use crate::lines::Lines;
 
 /// Runs the init; `containment` is the name of what the guardian achieved.
 pub(super) fn run(containment: &str) -> ExitCode {

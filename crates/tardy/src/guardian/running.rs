@@ -10,8 +10,8 @@ use tardy_machine::undo::{Undo, run_all};
 use tardy_run::plan::{LoadPlan, Share};
 use tardy_sys::{clock, process};
 
-use super::lines::Lines;
 use super::message::{LoadEnd, LoadEvent};
+use crate::lines::Lines;
 use crate::load::sharing;
 use crate::load::worker::{Work, WorkerPlan, WorkerReport};
 

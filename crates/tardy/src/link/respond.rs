@@ -12,13 +12,13 @@ use tardy_core::units::Nanos;
 use tardy_sys::parallel_port::ParallelPort;
 use tardy_sys::{clock, serial, signal, stamped_socket};
 
+use super::answer_log::AnswerLog;
 use super::byte_stream::{Terminal, answer_to};
 use super::gpio::Lines;
 use super::packet::{self, Kind, Packet};
 use super::parport;
 use super::udp::on_the_runs_clock;
 use super::{Link, udp};
-use crate::measure::responding::AnswerLog;
 
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(250);

@@ -5,7 +5,7 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
 
 use super::backing::Backing;
-use super::plan::Resolution;
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The parameter by which each such load is bounded.

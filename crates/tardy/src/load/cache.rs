@@ -5,8 +5,9 @@ use std::path::Path;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::mapping::Mapping;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

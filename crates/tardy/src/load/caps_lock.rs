@@ -7,9 +7,10 @@ use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 use tardy_sys::console;
 
+use super::Absent;
 use super::console::open_console;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Parameter;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

@@ -8,8 +8,9 @@ use tardy_machine::undo::Undo;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::affinity;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

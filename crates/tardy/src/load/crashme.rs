@@ -6,8 +6,9 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::process::{self, Reaped};
 use tardy_sys::sandbox;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 
+use super::Absent;
 use super::allowance;
 use super::backing::Backing;
 use super::bounds::disk_floor;
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 
 /// The parameter that names the folder.
 pub(super) const FOLDER: Parameter = Parameter::path("folder", "folder whose file system the file is on; without it, that of the run");

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tardy_run::parameter::{Kind, Parameter};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

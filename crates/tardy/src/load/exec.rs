@@ -3,11 +3,12 @@
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
 
+use super::Absent;
 use super::info::{LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
+use super::resolution::Resolution;
 use super::worker::Worker;
-use crate::guardian::children::tied_command;
+use crate::children::tied_command;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {

@@ -7,10 +7,11 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
 
+use super::Absent;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 

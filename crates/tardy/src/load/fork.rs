@@ -5,9 +5,10 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::process::{self, Reaped};
 
+use super::Absent;
 use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

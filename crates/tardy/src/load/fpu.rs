@@ -2,8 +2,9 @@
 
 use tardy_run::parameter::Parameter;
 
+use super::Absent;
 use super::info::{LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

@@ -17,9 +17,10 @@ use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::shared_words::SharedWords;
 use tardy_sys::signal::SignalFd;
 
+use super::Absent;
 use super::gate::Gate;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

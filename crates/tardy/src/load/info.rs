@@ -4,7 +4,8 @@ use std::io;
 
 use tardy_run::parameter::Parameter;
 
-use super::plan::{Absent, Resolution};
+use super::Absent;
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// Where the workers of a load run.

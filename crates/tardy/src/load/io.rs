@@ -8,11 +8,12 @@ use std::path::Path;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::file_pages;
 
+use super::Absent;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 

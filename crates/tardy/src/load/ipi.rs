@@ -5,8 +5,9 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::membarrier::{self, Reach};
 
+use super::Absent;
 use super::info::{LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 

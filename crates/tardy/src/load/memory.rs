@@ -4,8 +4,9 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
 use tardy_sys::process::{self, Reaped};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
-use super::plan::Absent;
+use super::Absent;
 use super::surroundings::Surroundings;
 
 /// The file that says which controllers the groups below have; of version 2 alone.

@@ -4,8 +4,9 @@ use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
+use super::Absent;
 use super::info::{LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 

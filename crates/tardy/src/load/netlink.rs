@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 
 use tardy_run::parameter::Parameter;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

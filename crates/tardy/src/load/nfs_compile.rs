@@ -13,12 +13,13 @@ use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::{clock, mount, process, signal, socket};
 
+use super::Absent;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
 use super::program::{self, Outcome};
+use super::resolution::Resolution;
 use super::worker::Worker;
-use crate::guardian::children::tied_command;
+use crate::children::tied_command;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {

@@ -7,9 +7,10 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::inheriting_lock::InheritingLock;
 use tardy_sys::sched::{self, Policy};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::pace::Pace;
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tardy_run::parameter::Parameter;
 use tardy_sys::socket::{self, EchoKind};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

@@ -7,8 +7,9 @@ use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

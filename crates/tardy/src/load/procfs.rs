@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

@@ -10,7 +10,7 @@ use tardy_sys::signal;
 
 use super::info::{Doing, WorkError};
 use super::worker::Worker;
-use crate::guardian::lines::Lines;
+use crate::lines::Lines;
 
 /// How a program ended.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_sys::socket;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::veth::{self, Pair};
 use super::worker::Worker;
 

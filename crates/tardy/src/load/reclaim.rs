@@ -10,10 +10,11 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
 use tardy_sys::mapping::Mapping;
 
+use super::Absent;
 use super::backing::Backing;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::memory_group::{self, MemoryGroup};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 

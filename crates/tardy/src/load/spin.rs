@@ -8,8 +8,9 @@ use tardy_run::parameter::{Kind, Parameter};
 use tardy_sys::clock;
 use tardy_sys::sched::{self, Policy};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

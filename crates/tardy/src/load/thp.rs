@@ -5,8 +5,9 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution, Resource};
+use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
 /// The load.

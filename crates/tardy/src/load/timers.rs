@@ -6,8 +6,9 @@ use tardy_sys::clock::{self, Instant};
 use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::timer_fd::TimerFd;
 
+use super::Absent;
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::plan::{Absent, Resolution};
+use super::resolution::Resolution;
 use super::worker::Worker;
 
 /// The load.

@@ -5,20 +5,16 @@
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
-use tardy_run::plan::{LoadPlan, Share};
-use tardy_sys::process::{self, Reaped};
-use tardy_sys::sched::Policy;
+use tardy_run::plan::LoadPlan;
 use tardy_sys::usage::{Who, usage};
-use tardy_sys::{affinity, clock, rlimit, sched, signal};
+use tardy_sys::{clock, signal};
 
-use super::info::{LoadInfo, WorkError};
-use super::plan::Absent;
+use super::Absent;
 
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +87,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn new(plan: WorkerPlan) -> Self {
+    pub(super) fn new(plan: WorkerPlan) -> Self {
         let now = clock::monotonic();
         Self { plan, work: Work::default(), next_report: now + FIRST_REPORT.get(), next_check: now, stopped: false, runs_programs: false }
     }
@@ -151,7 +147,7 @@ impl Worker {
 
     /// Sends the work so far.
     pub(super) fn report(&mut self) {
-        let living = if self.runs_programs { crate::guardian::children::living_cpu_time() } else { Nanos::ZERO };
+        let living = if self.runs_programs { crate::children::living_cpu_time() } else { Nanos::ZERO };
         // Living processes are counted in ticks, ended ones exactly: the sum must not fall when one of them ends.
         self.work.cpu_time = self.work.cpu_time.max(cpu_time().saturating_add(living));
         self.say(&WorkerReport::Work(self.work));
@@ -167,7 +163,7 @@ impl Worker {
         self.say(&WorkerReport::Problem(text.into()));
     }
 
-    fn say(&mut self, report: &WorkerReport) {
+    pub(super) fn say(&mut self, report: &WorkerReport) {
         let mut line = serde_json::to_vec(report).expect("a report is plain data, which always becomes JSON");
         line.push(b'\n');
         // Where nobody reads any more the guardian is gone, and so is the reason to work.
@@ -197,100 +193,6 @@ fn cpu_time() -> Nanos {
 /// The stop request is the end of standard input; nothing is ever written to it.
 fn stop_is_asked(wait: Duration) -> bool {
     signal::wait_readable_within(&[std::io::stdin().as_fd()], Some(wait)).is_ok_and(|readable| readable[0])
-}
-
-/// Runs the worker that `plan` (JSON) describes; the exit code is the process's.
-#[must_use]
-pub fn run(plan: &str) -> ExitCode {
-    let plan: WorkerPlan = match serde_json::from_str(plan) {
-        Ok(plan) => plan,
-        Err(error) => {
-            eprintln!("tardy: the plan of a load is unreadable: {error}; this is started by tardy itself, not by hand");
-            return ExitCode::from(2);
-        }
-    };
-    let Some(info) = super::find(&plan.load.name) else {
-        eprintln!("tardy: there is no load `{}`; see `tardy list loads`", plan.load.name);
-        return ExitCode::from(2);
-    };
-    let mut worker = Worker::new(plan);
-    let result = set_up(&worker.plan.cpus).and_then(|()| {
-        take_share(&mut worker);
-        worker.say(&WorkerReport::Working(Nanos(clock::monotonic())));
-        (info.run)(&mut worker)
-    });
-    end_descendants();
-    worker.report();
-    conclude(info, &mut worker, result)
-}
-
-fn conclude(info: &LoadInfo, worker: &mut Worker, result: Result<(), WorkError>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(WorkError::Absent(absent)) => {
-            worker.say(&WorkerReport::Absent(absent));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            worker.tell(format!("{}: {error}", info.name));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// ns that the kernel may delay a timer of an ordinary thread: its own default (init/init_task.c, `.timer_slack_ns = 50000`).
-const TIMER_SLACK_DEFAULT: u32 = 50_000;
-
-/// Undoes what the worker may have inherited from whoever started the tool, and binds it to its CPUs.
-fn set_up(cpus: &CpuList) -> Result<(), WorkError> {
-    use super::info::Doing;
-    // The guardian blocks the signals that it waits for; a program that inherits that does not end when it is asked to.
-    signal::unblock_all().doing("unblock signals")?;
-    process::set_parent_death_signal(process::KILL).doing("ask for a signal at the parent's end")?;
-    process::become_subreaper().doing("become the reaper of the load's processes")?;
-    // A real-time tool started under chrt hands its policy down; a negative nice value can always be given up, a positive one not always.
-    sched::set_policy(0, Policy::Other { nice: 0 })
-        .or_else(|_| sched::set_policy(0, Policy::Other { nice: 19 }))
-        .doing("leave the real-time policy")?;
-    sched::set_timer_slack(TIMER_SLACK_DEFAULT).doing("set the timer slack")?;
-    let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
-    affinity::set(0, &cpus).doing("bind the load to its CPUs; are they online, and allowed to this cgroup?")?;
-    rlimit::set(rlimit::Resource::CoreBytes, 0, 0).doing("forbid core dumps")?;
-    // Loads are the first to go when memory runs out; raising the value needs no right. Kernels without an OOM killer have no such file.
-    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", "1000")
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(WorkError::System { doing: "become the OOM killer's first choice", source: error });
-    }
-    Ok(())
-}
-
-/// Without a share of its own the load works all the same, and the phase's table shows what it got.
-fn take_share(worker: &mut Worker) {
-    let share = worker.plan.load.share.clone();
-    if let Err(error) = super::sharing::enter(&share, worker.plan.index, super::sharing::weight(&worker.plan.load)) {
-        let place = if let Share::Group(group) = &share { group.display().to_string() } else { "a session of its own".to_owned() };
-        worker.tell(format!("has no share of its own beside other loads: {place}: {error}"));
-    }
-}
-
-/// Ends what the load's own processes left; as their subreaper, this process inherits them all.
-fn end_descendants() {
-    loop {
-        match process::reap_any(false) {
-            Ok(Reaped::Ended(..)) => {}
-            Ok(Reaped::NoChildren) | Err(_) => return,
-            Ok(Reaped::NoneYet) => {
-                for child in crate::guardian::children::of_this_process() {
-                    // A child that ended in between needs no signal.
-                    let _ = process::kill(child, process::KILL);
-                }
-                if process::reap_any(true).is_err() {
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// The parameters with their values, for one line of text.

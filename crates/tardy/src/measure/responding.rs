@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tardy_core::cpu::{CpuId, CpuList};
-use tardy_core::sample::Sample;
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -22,45 +21,14 @@ use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
 use crate::link::Link;
-use crate::record::ring::{Producer, ring};
+use crate::link::answer_log::AnswerLog;
+use crate::record::ring::ring;
 use crate::record::series::SeriesRecorder;
 
 /// As the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;
 /// Time between two stimuli that is asked for where nothing else is; it predicts due times in the file, and decides nothing.
 const REQUEST: Nanos = Nanos::from_millis(1);
-
-/// Where a responder writes what it did.
-#[derive(Debug)]
-pub struct AnswerLog {
-    /// For links whose stimuli the kernel stamps.
-    wake_up: Option<Producer>,
-    answer: Producer,
-}
-
-impl AnswerLog {
-    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`, and its answer was on the way at `sent`.
-    #[inline]
-    pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
-        // A stamp from after the look is an error of the clocks between which it was converted.
-        let due = stamp.map_or(woken, |stamp| stamp.min(woken));
-        if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
-            ring.begin_cycle();
-            ring.push(Sample { due, latency: woken - due, missed: 0 });
-        }
-        self.answer.begin_cycle();
-        self.answer.push(Sample { due, latency: sent - due, missed: 0 });
-    }
-
-    /// Ends the series.
-    pub fn close(self) {
-        let now = Nanos(clock::monotonic());
-        if let Some(ring) = self.wake_up {
-            ring.close(now);
-        }
-        self.answer.close(now);
-    }
-}
 
 /// What is asked of a responder.
 #[derive(Debug)]
@@ -135,7 +103,7 @@ impl RespondRun {
         let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper())
             .map_err(system("cannot start the recorder"))?;
         recorder.begin(recorders);
-        Ok((Self { folder, record, recorder, keeper }, AnswerLog { wake_up, answer }))
+        Ok((Self { folder, record, recorder, keeper }, AnswerLog::new(wake_up, answer)))
     }
 
     /// Closes the folder, once the responder has closed its log.

@@ -4,43 +4,14 @@
 //! Policy, priority and processors are looked at once a second, and by each thread itself at its end. Which processor took a sample is known for each
 //! sample: [`tardy_sys::post`].
 
-use std::fmt;
-use std::io;
-
-use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_run::record::SchedulingChange;
-use tardy_sys::{affinity, sched};
 
+use super::scheduling::Scheduling;
 use super::threads::MeasuringThread;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
-
-/// How a thread is scheduled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scheduling {
-    policy: u32,
-    priority: u32,
-    cpus: CpuList,
-}
-
-impl Scheduling {
-    /// Of thread `tid`; 0 is the calling one.
-    pub(super) fn of(tid: i32) -> io::Result<Self> {
-        let (policy, priority) = sched::policy(tid)?;
-        Ok(Self { policy, priority, cpus: affinity::get(tid)?.into_iter().map(CpuId).collect() })
-    }
-}
-
-impl fmt::Display for Scheduling {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(sched::policy_name(self.policy))?;
-        if self.priority > 0 {
-            write!(formatter, " {}", self.priority)?;
-        }
-        write!(formatter, " on cpu {}", self.cpus)
-    }
-}
 
 /// The look once a second, and what it found: each thread once.
 #[derive(Debug)]

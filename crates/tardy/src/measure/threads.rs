@@ -16,9 +16,9 @@ use tardy_sys::post::Post;
 use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::overhead::Before;
-use super::scheduling_watch::Scheduling;
-use crate::probe::control::Control;
+use super::scheduling::Scheduling;
 use crate::probe::{Member, Ready};
+use crate::record::control::Control;
 use crate::setup::groups;
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.

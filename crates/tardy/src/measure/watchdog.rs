@@ -13,7 +13,7 @@ use tardy_sys::rlimit::{self, Resource};
 use tardy_sys::{affinity, clock, sched};
 
 use super::threads::MeasuringThread;
-use crate::probe::control::Control;
+use crate::record::control::Control;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 
+use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 use crate::load::request::RequestError;
-use crate::measure::calibrate::COSTS_A_PERIOD_MIN;
 use crate::probe::request::ProbeRequestError;
 
 /// Why a request cannot be planned.

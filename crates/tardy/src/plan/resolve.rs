@@ -15,10 +15,9 @@ use tardy_run::system_clock::{SystemClock, ThreadClocks};
 use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
-use super::phases;
+use super::{phases, wake_up_cost};
 use crate::cli::run::{CpuDmaLatency, LoadCpus, MeasuredCpus, RunArgs};
 use crate::load::{Absent, Surroundings};
-use crate::measure::calibrate;
 use crate::probe::{Placement, ProbeInfo, Refusal};
 use crate::processors::Processors;
 use crate::scenario::{Order, Scenario};
@@ -305,26 +304,16 @@ fn nearest_existing(path: &Path) -> PathBuf {
     path.ancestors().find(|ancestor| ancestor.is_dir()).map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-/// The policy that the probes ask for.
-#[must_use]
-pub fn policy(name: PolicyName, priority: Option<u32>) -> sched::Policy {
-    match (name, priority) {
-        (PolicyName::Fifo, Some(priority)) => sched::Policy::Fifo { priority },
-        (PolicyName::Rr, Some(priority)) => sched::Policy::RoundRobin { priority },
-        _ => sched::Policy::Other { nice: 0 },
-    }
-}
-
 fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
     let Some((_, shortest)) = probes.iter().filter(|(info, _)| info.has_period()).min_by_key(|(_, probe)| probe.period) else {
         return Ok(None);
     };
     let (period, Some(cpu)) = (shortest.period, measured.iter().next()) else { return Ok(None) };
-    if period >= calibrate::PERIOD_UNCALIBRATED_MIN {
+    if period >= wake_up_cost::PERIOD_UNCALIBRATED_MIN {
         return Ok(None);
     }
-    let cost = calibrate::wake_up_cost(cpu, policy(shortest.policy, shortest.priority)).unwrap_or_default();
-    if period >= cost * calibrate::COSTS_A_PERIOD_MIN {
+    let cost = wake_up_cost::wake_up_cost(cpu, shortest.policy.policy(shortest.priority)).unwrap_or_default();
+    if period >= cost * wake_up_cost::COSTS_A_PERIOD_MIN {
         return Ok(Some(cost));
     }
     match (request.force, is_cpu_left) {

@@ -8,8 +8,9 @@ use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::{sched, signal};
 
-use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
+use super::info::{Placement, ProbeInfo};
 use super::member::{FoundGrid, Member, Run, Start};
+use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
 use crate::app::program::{Ending, Found, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};

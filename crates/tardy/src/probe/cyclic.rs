@@ -7,13 +7,14 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 
-use super::control::Control;
 use super::grid_loop::by_due_times;
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::member::one_thread;
 use super::schedule::grid_of;
+use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -14,8 +14,9 @@ use tardy_sys::sched::{self, Policy};
 use tardy_sys::{affinity, clock};
 
 use super::grid_loop::by_due_times;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
 

@@ -7,9 +7,9 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 
-use super::control::Control;
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 /// Waits by `sleep_until` for each due time, one after another; it answers with the first read of the clock after the wake-up.

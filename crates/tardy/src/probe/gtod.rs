@@ -8,11 +8,12 @@ use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::member::{Member, Run};
 use super::occupying::Share;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -1,12 +1,13 @@
 //! What a probe says about itself.
 
-use tardy_core::series::{Meaning, Schedule};
+use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
 use super::member::{Opened, Opening};
+use super::series_info::{SeriesInfo, SeriesKind};
 use crate::load::{Absent, Surroundings};
 
 /// A probe's description of itself.
@@ -37,41 +38,6 @@ pub struct ProbeInfo {
     pub open: fn(Opening<'_>) -> std::io::Result<Opened>,
 }
 
-/// One series of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeriesInfo {
-    /// Behind the probe's name and a dot in the name of the series; empty for the first.
-    pub part: &'static str,
-    /// Name of the quantity in tables, such as `latency`.
-    pub quantity: &'static str,
-    /// When samples are due, and what their values say.
-    pub kind: SeriesKind,
-    /// Whether its values say nothing about a deadline.
-    pub is_outside_verdict: bool,
-    /// Whether values below the probe's parameter `least` are counted one by one without their time, because they come all the time.
-    pub counts_small: bool,
-}
-
-/// When samples of a series are due, and what their values say. All are in ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeriesKind {
-    /// Lateness against due times on a grid; some can be missed.
-    Grid,
-    /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be missed.
-    Event,
-    /// Lateness of the end of work against due times on a grid. Work that was due and skipped was never done: it misses any deadline.
-    Work,
-    /// Time of the sound less that of the picture, on a grid of frames; see [`Meaning::Skew`]. A frame that was skipped was never shown.
-    Skew,
-    /// Time between two events less the period, nothing being known of when they were due; see [`Meaning::IntervalError`].
-    Interval {
-        /// Whether the events come from a device with a clock of its own.
-        has_own_clock: bool,
-    },
-    /// Lengths of gaps, of at least the probe's parameter `least`, each with its begin: see [`Meaning::Gap`].
-    Gap,
-}
-
 /// Where a probe runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
@@ -94,62 +60,6 @@ pub enum Refusal {
     Absent(Absent),
     /// The request makes no sense; what would, in a fragment that ends in the remedy.
     Request(String),
-}
-
-impl SeriesInfo {
-    /// Latencies on a grid.
-    pub const GRID_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: false, counts_small: false };
-    /// Latencies without a schedule.
-    pub const EVENT_LATENCY: Self =
-        Self { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
-    /// Interval errors; they are no latenesses, and no verdict rests on them.
-    pub const INTERVAL_ERROR: Self = Self {
-        part: "",
-        quantity: "interval error",
-        kind: SeriesKind::Interval { has_own_clock: false },
-        is_outside_verdict: true,
-        counts_small: false,
-    };
-
-    /// Gaps, which say nothing about a deadline.
-    pub const GAPS: Self = Self { part: "", quantity: "gap", kind: SeriesKind::Gap, is_outside_verdict: true, counts_small: false };
-
-    /// The name of the series of `probe`.
-    #[must_use]
-    pub fn name(&self, probe: &str) -> String {
-        if self.part.is_empty() { probe.to_owned() } else { format!("{probe}.{}", self.part) }
-    }
-}
-
-impl SeriesKind {
-    /// The schedule of a series of a probe with this period; a grid is then moved by `start` and `dither`.
-    #[must_use]
-    pub fn schedule(self, period: Nanos, start: Nanos, dither: Nanos) -> Schedule {
-        match self {
-            Self::Grid | Self::Work | Self::Skew => Schedule::Grid { period, start, dither },
-            Self::Event | Self::Interval { .. } => Schedule::Event { request: period },
-            // A gap begins at any time: the format wants a time above zero, and stores what departs from it.
-            Self::Gap => Schedule::Event { request: Nanos(1) },
-        }
-    }
-
-    /// Whether work was due at its due times, rather than a look at the clock; see [`tardy_core::series::Descriptor::is_work`].
-    #[must_use]
-    pub fn is_work(self) -> bool {
-        matches!(self, Self::Work | Self::Skew)
-    }
-
-    /// What the values say, where the probe reads a clock with this error, and shorter gaps than `least` are none.
-    #[must_use]
-    pub fn meaning(self, clock_error: Nanos, least: Nanos) -> Meaning {
-        match self {
-            Self::Grid | Self::Work | Self::Event => Meaning::Lateness { clock_error },
-            Self::Skew => Meaning::Skew,
-            Self::Interval { has_own_clock } => Meaning::IntervalError { has_own_clock },
-            Self::Gap => Meaning::Gap { least },
-        }
-    }
 }
 
 impl ProbeInfo {

@@ -8,8 +8,9 @@ use tardy_sys::clock;
 use tardy_sys::io_uring::Ring;
 
 use super::grid_loop::by_due_times;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
 

@@ -11,12 +11,13 @@ use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::interval_timer::IntervalTimer;
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo};
+use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
 use super::schedule::request_of;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 use crate::load::Surroundings;
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -17,7 +17,8 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan};
 
-use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
+use super::info::{Placement, ProbeInfo};
+use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
 use crate::load::{Absent, Surroundings};
 

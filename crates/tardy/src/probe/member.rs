@@ -7,9 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
-use super::SeriesInfo;
-use super::control::Control;
-use crate::plan::resolve::policy;
+use super::series_info::SeriesInfo;
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 /// What one place of a probe is opened with.
@@ -149,7 +148,7 @@ impl Member {
     /// The main thread of a place: bound to its processor, scheduled as planned, watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
-        Self { role: "", cpus: cpu.into_iter().collect(), policy: policy(probe.policy, probe.priority), is_watched: true, run }
+        Self { role: "", cpus: cpu.into_iter().collect(), policy: probe.policy.policy(probe.priority), is_watched: true, run }
     }
 }
 

@@ -7,11 +7,12 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::member::one_thread;
 use super::schedule::request_of;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -16,9 +16,10 @@ use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock};
 
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
+use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
 use crate::record::ring::Producer;
@@ -335,7 +336,7 @@ fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
 pub(super) mod tests {
     use super::*;
     use crate::probe::Ready;
-    use crate::probe::control::Control;
+    use crate::record::control::Control;
     use crate::record::ring::{Consumer, ring};
     use proptest::prelude::*;
     use tardy_core::sample::Record;

@@ -6,8 +6,9 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::PolicyName;
 
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::member::one_thread;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening, nanosleep};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -8,8 +8,9 @@ use tardy_machine::root::Root;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 
-use super::info::{Placement, ProbeInfo, SeriesInfo, SeriesKind};
+use super::info::{Placement, ProbeInfo};
 use super::member::{Member, Run};
+use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
 use crate::link::byte_stream::{self, ByteInitiator};
 use crate::link::exchange::{Initiator, Pace, Rings, Tally, exchange};

@@ -12,12 +12,13 @@ use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::rtc::Rtc;
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
+use super::info::{Placement, ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
 use super::schedule::request_of;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 use crate::load::{Absent, Surroundings};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

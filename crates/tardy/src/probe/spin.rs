@@ -19,12 +19,13 @@ use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
 use tardy_sys::usage::{Who, usage};
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::occupying::{Anchor, Share};
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {

@@ -7,8 +7,9 @@ use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::timer_fd::PeriodicTimerFd;
 
 use super::grid_loop::by_expiries;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, no_dither};
+use super::info::{Placement, ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
+use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 use crate::load::Surroundings;

@@ -11,11 +11,12 @@ use tardy_run::plan::{PolicyName, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, SeriesInfo, always};
+use super::info::{Placement, ProbeInfo, always};
 use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
+use super::series_info::SeriesInfo;
 use super::{Opened, Opening, nanosleep};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 /// By how much the kernel may slew its clock: MAXFREQ of include/linux/timex.h.

@@ -14,12 +14,13 @@ use tardy_run::work_kind::WorkKind;
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock, sched};
 
-use super::control::Control;
-use super::info::{Placement, ProbeInfo, Refusal, SeriesInfo, SeriesKind};
+use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
+use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening};
 use crate::load::Surroundings;
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 use crate::work::{Calibration, UnitOfWork};
 

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use tardy::load::Surroundings;
-use tardy::probe::control::Control;
 use tardy::probe::{Member, Opening, ProbeInfo, Ready};
+use tardy::record::control::Control;
 use tardy::record::ring::ring;
 use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;

@@ -8,8 +8,7 @@ use tardy_lab::variant::Variant;
 use tardy_results::cost::summary::summarize;
 use tardy_results::exit::Exit;
 
-use super::ensemble::run_programs;
-use super::run::code;
+use super::ensemble::{code, run_programs};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;

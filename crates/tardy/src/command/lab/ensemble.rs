@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_lab::architecture::Architecture;
-use tardy_lab::comparison::Comparison;
+use tardy_lab::comparison::{Comparison, RunResult};
 use tardy_lab::experiment::{Experiment, Outcome};
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::{MODULE_NAME, MODULE_PATH};
@@ -16,6 +16,7 @@ use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
 use tardy_lab::record::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::Variant;
+use tardy_results::exit::Exit;
 use tardy_results::summary::read::summarize;
 
 use super::progress::Progress;
@@ -230,6 +231,17 @@ fn check_modules(variants: &[Variant], measure: &MeasureArguments) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// A guest without a result comes before two that differ: without it the comparison is not what was asked for.
+pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
+    if runs.clone().any(|run| run.failure.is_some()) {
+        Exit::Machine
+    } else if runs.any(|run| run.repeated == Some(false)) {
+        Exit::Failed
+    } else {
+        Exit::Done
+    }
 }
 
 #[cfg(test)]

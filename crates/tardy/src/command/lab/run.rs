@@ -1,10 +1,10 @@
 //! `tardy lab run`.
 
-use tardy_lab::comparison::{Comparison, RunResult};
+use tardy_lab::comparison::Comparison;
 use tardy_lab::comparison_text;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{compare, refuse_used_folder, run_all};
+use super::ensemble::{code, compare, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
 use super::{cost, request};
 use crate::cli::lab::RunArguments;
@@ -35,15 +35,4 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
         comparison_text::text(comparison)
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
-}
-
-/// A guest without a result comes before two that differ: without it the comparison is not what was asked for.
-pub(super) fn code<'a>(mut runs: impl Iterator<Item = &'a RunResult> + Clone) -> Exit {
-    if runs.clone().any(|run| run.failure.is_some()) {
-        Exit::Machine
-    } else if runs.any(|run| run.repeated == Some(false)) {
-        Exit::Failed
-    } else {
-        Exit::Done
-    }
 }

@@ -12,11 +12,11 @@ use super::card::Card;
 use super::player::{Delay, Player, Rings, Sound, Time};
 use super::{AudioBy, FRAME, SKEW, audio_by};
 use crate::load::Surroundings;
-use crate::probe::control::Control;
-use crate::probe::info::SeriesKind;
 use crate::probe::member::{Member, Run};
 use crate::probe::schedule::grid_of;
+use crate::probe::series_info::SeriesKind;
 use crate::probe::{Opened, Opening, SeriesInfo};
+use crate::record::control::Control;
 
 const CARD_SKEW: SeriesInfo = SeriesInfo { part: "alsa", quantity: "audio/video skew by the sound card", ..SKEW };
 const CARD_FRAME: SeriesInfo = SeriesInfo {

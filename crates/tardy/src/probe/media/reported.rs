@@ -14,10 +14,9 @@ use super::timeline::{Fate, Frame, Timeline};
 use super::{FRAME, SKEW};
 use crate::app::track::Track;
 use crate::load::Surroundings;
-use crate::plan::resolve::policy;
-use crate::probe::control::Control;
 use crate::probe::member::{FoundGrid, Member, Run};
 use crate::probe::{Opened, Opening, SeriesInfo};
+use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 const REPORTED_SKEW: SeriesInfo = SeriesInfo { part: "player", quantity: "player-reported audio/video skew", ..SKEW };
@@ -42,7 +41,7 @@ pub(super) fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         audio_rate: probe.parameters.number("audio-rate"),
         video_out: probe.parameters.text("video-out"),
         audio_out: probe.parameters.text("audio-out"),
-        policy: policy(probe.policy, probe.priority),
+        policy: probe.policy.policy(probe.priority),
     };
     let mut player = start_on(thread.cpu.map(|cpu| cpu.0), || Mpv::start(&program, &orders))?;
     let mut timeline = Timeline::default();

@@ -10,6 +10,9 @@ use tardy_machine::cpu_time::tick_length;
 use tardy_machine::root::Root;
 use tardy_sys::process;
 
+/// Hidden first argument of what becomes another program; its path and arguments follow.
+pub(crate) const TIED_COMMAND: &str = "__tied";
+
 /// The numbers of this process's children, in its own PID namespace, zombies included. Empty where /proc is not mounted.
 #[must_use]
 pub fn of_this_process() -> Vec<i32> {
@@ -92,7 +95,7 @@ impl ProcessTime {
 #[must_use]
 pub fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.arg(super::TIED_COMMAND).arg(program);
+    command.arg(TIED_COMMAND).arg(program);
     command
 }
 

@@ -1,0 +1,19 @@
+//! What a machine lacks for something that was asked of it.
+
+use serde::{Deserialize, Serialize};
+
+/// Why something cannot be done here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// What is missing: a device, a right, a program.
+    pub missing: String,
+    /// How to get it.
+    pub remedy: String,
+}
+
+impl Absent {
+    /// `missing`, to be had by `remedy`.
+    pub fn new(missing: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { missing: missing.into(), remedy: remedy.into() }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a responder notes of each stimulus, into the rings of its own run.
+
+use tardy_core::sample::Sample;
+use tardy_core::units::Nanos;
+use tardy_sys::clock;
+
+use crate::record::ring::Producer;
+
+/// Where a responder writes what it did.
+#[derive(Debug)]
+pub struct AnswerLog {
+    /// For links whose stimuli the kernel stamps.
+    wake_up: Option<Producer>,
+    answer: Producer,
+}
+
+impl AnswerLog {
+    /// To these series; `wake_up` where the link's stimuli are stamped.
+    #[must_use]
+    pub fn new(wake_up: Option<Producer>, answer: Producer) -> Self {
+        Self { wake_up, answer }
+    }
+
+    /// A stimulus came at `stamp`, if that is known; the responder looked at the clock at `woken`, and its answer was on the way at `sent`.
+    #[inline]
+    pub fn answered(&mut self, stamp: Option<Nanos>, woken: Nanos, sent: Nanos) {
+        // A stamp from after the look is an error of the clocks between which it was converted.
+        let due = stamp.map_or(woken, |stamp| stamp.min(woken));
+        if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
+            ring.begin_cycle();
+            ring.push(Sample { due, latency: woken - due, missed: 0 });
+        }
+        self.answer.begin_cycle();
+        self.answer.push(Sample { due, latency: sent - due, missed: 0 });
+    }
+
+    /// Ends the series.
+    pub fn close(self) {
+        let now = Nanos(clock::monotonic());
+        if let Some(ring) = self.wake_up {
+            ring.close(now);
+        }
+        self.answer.close(now);
+    }
+}

@@ -1,0 +1,146 @@
+//! A load's plan while its needs are looked at: what it may take, and what it finds on the machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tardy_core::bytes::format_bytes;
+use tardy_machine::absent::Absent;
+use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+use tardy_run::parameter::{Kind, Value};
+use tardy_run::plan::LoadPlan;
+
+use super::bounds::Bounds;
+use super::surroundings::Surroundings;
+
+/// A plan in the making; a load's `resolve` completes it.
+#[derive(Debug)]
+pub struct Resolution<'a> {
+    /// The machine.
+    pub surroundings: &'a Surroundings,
+    /// What this load may take, over all workers.
+    pub share: Bounds,
+    /// The plan so far: parameters as given or by default, CPUs.
+    pub plan: LoadPlan,
+    given: &'a BTreeMap<&'static str, Value>,
+}
+
+impl<'a> Resolution<'a> {
+    /// Of `plan`, some of whose parameters were `given`.
+    pub(super) fn new(surroundings: &'a Surroundings, share: Bounds, plan: LoadPlan, given: &'a BTreeMap<&'static str, Value>) -> Self {
+        Self { surroundings, share, plan, given }
+    }
+}
+
+impl Resolution<'_> {
+    /// How many workers there will be, at least 1.
+    #[must_use]
+    pub fn workers(&self) -> u64 {
+        self.plan.worker_count().max(1) as u64
+    }
+
+    /// Whether the request gave parameter `name` a value.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// The size of parameter `name`, which has a default; a default (never a given value) shrinks to what each worker may have if it takes
+    /// `times` as much of `resource`.
+    ///
+    /// # Errors
+    /// The share, where a given value is beyond it, or the parameter's least is.
+    pub fn fit(&mut self, name: &'static str, times: u64, resource: Resource) -> Result<u64, Absent> {
+        let share = match resource {
+            Resource::Memory => self.share.memory,
+            Resource::Disk => self.share.disk,
+            Resource::Processes => self.share.processes,
+        };
+        let limit = share / self.workers() / times.max(1);
+        self.fit_within(name, limit, resource.name())
+    }
+
+    /// As [`Resolution::fit`], with the limit of the value itself; `what` is what the limit is about.
+    ///
+    /// # Errors
+    /// The limit, where a given value is beyond it, or the parameter's least is.
+    pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Absent> {
+        let value = self.plan.parameters.number(name);
+        let parameter = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name));
+        let least = parameter.map_or(0, |parameter| match parameter.kind {
+            Kind::Bytes { min, .. } | Kind::Count { min, .. } => min,
+            _ => 0,
+        });
+        let is_size = matches!(self.plan.parameters.get(name), Some(Value::Bytes(_)));
+        let fitting = if self.given.contains_key(name) { value } else { value.min(limit) };
+        if fitting > limit || fitting < least {
+            let print = |number: u64| if is_size { format_bytes(number) } else { number.to_string() };
+            return Err(Absent::new(
+                format!("{what}: `{name}` of {} is beyond this load's share of the machine, {}", print(value), print(limit)),
+                format!("give {}:{name}=... a smaller value, run fewer loads at a time or fewer --load-cpus", self.plan.name),
+            ));
+        }
+        let value = match is_size {
+            // Whole pages: what is mapped, written and read is.
+            true if fitting > 4096 => Value::Bytes(fitting / 4096 * 4096),
+            true => Value::Bytes(fitting),
+            false => Value::Count(fitting),
+        };
+        self.plan.parameters.insert(name.to_owned(), value);
+        Ok(self.plan.parameters.number(name))
+    }
+
+    /// Gives the load a folder of its own for named files, which it makes itself; whoever survives it removes it.
+    pub fn take_scratch_folder(&mut self) {
+        let scratch = self.surroundings.scratch.clone();
+        self.take_scratch_folder_in(&scratch);
+    }
+
+    /// As [`Resolution::take_scratch_folder`], in another folder than the machine's scratch folder.
+    pub fn take_scratch_folder_in(&mut self, parent: &std::path::Path) {
+        let name = format!("{FOLDER_PREFIX}{}-{}-{}", self.plan.name, std::process::id(), tardy_sys::clock::monotonic());
+        let path = parent.join(name);
+        self.plan.undo.push(Undo::RemoveFolder(path.clone()));
+        self.plan.scratch = Some(path);
+    }
+
+    /// The path of program `name`, which Debian has in `package`.
+    ///
+    /// # Errors
+    /// The program and its package, where it is not there.
+    pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Absent> {
+        let absent = || Absent::new(format!("program `{name}`"), format!("install the package `{package}`"));
+        self.surroundings.program(name).ok_or_else(absent)
+    }
+
+    /// That the tool runs as the superuser, which the load needs to do `what`.
+    ///
+    /// # Errors
+    /// The right that is missing.
+    pub fn needs_superuser(&self, what: &str) -> Result<(), Absent> {
+        if self.surroundings.superuser {
+            return Ok(());
+        }
+        Err(Absent::new(format!("the right to {what}"), "run as root"))
+    }
+}
+
+/// What [`Resolution::fit`] fits into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// Bytes of memory.
+    Memory,
+    /// Bytes of scratch files.
+    Disk,
+    /// Processes and threads.
+    Processes,
+}
+
+impl Resource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Processes => "processes",
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! How a thread is scheduled: policy, priority and processors.
+
+use std::fmt;
+use std::io;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_sys::{affinity, sched};
+
+/// How a thread is scheduled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scheduling {
+    pub(super) policy: u32,
+    pub(super) priority: u32,
+    pub(super) cpus: CpuList,
+}
+
+impl Scheduling {
+    /// Of thread `tid`; 0 is the calling one.
+    pub(super) fn of(tid: i32) -> io::Result<Self> {
+        let (policy, priority) = sched::policy(tid)?;
+        Ok(Self { policy, priority, cpus: affinity::get(tid)?.into_iter().map(CpuId).collect() })
+    }
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(sched::policy_name(self.policy))?;
+        if self.priority > 0 {
+            write!(formatter, " {}", self.priority)?;
+        }
+        write!(formatter, " on cpu {}", self.cpus)
+    }
+}

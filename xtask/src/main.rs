@@ -4,6 +4,8 @@
 mod deny;
 mod fuzz;
 mod product;
+#[cfg(test)]
+mod rings;
 mod static_build;
 mod test;
 

@@ -50,7 +50,7 @@ impl Wait<'_> {
         }
         let (cause, known) = match self.component {
             Component::Switch => self.before_switch(thread, length),
-            _ => self.before_waking(thread, moment),
+            _ => self.before_waking(thread),
         };
         let is_named = !matches!(cause, Cause::LeavingIdle | Cause::LateInterrupt | Cause::Itself);
         let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid) };
@@ -58,7 +58,7 @@ impl Wait<'_> {
     }
 
     /// The timer is due, and nothing but a thread is on its processor: why does no interrupt come?
-    fn before_waking(&self, thread: Thread, moment: &Moment) -> (Cause, Known) {
+    fn before_waking(&self, thread: Thread) -> (Cause, Known) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Known::Inferred);
         }
@@ -67,7 +67,7 @@ impl Wait<'_> {
             (Cause::LeavingIdle, or_late)
         } else if self.were_interrupts_on {
             (Cause::LateInterrupt, Known::Inferred)
-        } else if self.interrupted_depth.is_some_and(|depth| depth > 0) || (moment.head.is_irqs_off() && moment.head.preempt_depth() > 1) {
+        } else if self.interrupted_depth.is_some_and(|depth| depth > 0) {
             (Cause::InterruptsOff, Known::Inferred)
         } else {
             (Cause::InterruptsOff, or_late)

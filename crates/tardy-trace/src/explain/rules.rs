@@ -36,6 +36,9 @@ pub struct Rules {
     pub woken_from_softirq: u64,
     /// Waits for locks of the kernel.
     pub lock_waits: LockWaits,
+    /// Page faults before the first wake-up by a timer, which are in none of the other counts: a thread that starts has some, and may.
+    pub page_faults_at_start: u64,
+    has_begun: bool,
 }
 
 /// Waits for locks of the kernel.
@@ -86,6 +89,14 @@ impl Rules {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The thread was woken by a timer: its loop has begun, and what it did before is no fault.
+    pub(super) fn begin(&mut self) {
+        if !self.has_begun {
+            let page_faults_at_start = self.page_faults_user + self.page_faults_kernel;
+            *self = Self { page_faults_at_start, has_begun: true, ..Self::default() };
         }
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Timeline {
     pub(super) interrupt: Option<(u64, u8)>,
     /// The interrupt in which the softirq of timers was asked for last.
     pub(super) timer_softirq_raised: Option<u64>,
+    /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve them.
+    are_softirqs_flagged: bool,
     /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
@@ -73,7 +75,10 @@ impl Timeline {
             }
             Kind::VectorExit { .. } | Kind::IrqExit { .. } => self.leave(|context| matches!(context, Context::Interrupt(_))),
             Kind::SoftirqRaise { vector: HRTIMER_SOFTIRQ } => self.timer_softirq_raised = self.interrupt.map(|(time, _)| time),
-            Kind::SoftirqEntry { vector } => self.stack.push(Context::Softirq(Some(vector))),
+            Kind::SoftirqEntry { vector } => {
+                self.are_softirqs_flagged |= event.head.is_in_softirq();
+                self.stack.push(Context::Softirq(Some(vector)));
+            }
             Kind::SoftirqExit { .. } => self.leave(|context| matches!(context, Context::Softirq(_))),
             Kind::Nmi { took } => self.insert_nmi(event, took),
             Kind::Switch { previous, previous_state, next } => self.switch(previous.pid, previous_state, next),
@@ -142,12 +147,14 @@ impl Timeline {
         } else if event.head.is_in_interrupt() && !has_interrupt && !is_own {
             self.stack.push(Context::Interrupt(None));
         }
-        let unnamed = Context::Softirq(None);
-        let has_softirq = self.stack.iter().any(|context| matches!(context, Context::Softirq(_)));
+        if matches!(event.kind, Kind::SoftirqEntry { .. } | Kind::SoftirqExit { .. }) {
+            return;
+        }
+        let is_softirq = |context: &Context| matches!(context, Context::Softirq(vector) if self.are_softirqs_flagged || vector.is_none());
         if !event.head.is_in_softirq() {
-            self.stack.retain(|&context| context != unnamed);
-        } else if !has_softirq && !matches!(event.kind, Kind::SoftirqEntry { .. } | Kind::SoftirqExit { .. }) {
-            self.stack.insert(0, unnamed);
+            self.stack.retain(|context| !is_softirq(context));
+        } else if !self.stack.iter().any(|context| matches!(context, Context::Softirq(_))) {
+            self.stack.insert(0, Context::Softirq(None));
         }
     }
 

@@ -212,6 +212,9 @@ impl Explainer {
             None if event.head.is_in_softirq() => Waker::Softirq,
             None => Waker::Thread(by_thread),
         };
+        if expiring.is_some_and(|expiring| expiring.timer.is_some()) {
+            self.rules.begin();
+        }
         self.rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
         let timed = expiring.and_then(|expiring| Some((expiring, expiring.timer?)));
         let (due, slack_end, due_from) = match timed {

@@ -1,5 +1,5 @@
 //! What run folders say: numbers, bounds and models of one run, comparisons of several, advice; shown as text, charts, pages, and other tools' formats, and read
-//! from those. Nothing here measures anything.
+//! from those; and what the kernel's traces say of lateness. Nothing here measures anything.
 #![forbid(unsafe_code)]
 
 pub mod advise;
@@ -7,6 +7,7 @@ pub mod chart;
 pub mod compare;
 pub mod cost;
 pub mod exit;
+pub mod explain;
 pub mod export;
 pub mod import;
 pub mod report;

@@ -4,6 +4,7 @@
 pub mod advise;
 pub mod compare;
 pub mod cost;
+pub mod explain;
 pub mod export;
 pub mod import;
 pub mod lab;
@@ -59,6 +60,8 @@ pub enum Command {
     Report(plot::ReportArgs),
     /// Where lateness comes from: timer resolution, scheduling jitter and non-preemptable sections side by side
     Split(split::SplitArgs),
+    /// Who made a thread late, from a trace that trace-cmd recorded: ranked, and the worst wake-ups told
+    Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
     /// Answer stimuli from another machine, whose `tardy run --probe response:LINK` times the round trip

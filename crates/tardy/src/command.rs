@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod compare;
 pub mod cost;
+pub mod explain;
 pub mod export;
 mod folder_name;
 pub mod import;

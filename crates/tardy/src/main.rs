@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => command::plot::run(&args).into(),
         Command::Report(args) => command::report::run(&args).into(),
         Command::Split(args) => command::split::run(&args).into(),
+        Command::Explain(args) => command::explain::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
         Command::Respond(args) => command::respond::run(&args).into(),

@@ -2,4 +2,4 @@
 
 pub mod mckenney2009;
 pub mod text;
-mod words;
+pub(super) mod words;

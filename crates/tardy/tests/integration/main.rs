@@ -13,6 +13,7 @@ mod compare;
 mod cost;
 mod cost_reports;
 mod cycles;
+mod explain;
 mod export;
 mod goldens;
 mod groups;

@@ -4,7 +4,7 @@ use tardy_core::statistics::confidence::Interval;
 use tardy_core::total_delay::Crossover;
 
 /// A time in ns with three digits, in the unit that suits it.
-pub(super) fn time(ns: f64) -> String {
+pub(in crate::report) fn time(ns: f64) -> String {
     if ns.is_infinite() {
         return "any length".to_owned();
     }

@@ -1,0 +1,317 @@
+//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the processor, the worst ones whole, and rules for loops.
+//!
+//! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it is kept but a number a wake-up and component, one row a
+//! holder, and the worst wake-ups.
+
+mod ranking;
+mod rules;
+mod story;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_trace::event::{Decoder, Kind, Thread};
+use tardy_trace::explain::{Explainer, Facts, Preemption, Target};
+use tardy_trace::file::{Buffer, FileError, TraceFile};
+use tardy_trace::merge::{Item, Merge};
+
+use self::ranking::Ranking;
+pub use self::ranking::{ComponentRow, HolderRow, Lateness};
+pub use self::rules::RuleRow;
+pub use self::story::{Mark, Story, StoryPiece};
+
+/// What is asked of a trace.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Whose wake-ups.
+    pub target: Target,
+    /// The instance whose buffer is read; without it the one that has events.
+    pub buffer: Option<String>,
+    /// How many of the worst wake-ups are told whole.
+    pub worst: usize,
+    /// Only wake-ups later than this are ranked.
+    pub above: Nanos,
+    /// Whether the kernel takes the processor from kernel code, if the user says so.
+    pub preemption: Option<Preemption>,
+}
+
+/// Why a trace is not explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// It cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It has no buffer of the name that was given.
+    #[error("the trace has no buffer {asked:?}: it has {}", there.join(", "))]
+    Buffer {
+        /// The name.
+        asked: String,
+        /// Those that there are.
+        there: Vec<String>,
+    },
+    /// Its stamps are no times.
+    #[error("the trace was recorded with the clock {0}, whose stamps are no times: record it with `trace-cmd record -C mono`")]
+    Clock(String),
+    /// The thread is never woken in it.
+    #[error(
+        "the trace has no wake-up of {asked}: give --task one of {there}, or record sched:sched_waking and sched:sched_switch of all threads"
+    )]
+    NoWakeUp {
+        /// The thread.
+        asked: String,
+        /// Threads that are woken in it.
+        there: String,
+    },
+}
+
+/// A trace explained.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// What was read.
+    pub trace: TraceFacts,
+    /// Whose wake-ups.
+    pub thread: ThreadFacts,
+    /// How many.
+    pub wake_ups: WakeUpCounts,
+    /// How late, of those that are ranked; nothing where none is.
+    pub lateness: Option<Lateness>,
+    /// Where on the way the time went, in the order of the way.
+    pub components: Vec<ComponentRow>,
+    /// Who held the processor, most lateness first.
+    pub holders: Vec<HolderRow>,
+    /// Of the lateness that is ranked, what has no holder, because events were lost or the trace began later.
+    pub unexplained_ns: u64,
+    /// Of it what is one of two causes.
+    pub cannot_tell_ns: u64,
+    /// The worst wake-ups, the worst first.
+    pub worst: Vec<Story>,
+    /// What a loop that must be on time does not do.
+    pub rules: Vec<RuleRow>,
+}
+
+/// What was read.
+#[derive(Debug, Default, Serialize)]
+pub struct TraceFacts {
+    /// The release, as in 6.1.0-32-rt-amd64.
+    pub kernel: Option<String>,
+    /// The clock of the stamps as the file names it; trace-cmd extract names that of another buffer at times.
+    pub clock: String,
+    /// Whether the stamps are of the monotonic clock, as their distance from what timers read shows. If not, due times are off by what the timer interrupt
+    /// takes to get to its timers, about 1 us: too late, which makes latenesses too small.
+    pub is_monotonic: bool,
+    /// Processors with events.
+    pub cpus: usize,
+    /// Events.
+    pub events: u64,
+    /// From the first to the last.
+    pub length_ns: u64,
+    /// Places where events were lost.
+    pub losses: u64,
+    /// Events that were lost, as far as the kernel counted them.
+    pub lost_events: u64,
+    /// Damage of the file, the first kinds.
+    pub damage: Vec<String>,
+    /// Switches to the idle thread, and from it: some kernels do not trace the latter.
+    pub switches_into_idle: u64,
+    /// Switches from the idle thread.
+    pub switches_out_of_idle: u64,
+    /// Events that explanations need and that the trace has none of.
+    pub missing: Vec<&'static str>,
+}
+
+/// Whose wake-ups.
+#[derive(Debug, Serialize)]
+pub struct ThreadFacts {
+    /// Its name.
+    pub name: String,
+    /// Its numbers, outside of any container.
+    pub pids: BTreeSet<i32>,
+    /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to 139 others.
+    pub priority: i32,
+}
+
+/// How many wake-ups.
+#[derive(Debug, Default, Serialize)]
+pub struct WakeUpCounts {
+    /// All that ended.
+    pub all: u64,
+    /// Those whose timer says when they were due.
+    pub timed: u64,
+    /// Those later than what was asked for.
+    pub ranked: u64,
+    /// Those of which the switch is not in the trace.
+    pub lower_bounds: u64,
+    /// Those that did not end in the trace.
+    pub unfinished: u64,
+}
+
+/// How far a timer's event may be behind the reading of its clock, at its nearest, for stamps to be of that clock.
+const SAME_CLOCK_NS: u64 = 20_000;
+/// How many items are read to find that out.
+const CLOCK_ITEMS_MAX: usize = 1_000_000;
+/// Threads named where the one asked for is not there.
+const THREADS_NAMED: usize = 12;
+
+/// Explains the wake-ups of a thread.
+///
+/// # Errors
+/// If the trace cannot be read, or has none.
+pub fn explain(bytes: &[u8], question: &Question) -> Result<Explanation, ExplainError> {
+    let file = TraceFile::parse(bytes)?;
+    let buffer = buffer(&file, question.buffer.as_deref())?;
+    if matches!(buffer.clock.as_str(), "counter" | "uptime") || (buffer.clock == "x86-tsc" && file.counter.is_none()) {
+        return Err(ExplainError::Clock(buffer.clock.clone()));
+    }
+    let decoder = Decoder::new(&file.formats);
+    let kernel = file.kernel.as_deref().and_then(|uname| uname.split_whitespace().nth(2)).map(str::to_owned);
+    let is_realtime = kernel.as_ref().is_some_and(|release| release.contains("-rt"));
+    let is_monotonic = is_monotonic(Merge::new(buffer, &decoder, file.counter)).unwrap_or(buffer.clock == "mono");
+    let preemption = question.preemption.or(is_realtime.then_some(Preemption::Full));
+    let facts = Facts { preemption, is_monotonic, ..Facts::default() };
+
+    let mut explainer = Explainer::new(question.target, facts, &file.commands);
+    let mut seen = Seen::default();
+    let mut ranking = Ranking::new(question);
+    let mut merge = Merge::new(buffer, &decoder, file.counter);
+    for item in &mut merge {
+        seen.take(&item);
+        explainer.take(&item);
+        for wake_up in explainer.finished() {
+            ranking.take(wake_up);
+        }
+    }
+    let Some(thread) = ranking.thread() else {
+        let asked = match question.target {
+            Target::Pid(pid) => pid.to_string(),
+            Target::Name(name) => name.to_string(),
+        };
+        return Err(ExplainError::NoWakeUp { asked, there: seen.woken() });
+    };
+    let damage = merge.damage().iter().map(|(cpu, damage)| format!("CPU {cpu}: {damage}")).collect();
+    let rules = rules::rows(explainer.rules(), &seen.kinds, thread);
+    let trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
+    Ok(ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols))
+}
+
+fn buffer<'a, 'b>(file: &'a TraceFile<'b>, name: Option<&str>) -> Result<&'a Buffer<'b>, ExplainError> {
+    file.buffer(name).ok_or_else(|| ExplainError::Buffer {
+        asked: name.unwrap_or_default().to_owned(),
+        there: file
+            .buffers
+            .iter()
+            .map(|buffer| if buffer.name.is_empty() { "the main one".to_owned() } else { buffer.name.clone() })
+            .collect(),
+    })
+}
+
+/// Whether stamps are of the clock that timers read, if the trace has timers of that clock.
+fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
+    let distance = |item| match item {
+        Item::Event(event) => match event.kind {
+            Kind::TimerExpireEntry { now, .. } => u64::try_from(now).ok().map(|now| event.time.checked_sub(now).unwrap_or(u64::MAX)),
+            _ => None,
+        },
+        Item::Lost { .. } => None,
+    };
+    items.take(CLOCK_ITEMS_MAX).filter_map(distance).min().map(|nearest| nearest < SAME_CLOCK_NS)
+}
+
+/// What there is in a trace, whosever it is.
+#[derive(Debug, Default)]
+struct Seen {
+    kinds: rules::Recorded,
+    cpus: BTreeSet<u32>,
+    events: u64,
+    first: Option<u64>,
+    last: u64,
+    losses: u64,
+    lost_events: u64,
+    into_idle: u64,
+    out_of_idle: u64,
+    has_waking: bool,
+    has_timer_start: bool,
+    has_timer_expiry: bool,
+    has_interrupts: bool,
+    has_softirqs: bool,
+    threads: std::collections::BTreeMap<tardy_trace::text::Text, u64>,
+}
+
+impl Seen {
+    fn take(&mut self, item: &Item) {
+        self.first.get_or_insert(item.time());
+        self.last = item.time();
+        let event = match item {
+            Item::Event(event) => event,
+            Item::Lost { count, .. } => {
+                self.losses += 1;
+                self.lost_events = self.lost_events.saturating_add(count.unwrap_or(0));
+                return;
+            }
+        };
+        self.events += 1;
+        self.cpus.insert(event.cpu);
+        self.kinds.take(event);
+        match event.kind {
+            Kind::Switch { previous, next, .. } => {
+                self.into_idle += u64::from(next.pid == 0);
+                self.out_of_idle += u64::from(previous.pid == 0);
+            }
+            Kind::Waking { thread, .. } => {
+                self.has_waking = true;
+                *self.threads.entry(thread.name).or_default() += 1;
+            }
+            Kind::TimerStart { .. } => self.has_timer_start = true,
+            Kind::TimerExpireEntry { .. } => self.has_timer_expiry = true,
+            Kind::VectorEntry { .. } | Kind::IrqEntry { .. } => self.has_interrupts = true,
+            Kind::SoftirqEntry { .. } => self.has_softirqs = true,
+            _ => {}
+        }
+    }
+
+    /// Names of threads that are woken, the most frequent first.
+    fn woken(&self) -> String {
+        let mut threads: Vec<_> = self.threads.iter().collect();
+        threads.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        let names: Vec<_> = threads.iter().take(THREADS_NAMED).map(|(name, _)| name.to_string()).collect();
+        if names.is_empty() { "none, because no waking is in it".to_owned() } else { names.join(", ") }
+    }
+
+    fn facts(self, kernel: Option<String>, clock: String, is_monotonic: bool, damage: Vec<String>) -> TraceFacts {
+        let needed = [
+            (self.has_timer_start, "timer:hrtimer_start"),
+            (self.has_timer_expiry, "timer:hrtimer_expire_entry"),
+            (self.has_interrupts, "irq_vectors:* and irq:irq_handler_*"),
+            (self.has_softirqs, "irq:softirq_*"),
+        ];
+        TraceFacts {
+            kernel,
+            clock,
+            is_monotonic,
+            cpus: self.cpus.len(),
+            events: self.events,
+            length_ns: self.first.map_or(0, |first| self.last - first),
+            losses: self.losses,
+            lost_events: self.lost_events,
+            damage,
+            switches_into_idle: self.into_idle,
+            switches_out_of_idle: self.out_of_idle,
+            missing: needed.into_iter().filter(|&(is_there, _)| !is_there).map(|(_, event)| event).collect(),
+        }
+    }
+}
+
+/// A thread's class and priority in the words of chrt(1) and nice(1).
+#[must_use]
+pub fn priority(priority: i32) -> String {
+    match priority {
+        ..0 => "deadline".to_owned(),
+        0..=99 => format!("real-time {}", 99 - priority),
+        _ => format!("nice {}", priority - 120),
+    }
+}
+
+/// A thread's name and priority.
+fn named(thread: Thread) -> String {
+    format!("{} ({})", thread.name, priority(thread.priority))
+}

@@ -1,0 +1,140 @@
+//! What a loop that must be on time does not do: counts with their remedy. A rule whose events the trace has none of has no count, not zero.
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_trace::event::{Event, Kind, Thread};
+use tardy_trace::explain::Rules;
+
+use super::priority;
+
+/// A rule.
+#[derive(Debug, Serialize)]
+pub struct RuleRow {
+    /// Its name.
+    pub rule: &'static str,
+    /// In a few words, as the thing that happened.
+    pub what: &'static str,
+    /// How often; nothing if the trace has no event that would tell.
+    pub count: Option<u64>,
+    /// Who, or how much.
+    pub detail: String,
+    /// What to do about it; where there is no count, what to record.
+    pub remedy: &'static str,
+}
+
+/// Which events the trace has, of any thread: without any of a kind nothing can be said.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    page_faults: bool,
+    timers: bool,
+    wakings: bool,
+    contention: bool,
+    futex: bool,
+}
+
+impl Recorded {
+    pub(super) fn take(&mut self, event: &Event) {
+        match event.kind {
+            Kind::PageFault { .. } => self.page_faults = true,
+            Kind::TimerStart { .. } => self.timers = true,
+            Kind::Waking { .. } => self.wakings = true,
+            Kind::ContentionBegin { .. } => self.contention = true,
+            Kind::Futex { .. } => self.futex = true,
+            _ => {}
+        }
+    }
+}
+
+fn nanos(ns: u64) -> Nanos {
+    Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
+pub(super) fn rows(rules: &Rules, recorded: &Recorded, thread: Thread) -> Vec<RuleRow> {
+    let row = |rule, what, is_recorded: bool, count, detail: String, remedy, record| RuleRow {
+        rule,
+        what,
+        count: is_recorded.then_some(count),
+        detail: if is_recorded && count > 0 { detail } else { String::new() },
+        remedy: if is_recorded { remedy } else { record },
+    };
+    let faults = rules.page_faults_user + rules.page_faults_kernel;
+    let at_start = match rules.page_faults_at_start {
+        0 => String::new(),
+        count => format!("; {count} before its first timer are not counted"),
+    };
+    let lower: u64 = rules.woken_by_lower.values().sum();
+    let mut wakers: Vec<_> = rules.woken_by_lower.iter().collect();
+    wakers.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let wakers: Vec<String> = wakers.iter().take(3).map(|((name, of), count)| format!("{count} by {name} ({})", priority(*of))).collect();
+    let waits = rules.lock_waits;
+    let mut rows = vec![
+        row(
+            "page_faults",
+            "page faults",
+            recorded.page_faults,
+            faults,
+            format!("{} by the program, {} by the kernel for it{at_start}", rules.page_faults_user, rules.page_faults_kernel),
+            "call mlockall(MCL_CURRENT | MCL_FUTURE), and touch stack and memory before the loop",
+            "record exceptions:page_fault_user and page_fault_kernel",
+        ),
+        row(
+            "sleeps_relative",
+            "sleeps for a length of time",
+            recorded.timers,
+            rules.sleeps_relative,
+            "each shifts all later cycles by its lateness".to_owned(),
+            "sleep until a time: clock_nanosleep with TIMER_ABSTIME",
+            "record timer:hrtimer_start",
+        ),
+        row(
+            "sleeps_on_wall_clock",
+            "sleeps on a clock that can be set",
+            recorded.timers,
+            rules.sleeps_on_wall_clock,
+            "CLOCK_REALTIME jumps when it is set".to_owned(),
+            "use CLOCK_MONOTONIC",
+            "record timer:hrtimer_start",
+        ),
+        row(
+            "woken_by_lower_priority",
+            "woken by a thread of lower priority",
+            recorded.wakings,
+            lower,
+            wakers.join(", "),
+            "give the waker at least the same priority, or share with it by a lock with priority inheritance",
+            "record sched:sched_waking",
+        ),
+        row(
+            "woken_from_softirq",
+            "woken from a softirq",
+            recorded.wakings,
+            rules.woken_from_softirq,
+            "a softirq waits for all others of its processor".to_owned(),
+            "wait with clock_nanosleep instead of timerfd; on PREEMPT_RT give the softirq's thread (ktimers) a priority",
+            "record sched:sched_waking",
+        ),
+        row(
+            "futex_without_inheritance",
+            "waits at a lock without priority inheritance",
+            recorded.futex,
+            rules.futex_waits_plain,
+            "condition variables count as well".to_owned(),
+            "set PTHREAD_PRIO_INHERIT on mutexes that threads of lower priority take",
+            "record syscalls:sys_enter_futex",
+        ),
+        row(
+            "kernel_lock_waits",
+            "waits for locks of the kernel",
+            recorded.contention,
+            waits.count,
+            format!("{} in all, {} the longest", nanos(waits.sum_ns), nanos(waits.max_ns)),
+            "keep system calls that allocate, map memory or do I/O out of the loop",
+            "record lock:contention_begin and contention_end",
+        ),
+    ];
+    // Only real-time threads have a priority to be inverted.
+    if thread.priority >= 100 {
+        rows.retain(|row| !matches!(row.rule, "woken_by_lower_priority"));
+    }
+    rows
+}

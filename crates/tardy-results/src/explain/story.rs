@@ -1,0 +1,126 @@
+//! One wake-up whole: its marks and who held the processor, in ns from its due time.
+
+use serde::Serialize;
+use tardy_trace::explain::{Cause, Component, DueFrom, Known, WakeUp, Waker};
+use tardy_trace::symbols::Symbols;
+
+use super::named;
+
+/// A wake-up.
+#[derive(Debug, Serialize)]
+pub struct Story {
+    /// The thread's number.
+    pub pid: i32,
+    /// The processor that it ran on.
+    pub cpu: u32,
+    /// When it was due, in ns of the trace's clock.
+    pub due_ns: u64,
+    /// Whether the timer says so, or the waking stands for it.
+    pub due_from: DueFrom,
+    /// Who woke it.
+    pub waker: String,
+    /// From due to running.
+    pub lateness_ns: u64,
+    /// Where the switch is not in the trace, the first event of the thread, in ns from due: the lateness is at most so much.
+    pub first_sign_ns: Option<u64>,
+    /// In the order of time.
+    pub marks: Vec<Mark>,
+    /// In the order of time, without a gap.
+    pub pieces: Vec<StoryPiece>,
+}
+
+/// A mark of the way.
+#[derive(Debug, Serialize)]
+pub struct Mark {
+    /// In ns from due.
+    pub at_ns: u64,
+    /// What happened.
+    pub what: &'static str,
+}
+
+/// A stretch, and who held the processor.
+#[derive(Debug, Serialize)]
+pub struct StoryPiece {
+    /// In ns from due.
+    pub start_ns: u64,
+    /// Its length.
+    pub length_ns: u64,
+    /// The part of the way.
+    pub component: Component,
+    /// The processor.
+    pub cpu: u32,
+    /// What kept the thread waiting.
+    pub cause: Cause,
+    /// Of the interrupt, softirq or thread.
+    pub name: String,
+    /// The kernel's priority of a thread.
+    pub priority: Option<i32>,
+    /// The function that a kernel worker was busy with.
+    pub work: Option<String>,
+    /// `seen`, `inferred`, `cannot_tell`.
+    pub known: &'static str,
+    /// What it may have been as well.
+    pub or: Option<Cause>,
+}
+
+impl Story {
+    pub(super) fn of(wake_up: &WakeUp, symbols: &Symbols) -> Self {
+        let since = |time: u64| time.saturating_sub(wake_up.due);
+        let function = |address: u64| symbols.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+        let ran = if wake_up.first_sign.is_some() { "last event before the thread runs" } else { "the thread runs" };
+        let times = [
+            (Some(wake_up.due), "due"),
+            (wake_up.interrupt, "timer interrupt"),
+            (wake_up.expiry, "the timer's function"),
+            (Some(wake_up.waking), "waking"),
+            (Some(wake_up.ran), ran),
+        ];
+        // A wake-up without a timer is due when it is woken.
+        let times = if wake_up.due_from == DueFrom::Waking { &times[3..] } else { &times[..] };
+        Self {
+            pid: wake_up.thread.pid,
+            cpu: wake_up.cpu,
+            due_ns: wake_up.due,
+            due_from: wake_up.due_from,
+            waker: match wake_up.waker {
+                Waker::Timer(address) => format!("timer ({})", function(address)),
+                Waker::Interrupt => "interrupt".to_owned(),
+                Waker::Softirq => "softirq".to_owned(),
+                Waker::Thread(thread) => named(thread),
+            },
+            lateness_ns: wake_up.lateness(),
+            first_sign_ns: wake_up.first_sign.map(since),
+            marks: times.iter().filter_map(|&(time, what)| Some(Mark { at_ns: since(time?), what })).collect(),
+            pieces: wake_up
+                .pieces
+                .iter()
+                .map(|piece| StoryPiece {
+                    start_ns: since(piece.start),
+                    length_ns: piece.length(),
+                    component: piece.component,
+                    cpu: piece.cpu,
+                    cause: piece.holder.cause,
+                    name: piece.holder.name.to_string(),
+                    priority: piece.holder.priority,
+                    work: piece.holder.work.map(function),
+                    known: known_word(piece.known),
+                    or: or(piece.known),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// How something is known, in a word.
+pub(super) fn known_word(known: Known) -> &'static str {
+    match known {
+        Known::Seen => "seen",
+        Known::Inferred => "inferred",
+        Known::CannotTell(_) => "cannot_tell",
+    }
+}
+
+/// What it may have been as well.
+pub(super) fn or(known: Known) -> Option<Cause> {
+    if let Known::CannotTell(other) = known { Some(other) } else { None }
+}

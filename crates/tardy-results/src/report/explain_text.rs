@@ -1,0 +1,254 @@
+//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as time lines, rules for loops.
+
+use std::fmt::Write as _;
+
+use tardy_trace::explain::{Cause, Component, DueFrom};
+
+use super::table::Table;
+use crate::explain::{Explanation, HolderRow, RuleRow, Story, StoryPiece, priority};
+
+/// Rows of holders that are shown; the others are summed up.
+const HOLDERS_SHOWN: usize = 8;
+/// Columns of the bar beside a story.
+const BAR: usize = 32;
+
+/// The text.
+#[must_use]
+pub fn text(explanation: &Explanation, above_ns: i64) -> String {
+    let mut out = String::new();
+    head(&mut out, explanation, above_ns);
+    for warning in warnings(explanation) {
+        let _ = writeln!(out, "! {warning}");
+    }
+    if explanation.lateness.is_some() {
+        holders(&mut out, explanation);
+        components(&mut out, explanation);
+    }
+    for (index, story) in explanation.worst.iter().enumerate() {
+        worst(&mut out, index + 1, story);
+    }
+    rules(&mut out, &explanation.rules);
+    out
+}
+
+fn time(ns: u64) -> String {
+    super::advise::words::time(ns as f64)
+}
+
+fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
+    let (trace, thread, counts) = (&explanation.trace, &explanation.thread, &explanation.wake_ups);
+    let kernel = trace.kernel.as_ref().map_or_else(String::new, |kernel| format!(", Linux {kernel}"));
+    let pids: Vec<String> = thread.pids.iter().take(4).map(ToString::to_string).collect();
+    let more = if thread.pids.len() > 4 { ", ..." } else { "" };
+    let _ = writeln!(
+        out,
+        "{} ({}; thread {}{more}): {} wake-ups in {} on {} CPUs{kernel}",
+        thread.name,
+        priority(thread.priority),
+        pids.join(", "),
+        counts.all,
+        time(trace.length_ns),
+        trace.cpus,
+    );
+    let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
+    let late = explanation.lateness.map_or_else(
+        || " none".to_owned(),
+        |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
+    );
+    let _ = writeln!(out, "late by:{above}{late} (due by their timer: {}; the others from their waking)", counts.timed);
+}
+
+fn warnings(explanation: &Explanation) -> Vec<String> {
+    let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
+    let mut warnings = Vec::new();
+    if trace.losses > 0 {
+        let counted = if trace.lost_events > 0 { format!("{} or more events", trace.lost_events) } else { "events".to_owned() };
+        let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
+        warnings.push(format!("{counted} were lost at {} places: what was held by whom is unknown there; {remedy}", trace.losses));
+    }
+    warnings.extend(trace.damage.iter().map(|damage| format!("the file is damaged: {damage}")));
+    if counts.lower_bounds > 0 {
+        let why = if trace.switches_out_of_idle == 0 && trace.switches_into_idle > 0 {
+            " (this kernel does not trace switches out of idle)"
+        } else {
+            ""
+        };
+        warnings.push(format!(
+            "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their lateness ends at the event before, and is a lower bound",
+            counts.lower_bounds, counts.all
+        ));
+    }
+    if !trace.is_monotonic && counts.timed > 0 {
+        warnings.push(
+            "the trace's clock is not the monotonic one: latenesses are about 1 us too small; record with trace-cmd record -C mono"
+                .to_owned(),
+        );
+    }
+    if !trace.missing.is_empty() {
+        warnings.push(format!("the trace has no {}: record them too, and holders get their names", trace.missing.join(", no ")));
+    }
+    warnings
+}
+
+fn holders(out: &mut String, explanation: &Explanation) {
+    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+    let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
+    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the processor"]);
+    let (shown, others) = explanation.holders.split_at(explanation.holders.len().min(HOLDERS_SHOWN));
+    for row in shown {
+        table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
+    }
+    if !others.is_empty() {
+        let sum = others.iter().map(|row| row.sum_ns).sum();
+        let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
+        table.row([percent(sum, all), time(sum), String::new(), time(most), format!("{} others", others.len())]);
+    }
+    table.row([
+        percent(explanation.unexplained_ns, all),
+        time(explanation.unexplained_ns),
+        String::new(),
+        String::new(),
+        "unexplained".to_owned(),
+    ]);
+    out.push_str(&last_column_left(&table));
+}
+
+/// The last column of words to the left, as it is read.
+fn last_column_left(table: &Table) -> String {
+    let (head, rows) = table.parts();
+    let last = head.len() - 1;
+    let mut numbers = Table::new(head[..last].iter().cloned());
+    for row in rows {
+        numbers.row(row[..last].iter().cloned());
+    }
+    let words = std::iter::once(&head[last]).chain(rows.iter().map(|row| &row[last])).map(|words| words.trim());
+    let text = numbers.text();
+    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    text.lines().zip(words).map(|(line, words)| format!("{line:<width$}  {words}\n")).collect()
+}
+
+fn percent(part: u64, all: u64) -> String {
+    format!("  {:.1} %", if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 })
+}
+
+fn holder_of(row: &HolderRow) -> String {
+    holder(row.cause, &row.name, row.priority, row.work.as_deref(), row.known, row.or)
+}
+
+/// Who held the processor, and how that is known.
+fn holder(cause: Cause, name: &str, of: Option<i32>, work: Option<&str>, known: &str, or: Option<Cause>) -> String {
+    let work = work.map_or_else(String::new, |work| format!(", at work on {work}"));
+    let thread = of.map_or_else(|| name.to_owned(), |of| format!("{name} ({}{work})", priority(of)));
+    let said = words(cause, &thread);
+    match (or, known) {
+        (Some(other), _) => format!("{said}, or {} (cannot tell)", words(other, &thread)),
+        (None, "inferred") => format!("{said} (inferred)"),
+        _ => said,
+    }
+}
+
+fn words(cause: Cause, who: &str) -> String {
+    let named = |what: &str| if who.is_empty() { what.to_owned() } else { format!("{what} {who}") };
+    match cause {
+        Cause::Nmi => "non-maskable interrupt".to_owned(),
+        Cause::Interrupt => named("interrupt"),
+        Cause::Softirq => named("softirq"),
+        Cause::HigherPriority => format!("thread of higher priority: {who}"),
+        Cause::EqualPriority => format!("thread of the same priority: {who}"),
+        Cause::Turns => format!("thread that shares the processor: {who}"),
+        Cause::FairServer => format!("fair server or throttling let {who} run"),
+        Cause::InterruptsOff => format!("interrupts off in {who}"),
+        Cause::PreemptionOff => format!("preemption off in {who}"),
+        Cause::KernelCode => format!("kernel code of {who}, which this kernel does not preempt"),
+        Cause::BeforeSoftirq => format!("{who} ran before the softirq's thread"),
+        Cause::Switch => format!("the switch from {who}"),
+        Cause::LeavingIdle => "leaving idle".to_owned(),
+        Cause::LateInterrupt => "the timer interrupt came late (hardware, firmware, host)".to_owned(),
+        Cause::Slack => "timer slack that the thread allows (PR_SET_TIMERSLACK)".to_owned(),
+        Cause::Itself => "the thread itself, not yet asleep".to_owned(),
+        Cause::Lost => "unknown: events were lost".to_owned(),
+        Cause::Unknown => "unknown: before the trace".to_owned(),
+    }
+}
+
+fn components(out: &mut String, explanation: &Explanation) {
+    out.push_str("\nWhere on the way\n");
+    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+    let mut table = Table::new(["  share", "median", "most", "  part"]);
+    for row in &explanation.components {
+        let part = match row.component {
+            Component::Timer => "due to timer interrupt",
+            Component::Interrupt => "timer interrupt to the timer's function",
+            Component::Expiry => "the timer's function to waking",
+            Component::Switch => "waking to running",
+        };
+        table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
+    }
+    out.push_str(&last_column_left(&table));
+}
+
+fn worst(out: &mut String, place: usize, story: &Story) {
+    let (seconds, rest) = (story.due_ns / 1_000_000_000, story.due_ns % 1_000_000_000 / 1_000);
+    let _ = writeln!(
+        out,
+        "\nWorst {place}: {} late on CPU {}, at {seconds}.{rest:06} s, woken by {}",
+        time(story.lateness_ns),
+        story.cpu,
+        story.waker
+    );
+    let mut marks = story.marks.iter().peekable();
+    let mut mark = |out: &mut String, until: u64| {
+        while let Some(mark) = marks.next_if(|mark| mark.at_ns <= until) {
+            let what = if mark.what == "due" && story.due_from == DueFrom::Timer { "due, by the timer" } else { mark.what };
+            let _ = writeln!(out, "  {:>10}  {what}", time(mark.at_ns));
+        }
+    };
+    for piece in &story.pieces {
+        mark(out, piece.start_ns);
+        let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
+        let who = holder(piece.cause, &piece.name, piece.priority, piece.work.as_deref(), piece.known, piece.or);
+        let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.lateness_ns), time(piece.length_ns));
+    }
+    mark(out, u64::MAX);
+    if let Some(first_sign) = story.first_sign_ns {
+        let _ = writeln!(out, "  {:>10}  first event of the thread: it ran from before on", time(first_sign));
+    }
+}
+
+/// Where in the interval the piece lies. Every piece has a mark, however short it is.
+fn bar(piece: &StoryPiece, whole: u64) -> String {
+    let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
+    let start = column(piece.start_ns).min(BAR - 1);
+    let end = column(piece.start_ns + piece.length_ns).clamp(start + 1, BAR);
+    format!("{}{}{}", " ".repeat(start), "#".repeat(end - start), " ".repeat(BAR - end))
+}
+
+fn rules(out: &mut String, rules: &[RuleRow]) {
+    out.push_str("\nWhat a loop that must be on time does not do\n");
+    let broken = rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0));
+    for rule in broken {
+        let _ = writeln!(out, "  {}: {} ({})\n    remedy: {}", rule.what, rule.count.unwrap_or(0), rule.detail, rule.remedy);
+    }
+    let list = |is_it: fn(&RuleRow) -> bool| rules.iter().filter(|rule| is_it(rule)).map(|rule| rule.what).collect::<Vec<_>>().join("; ");
+    let kept = list(|rule| rule.count == Some(0));
+    if !kept.is_empty() {
+        let _ = writeln!(out, "  not seen: {kept}");
+    }
+    for rule in rules.iter().filter(|rule| rule.count.is_none()) {
+        let _ = writeln!(out, "  not checked: {}: {}", rule.what, rule.remedy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_cannot_be_told_names_both() {
+        let said = holder(Cause::InterruptsOff, "dd", Some(120), None, "cannot_tell", Some(Cause::LateInterrupt));
+        assert_eq!(said, "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, host) (cannot tell)");
+        assert_eq!(holder(Cause::Interrupt, "", None, None, "inferred", None), "interrupt (inferred)");
+        let worker = holder(Cause::EqualPriority, "kworker/1:1", Some(98), Some("vmstat_update"), "seen", None);
+        assert_eq!(worker, "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)");
+    }
+}

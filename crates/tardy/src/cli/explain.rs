@@ -1,0 +1,80 @@
+//! What `tardy explain` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tardy_core::units::Nanos;
+use tardy_results::explain::Question;
+use tardy_trace::explain::{Preemption, Target};
+
+use super::positive_duration;
+
+/// `tardy explain`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct ExplainArgs {
+    /// trace.dat that trace-cmd recorded, version 6 or 7
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// Thread to explain: its name, or its number
+    #[arg(long, value_name = "NAME|PID")]
+    pub task: String,
+    /// How many of the worst wake-ups to tell as a time line
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub worst: u16,
+    /// Rank only wake-ups later than this, as in 100us
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    pub above: Option<Nanos>,
+    /// How the traced kernel preempts its own code (/sys/kernel/debug/sched/preempt there): tells kernel code from preemption off
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub preempt: Option<PreemptMode>,
+    /// Instance whose buffer to read, where the trace has several
+    #[arg(long, value_name = "NAME")]
+    pub buffer: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a kernel preempts its own code.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum PreemptMode {
+    /// Not at all
+    None,
+    /// At chosen places
+    Voluntary,
+    /// Late, at the next tick
+    Lazy,
+    /// Everywhere that is not protected
+    Full,
+    /// PREEMPT_RT
+    Rt,
+}
+
+impl ExplainArgs {
+    /// The same as a question.
+    #[must_use]
+    pub fn question(&self) -> Question {
+        Question {
+            target: self.task.parse().map_or_else(|_| Target::Name(self.task.as_str().into()), Target::Pid),
+            buffer: self.buffer.clone(),
+            worst: self.worst.into(),
+            above: self.above.unwrap_or(Nanos::ZERO),
+            preemption: self.preempt.map(|mode| match mode {
+                PreemptMode::None | PreemptMode::Voluntary => Preemption::No,
+                // A real-time thread is switched to at once in lazy mode too.
+                PreemptMode::Lazy | PreemptMode::Full | PreemptMode::Rt => Preemption::Full,
+            }),
+        }
+    }
+}
+
+const AFTER_HELP: &str = "Record, as root, while the application runs:
+  trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
+    -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\
+    -e workqueue:workqueue_execute_start -e workqueue:workqueue_execute_end sleep 10
+Then:
+  tardy explain trace.dat --task my_loop
+  tardy explain trace.dat --task my_loop --above 100us --worst 5
+Events that the kernel does not have (irq_vectors off x86) are left out. docs/explain.md tells how to read the answer.
+Exit codes: 0 explained; 2 wrong use, no such thread, or a file that cannot be read.";

@@ -1,0 +1,135 @@
+//! `tardy explain`: traces that others made, from kept files of trace-cmd (crates/tardy-trace/tests/data/README.md says how they came to be).
+
+use std::path::PathBuf;
+
+use crate::support::workplace::Workplace;
+use serde_json::Value;
+
+fn trace(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tardy-trace/tests/data").join(name)
+}
+
+fn explain(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let place = Workplace::new();
+    let path = trace(name);
+    let outcome = place.tardy_with(&[&["explain", path.to_str().unwrap()], arguments].concat());
+    (outcome.status.code(), outcome.stdout, outcome.stderr)
+}
+
+fn json(name: &str, arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = explain(name, &[arguments, &["--json"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The sum of a key over rows.
+fn sum(rows: &Value, key: &str) -> u64 {
+    rows.as_array().unwrap().iter().map(|row| number(&row[key])).sum()
+}
+
+#[test]
+fn the_thread_that_makes_the_loop_late_is_named_first() {
+    let found = json("application.dat", &["--task", "my_loop"]);
+    assert_eq!(found["wake_ups"]["timed"], 300, "one for each cycle of the loop");
+    let first = &found["holders"][0];
+    assert_eq!((&first["cause"], &first["name"], &first["priority"]), (&"higher_priority".into(), &"interference".into(), &9.into()));
+    assert_eq!(first["known"], "seen");
+    assert_eq!(found["unexplained_ns"], 0);
+    // It ends 300 us after the loop is due, in every tenth of 300 cycles.
+    let late = json("application.dat", &["--task", "my_loop", "--above", "200us"]);
+    assert_eq!((&late["wake_ups"]["ranked"], &late["holders"][0]["wake_ups"]), (&30.into(), &30.into()));
+}
+
+#[test]
+fn holders_and_components_add_up_to_all_lateness() {
+    for (name, arguments) in
+        [("application.dat", &["--task", "my_loop"][..]), ("local.dat", &["--task", "my_loop"]), ("local.dat", &["--task", "my_worker"])]
+    {
+        let found = json(name, arguments);
+        let all = number(&found["lateness"]["sum_ns"]);
+        assert!(all > 0);
+        assert_eq!(sum(&found["holders"], "sum_ns"), all, "{name}");
+        assert_eq!(sum(&found["components"], "sum_ns"), all, "{name}");
+        for story in found["worst"].as_array().unwrap() {
+            assert_eq!(sum(&story["pieces"], "length_ns"), number(&story["lateness_ns"]), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_worst_wake_ups_are_told_as_a_time_line() {
+    let (code, stdout, stderr) = explain("application.dat", &["--task", "my_loop", "--worst", "2"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("thread of higher priority: interference (real-time 90)"), "{stdout}");
+    assert_eq!(stdout.matches("\nWorst ").count(), 2, "{stdout}");
+    for mark in ["due", "timer interrupt", "waking", "runs"] {
+        assert!(stdout.contains(mark), "no {mark} in {stdout}");
+    }
+    assert_eq!(json("application.dat", &["--task", "my_loop", "--worst", "2"])["worst"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn only_late_wake_ups_are_ranked_where_asked() {
+    let all = json("application.dat", &["--task", "my_loop"]);
+    let late = json("application.dat", &["--task", "my_loop", "--above", "200us"]);
+    assert_eq!(all["wake_ups"]["all"], late["wake_ups"]["all"]);
+    assert!(number(&late["wake_ups"]["ranked"]) < number(&all["wake_ups"]["ranked"]));
+    assert_eq!(late["holders"][0]["name"], "interference");
+    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop", "--above", "200us"]);
+    assert!(stdout.contains("later than 200"), "{stdout}");
+}
+
+#[test]
+fn faults_of_the_loop_are_counted_with_their_remedy() {
+    let rules = |task: &str| json("application.dat", &["--task", task])["rules"].clone();
+    let of = |rules: &Value, name: &str| rules.as_array().unwrap().iter().find(|rule| rule["rule"] == name).unwrap().clone();
+    let faults = of(&rules("my_loop"), "page_faults");
+    // Each 50th of 300 cycles touches a new page; one more fault is at the end, where the loop joins its threads, the last of which wakes it.
+    assert_eq!(faults["count"], 7, "{faults}");
+    let lower = of(&rules("my_worker"), "woken_by_lower_priority");
+    assert!(number(&lower["count"]) >= 10, "{lower}");
+    assert!(lower["detail"].as_str().unwrap().contains("helper (real-time 10)"), "{lower}");
+    assert_eq!(of(&rules("my_loop"), "woken_by_lower_priority")["count"], 1);
+    // No event of futex(2) was recorded: that is no zero.
+    assert_eq!(of(&rules("my_loop"), "futex_without_inheritance")["count"], Value::Null);
+    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop"]);
+    assert!(stdout.contains("mlockall"), "{stdout}");
+}
+
+#[test]
+fn a_switch_that_is_not_traced_is_counted_and_said() {
+    let found = json("application.dat", &["--task", "my_loop"]);
+    assert_eq!(found["trace"]["switches_out_of_idle"], 0, "the kernel that made the trace has none");
+    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop"]);
+    assert_eq!(stdout.contains("lower bound"), number(&found["wake_ups"]["lower_bounds"]) > 0, "{stdout}");
+}
+
+#[test]
+fn a_clock_that_is_not_monotonic_is_told_from_the_trace_itself() {
+    // Both files say `local`; trace-cmd extract does not know better. One of them is monotonic.
+    assert_eq!(json("application.dat", &["--task", "my_loop"])["trace"]["is_monotonic"], true);
+    let local = json("local.dat", &["--task", "my_loop"]);
+    assert_eq!(local["trace"]["is_monotonic"], false);
+    assert_eq!(local["wake_ups"]["timed"], 30);
+    assert!(number(&local["lateness"]["max_ns"]) < 1_000_000_000, "times of two clocks were mixed: {}", local["lateness"]);
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused_with_a_remedy() {
+    let refused = |name: &str, arguments: &[&str], words: &[&str]| {
+        let (code, stdout, stderr) = explain(name, arguments);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "no {word} in {stderr}");
+        }
+    };
+    refused("application.dat", &["--task", "your_loop"], &["your_loop", "my_loop", "interference"]);
+    refused("my_loop.c", &["--task", "my_loop"], &["no trace.dat"]);
+    refused("none.dat", &["--task", "my_loop"], &["none.dat"]);
+    refused("", &["--task", "my_loop"], &["trace.dat"]);
+    refused("application.dat", &["--task", "my_loop", "--buffer", "other"], &["other", "tardy_test_data"]);
+}

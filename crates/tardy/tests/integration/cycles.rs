@@ -42,6 +42,14 @@ fn as_many_cycles_are_had_idle_and_under_a_load() {
     assert_had(&summary, &["idle", "fork"], 300);
 }
 
+#[test]
+fn probes_that_go_by_the_clock_alone_have_their_cycles_in_each_phase() {
+    let place = Workplace::new();
+    let line = format!("run --cycles 300 --period 2ms --load fork --cpus {} --quiet --json --out run", machine::last_cpu());
+    let had = of_phases(&place.tardy(&line).ends_with(0).json(), "cyclic");
+    assert!(had.len() == 2 && had.iter().all(|(_, count)| *count >= 300), "{had:?}");
+}
+
 const SCENARIO: &str = r#"
 name = "counted"
 repeats = 2

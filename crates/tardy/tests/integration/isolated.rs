@@ -33,10 +33,11 @@ fn a_cpu_that_the_shell_was_kept_off_is_measured_where_it_is_asked_for() {
 fn a_choice_by_taskset_stays_the_default_and_all_means_all() {
     let (place, cpus) = (Workplace::new(), machine::cpus());
     let first = cpus.iter().next().unwrap();
-    let default = on_the_first_cpu(&place, "run --dry-run --load none").ends_with(0);
-    assert!(default.stdout.contains(&format!("on cpus {first}")), "{}", default.stdout);
-    let all = on_the_first_cpu(&place, "run --dry-run --load none --cpus all").ends_with(0);
-    assert!(all.stdout.contains(&format!("on cpus {cpus}")), "{}", all.stdout);
+    let measured = |flags: &str| {
+        let plan = on_the_first_cpu(&place, &format!("run --dry-run --json --load none {flags}")).ends_with(0).json();
+        plan["measured_cpus"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((measured(""), measured("--cpus all")), (first.to_string(), cpus.to_string()));
 }
 
 #[test]

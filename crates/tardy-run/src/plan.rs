@@ -19,14 +19,33 @@ use crate::keep::Keep;
 use crate::parameter::Values;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
 
-/// Name of its run's scenario, and of its series.
+/// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
+/// Name of the scenario that flags make.
+pub const FLAGS: &str = "flags";
+
+/// Where a scenario comes from, and so what asks for it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The flags of `tardy run`.
+    Flags,
+    /// A scenario of the tool's own, by its name.
+    BuiltIn,
+    /// The file in [`Plan::scenario_file`].
+    File,
+    /// `tardy respond`.
+    Responder,
+}
 
 /// What will be done. Serialisable: a guest, a board over SSH and this machine take the same plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the scenario.
     pub scenario: String,
+    /// Where the scenario comes from; absent in plans of older tools, see [`Plan::origin`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Its file, as given; absent for scenarios of the tool's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_file: Option<PathBuf>,
@@ -102,6 +121,17 @@ impl Plan {
         self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&probe.kind()))
     }
 
+    /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file may have too: the file goes before it.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin.unwrap_or(match (&self.scenario_file, self.scenario.as_str()) {
+            (Some(_), _) => Origin::File,
+            (None, FLAGS) => Origin::Flags,
+            (None, RESPOND) => Origin::Responder,
+            (None, _) => Origin::BuiltIn,
+        })
+    }
+
     /// What the run is held to.
     #[must_use]
     pub fn requirement(&self) -> Requirement {
@@ -113,6 +143,7 @@ impl Plan {
     pub fn without_probes(scenario: &str, measured: &CpuList, tool: &CpuList) -> Self {
         Self {
             scenario: scenario.to_owned(),
+            origin: None,
             scenario_file: None,
             is_shuffled: false,
             warm_up: Nanos::ZERO,

@@ -1,7 +1,7 @@
 //! From the command line to the scenario that is meant: flags go before the scenario's own values. Pure but for reading a scenario's file.
 
 use tardy_core::units::Nanos;
-use tardy_run::plan::PolicyName;
+use tardy_run::plan::{FLAGS, Origin, PolicyName};
 
 use crate::cli::run::RunArgs;
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
@@ -63,8 +63,9 @@ fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
         vec![idle(before), PhaseRequest { name: args.loads.join("+"), length: length - before, cycles: None, loads }]
     };
     Ok(Scenario {
-        name: "flags".into(),
+        name: FLAGS.into(),
         about: "from the command line".into(),
+        origin: Origin::Flags,
         file: None,
         order: Order::Fixed,
         repeats: 1,

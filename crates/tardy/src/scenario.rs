@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Value;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
 use crate::probe::request::{PRIORITY, ProbeRequestError};
@@ -51,6 +51,9 @@ pub struct Scenario {
     /// What it is for, and where it comes from.
     #[serde(default)]
     pub about: String,
+    /// Where it comes from.
+    #[serde(skip, default = "built_in_origin")]
+    pub origin: Origin,
     /// The file that it was read from; absent for built-in ones, and those made of flags.
     #[serde(skip)]
     pub file: Option<PathBuf>,
@@ -182,6 +185,11 @@ fn one() -> u32 {
     1
 }
 
+/// What no file says is one of the tool's own; [`find`] knows of files.
+fn built_in_origin() -> Origin {
+    Origin::BuiltIn
+}
+
 /// Why a scenario cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
@@ -282,7 +290,7 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let scenario = parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })?;
-    Ok(Scenario { file: Some(path.to_owned()), ..scenario })
+    Ok(Scenario { origin: Origin::File, file: Some(path.to_owned()), ..scenario })
 }
 
 impl Scenario {

@@ -2,12 +2,12 @@
 
 use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
-use tardy_run::plan::{Plan, PolicyName, RESPOND};
+use tardy_run::plan::{Origin, Plan, PolicyName};
 
 /// The command line that asks for `plan`.
 #[must_use]
 pub fn command(plan: &Plan) -> String {
-    if let Some(responder) = plan.probes.first().filter(|_| plan.scenario == RESPOND) {
+    if let Some(responder) = plan.probes.first().filter(|_| plan.origin() == Origin::Responder) {
         let how = responder.priority.map_or_else(|| " --ordinary".to_owned(), |priority| format!(" --priority {priority}"));
         let cpu = plan.measured_cpus.iter().next().map_or_else(String::new, |cpu| format!(" --cpu {cpu}"));
         return format!("tardy respond {}{how}{cpu}", quoted(responder.parameters.text("link")));
@@ -23,7 +23,7 @@ pub fn command(plan: &Plan) -> String {
             None => option("for", plan.length().exact()),
         }
     };
-    if plan.scenario == "flags" {
+    if plan.origin() == Origin::Flags {
         // Of an older tool, whose phases do not say it.
         if let Some(cycles) = plan.cycles.filter(|_| plan.phases.iter().all(|phase| phase.cycles.is_none())) {
             option("cycles", cycles.to_string());
@@ -153,5 +153,18 @@ mod tests {
         assert!(command(&plan).contains(" --scenario mine --probe 'app:kind=memory:command=./loop: all' "), "{}", command(&plan));
         plan.scenario_file = Some("my scenarios/mine.toml".into());
         assert!(command(&plan).contains(" --scenario 'my scenarios/mine.toml' "), "{}", command(&plan));
+        // Names that the tool itself gives are no less a user's; plans of older tools do not say where they come from.
+        for (name, origin) in [("flags", Some(Origin::File)), ("respond", Some(Origin::File)), ("flags", None), ("respond", None)] {
+            let plan = Plan { scenario: name.into(), origin, ..plan.clone() };
+            assert!(command(&plan).starts_with("tardy run --scenario 'my scenarios/mine.toml' "), "{}", command(&plan));
+        }
+    }
+
+    #[test]
+    fn old_plans_of_flags_and_responders_are_known_by_their_names() {
+        let none = CpuList::default();
+        for (name, origin) in [("flags", Origin::Flags), ("respond", Origin::Responder), ("default", Origin::BuiltIn)] {
+            assert_eq!(Plan::without_probes(name, &none, &none).origin(), origin);
+        }
     }
 }

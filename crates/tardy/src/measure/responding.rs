@@ -11,7 +11,7 @@ use tardy_machine::root::Root;
 use tardy_run::folder::RunFolder;
 use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
-use tardy_run::plan::{Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
+use tardy_run::plan::{Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
 use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 use tardy_sys::{affinity, clock};
@@ -152,6 +152,7 @@ fn plan(asked: &Responding<'_>) -> Plan {
         probes: vec![probe],
         threads: vec![ThreadEntry { probe: RESPOND.to_owned(), plan: place }],
         keep: asked.keep,
+        origin: Some(Origin::Responder),
         ..Plan::without_probes(RESPOND, &measured, &tool)
     }
 }

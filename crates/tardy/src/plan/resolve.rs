@@ -69,6 +69,7 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
     warnings.extend(probes.iter().find_map(|(_, plan)| without_rights(plan)));
     Ok(Plan {
         scenario: scenario.name.clone(),
+        origin: Some(scenario.origin),
         scenario_file: scenario.file.clone(),
         is_shuffled: scenario.order == Order::Shuffled,
         warm_up: scenario.warm_up,

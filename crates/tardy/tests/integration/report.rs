@@ -317,3 +317,21 @@ fn charts_are_there_without_script_and_what_cannot_be_read_is_said() {
     place.tardy("report empty --html empty.html").ends_with(0);
     assert!(std::fs::read_to_string(place.path("empty.html")).unwrap().contains("No sample of this probe"));
 }
+
+/// What is no flags' scenario is asked for by its file, whatever its name is.
+#[test]
+fn a_scenario_of_ones_own_is_repeated_by_its_file_whatever_its_name() {
+    for name in ["flags", "respond"] {
+        let place = Workplace::new();
+        let scenario = format!(
+            "name = \"{name}\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"5ms\"\npolicy = \"other\"\n[[phase]]\nname = \"idle\"\nlength = \"100ms\"\n"
+        );
+        std::fs::write(place.path("own.toml"), scenario).unwrap();
+        let plan = place.tardy("run --scenario own.toml --out run --dry-run --json").ends_with(0).json();
+        assert_eq!(plan["origin"], "file", "{plan}");
+        place.tardy("run --scenario own.toml --out run --quiet").ends_with(0);
+        let page = std::fs::read_to_string(report(&place, "run")).unwrap();
+        assert!(page.contains("tardy run --scenario own.toml"), "{name}");
+        assert!(!page.contains("tardy respond") && !page.contains("--load "), "{name}");
+    }
+}

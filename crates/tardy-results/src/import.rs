@@ -130,7 +130,7 @@ pub struct Settings {
 }
 
 /// The unit of a file's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds
     Ns,
@@ -143,6 +143,9 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Ns, Self::Us, Self::Ms, Self::S];
+
     /// How many ns it is.
     #[must_use]
     pub fn nanos(self) -> i64 {

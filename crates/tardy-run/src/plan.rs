@@ -445,7 +445,7 @@ pub struct Budget {
 }
 
 /// Scheduling policies by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
     /// First in, first out, at the priority given
@@ -457,6 +457,19 @@ pub enum PolicyName {
 }
 
 impl PolicyName {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Fifo, Self::Rr, Self::Other];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Rr => "rr",
+            Self::Other => "other",
+        }
+    }
+
     /// The kernel's policy: `Fifo` and `Rr` need a priority, and are an ordinary task without one.
     #[must_use]
     pub fn policy(self, priority: Option<u32>) -> sched::Policy {

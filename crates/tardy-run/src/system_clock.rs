@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
 
 /// A clock of clock_gettime(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemClock {
     /// CLOCK_MONOTONIC, the run's own
@@ -20,13 +20,15 @@ pub enum SystemClock {
 }
 
 impl SystemClock {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Monotonic, Self::Realtime, Self::Tai];
     /// Names as in requests, in the order of the variants.
     pub const NAMES: &[&str] = &["monotonic", "realtime", "tai"];
 
     /// The clock of that name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
-        [Self::Monotonic, Self::Realtime, Self::Tai].into_iter().find(|clock| clock.name() == name)
+        Self::ALL.into_iter().find(|clock| clock.name() == name)
     }
 
     /// Its name in requests.

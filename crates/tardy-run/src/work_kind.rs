@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What the work consists of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkKind {
     /// Arithmetic in registers: user space alone

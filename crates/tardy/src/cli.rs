@@ -2,6 +2,7 @@
 //! this machine is decided in [`crate::plan`].
 
 pub mod advise;
+pub mod choice;
 pub mod compare;
 pub mod cost;
 pub mod explain;
@@ -20,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_results::cost::reference::Reference;
 
 /// Tells whether a Linux system is on time.
 #[derive(Debug, Parser)]
@@ -121,8 +123,8 @@ pub struct ShowArgs {
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Published numbers to print beside those of a cost
-    #[arg(long, value_name = "PAPER", value_enum)]
-    pub reference: Option<tardy_results::cost::reference::Reference>,
+    #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Reference>())]
+    pub reference: Option<Reference>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,

@@ -89,13 +89,4 @@ mod tests {
             unit.run().unwrap();
         }
     }
-
-    #[test]
-    fn a_kind_has_one_name_everywhere() {
-        use clap::ValueEnum;
-        for kind in WorkKind::ALL {
-            assert_eq!(kind.to_possible_value().unwrap().get_name(), kind.name());
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use super::scale::{Scale, Tick, time_ticks};
 
 /// The kinds of charts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Smallest and largest latency over time, with the phases
     Timeline,
@@ -26,11 +26,24 @@ pub enum Kind {
     /// Smallest, median and largest latency of each run and load
     Bars,
     /// From due to done against the length of work; drawn by `tardy advise`, which has the model
-    #[value(skip)]
     TotalDelay,
 }
 
 impl Kind {
+    /// Those that can be drawn of runs.
+    pub const OF_RUNS: [Self; 10] = [
+        Self::Timeline,
+        Self::Hist,
+        Self::Cdf,
+        Self::Ccdf,
+        Self::Percentiles,
+        Self::RunningMax,
+        Self::Heatmap,
+        Self::CpuMap,
+        Self::Scatter,
+        Self::Bars,
+    ];
+
     /// As the command line and file names write it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -33,12 +33,26 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
 ];
 
 /// Which publication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
     /// LMbench on a 500 MHz AMD Geode LX, three kernels of 2009
     Koolwal2009,
     /// Kernel builds on two kernels, 2008 and 2009
     Mckenney2009,
+}
+
+impl Reference {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Koolwal2009, Self::Mckenney2009];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Koolwal2009 => "koolwal2009",
+            Self::Mckenney2009 => "mckenney2009",
+        }
+    }
 }
 
 /// Published columns of numbers for metrics of this tool.

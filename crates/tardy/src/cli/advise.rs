@@ -7,7 +7,7 @@ use tardy_core::bytes::parse_bytes;
 use tardy_core::units::Nanos;
 use tardy_results::advise::task::{Task, WorkKind};
 
-use super::{positive_duration, share};
+use super::{choice, positive_duration, share};
 
 /// `tardy advise`.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +46,7 @@ pub struct TaskArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
     /// What the work consists of
-    #[arg(long, value_name = "KIND", value_enum)]
+    #[arg(long, value_name = "KIND", value_parser = choice::parser::<WorkKind>())]
     pub kind: Option<WorkKind>,
     /// Share of units that may be late, as in 1e-6; 0, or without it, none
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]

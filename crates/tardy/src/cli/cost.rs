@@ -7,7 +7,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_results::cost::reference::Reference;
 
-use super::positive_duration;
+use super::{choice, positive_duration};
 
 /// `tardy cost`.
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub struct CostSharedArgs {
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Published numbers to print beside one's own
-    #[arg(long, value_name = "PAPER", value_enum)]
+    #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub reference: Option<Reference>,
     /// Print the numbers as JSON
     #[arg(long)]

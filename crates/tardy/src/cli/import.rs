@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use tardy_core::units::Nanos;
 use tardy_results::import::{FORMATS, Settings, Unit};
 
-use super::positive_duration;
+use super::{choice, positive_duration};
 
 /// `tardy import`.
 #[derive(Debug, Clone, Args)]
@@ -22,7 +22,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Unit of the values, where the file does not say it or says it wrongly
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::parser::<Unit>())]
     pub unit: Option<Unit>,
     /// Time between two due times, where the file does not say it
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]

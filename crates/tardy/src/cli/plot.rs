@@ -7,7 +7,7 @@ use clap::Args;
 use tardy_core::units::Nanos;
 use tardy_results::chart::model::Kind;
 
-use super::{DeadlineArgs, positive_duration};
+use super::{DeadlineArgs, choice, positive_duration};
 
 /// `tardy plot`.
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub struct PlotArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// What to draw
-    #[arg(long, value_name = "KIND", value_enum)]
+    #[arg(long, value_name = "KIND", value_parser = choice::parser::<Kind>())]
     pub kind: Kind,
     /// File to write; its name ends in .svg or .png
     #[arg(long, short, value_name = "FILE")]

@@ -10,7 +10,7 @@ use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
-use super::{DeadlineArgs, positive_duration};
+use super::{DeadlineArgs, choice, positive_duration};
 
 /// What the user asks for; pure, not yet compared with the machine.
 #[derive(Debug, Clone, Args)]
@@ -44,7 +44,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "CPUS")]
     pub cpus: Option<MeasuredCpus>,
     /// Scheduling policy of the probes [default: fifo]
-    #[arg(long, value_name = "POLICY", value_enum)]
+    #[arg(long, value_name = "POLICY", value_parser = choice::parser::<PolicyName>())]
     pub policy: Option<PolicyName>,
     /// Real-time priority of the probes; 99, the watchdog's own, needs --force and a CPU left out with --cpus [default: 95]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -89,11 +89,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub aligned: bool,
     /// Clock that the probes' timers are set on, for those that can choose; stored times stay those of CLOCK_MONOTONIC [default: monotonic]
-    #[arg(long, value_name = "CLOCK", value_enum)]
+    #[arg(long, value_name = "CLOCK", value_parser = choice::parser::<SystemClock>())]
     pub clock: Option<SystemClock>,
     /// Put due times on whole multiples of the period of this clock: monotonic, realtime or tai (as a TSN schedule with base time 0; a probe's offset= comes on
     /// top), the same for all CPUs
-    #[arg(long, value_name = "CLOCK", value_enum)]
+    #[arg(long, value_name = "CLOCK", value_parser = choice::parser::<SystemClock>())]
     pub align: Option<SystemClock>,
     /// Move each due time by a random time up to this, at most half a period
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]

@@ -2,7 +2,6 @@
 
 use crate::support;
 
-use clap::ValueEnum;
 use rand::{RngExt, SeedableRng};
 use tardy_results::chart::model::Kind;
 
@@ -27,7 +26,7 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
     let place = Workplace::new();
     three_phases().write(&place.path("a"));
     MadeRun::new(vec![latencies(2_000, &[(500, 90_000)])]).write(&place.path("b"));
-    for kind in Kind::value_variants() {
+    for kind in Kind::OF_RUNS {
         let name = kind.name();
         place.tardy(&format!("plot a b --kind {name} --deadline 200us -o {name}.svg")).ends_with(0);
         let svg = std::fs::read_to_string(place.path(&format!("{name}.svg"))).unwrap();

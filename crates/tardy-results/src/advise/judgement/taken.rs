@@ -1,6 +1,5 @@
 //! Which series of a kernel's runs are judged, and how much the model has to add to their values.
 
-use clap::ValueEnum;
 use tardy_core::series::Descriptor;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -90,8 +89,7 @@ fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(
     let judged = || descriptors.iter().filter(|descriptor| !descriptor.is_outside_verdict);
     let completion = judged().filter(|descriptor| descriptor.quantity == COMPLETION).find_map(|descriptor| {
         let planned = planned(run, &descriptor.probe);
-        let kind = task.kind.and_then(|kind| kind.to_possible_value());
-        let is_of_kind = kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.get_name()].contains(&probe.parameters.text("kind")));
+        let is_of_kind = task.kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.name()].contains(&probe.parameters.text("kind")));
         let length = planned.map(|probe| probe.parameters.duration("length")).filter(|length| *length > Nanos::ZERO);
         is_of_kind.then(|| (descriptor.probe.clone(), Measured::Completion(length)))
     });
@@ -108,10 +106,9 @@ fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
 fn summarized(run: &LatencyRun, task: &Task, name: String, measured: Measured, added: Nanos) -> Result<Taken, SummaryError> {
     let requirement = Requirement { misses_allowed: task.misses_allowed(), ..Requirement::window(task.window(added)) };
     let summary = summarize(&run.folder, &requirement)?;
-    let scheduling = planned(run, &name).and_then(|probe| {
-        let policy = probe.policy.to_possible_value()?;
+    let scheduling = planned(run, &name).map(|probe| {
         let priority = probe.priority.map_or_else(String::new, |priority| format!(" {priority}"));
-        Some(format!("policy {}{priority}", policy.get_name()))
+        format!("policy {}{priority}", probe.policy.name())
     });
     let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
     Ok(Taken { summary, name, measured, added, requirement, scheduling, is_kept_awake })

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, Write};
 
-use clap::ValueEnum;
 use tardy_results::advise::task::{Task, WorkKind};
 
 use crate::cli::advise::{bytes, utilisation, yes_no};
+use crate::cli::choice::Choice;
 use crate::cli::{positive_duration, share};
 
 /// One question, and where its answer goes.
@@ -52,7 +52,7 @@ const QUESTIONS: &[Question] = &[
         text: "What does the work consist of?",
         example: "compute, syscalls or memory",
         is_open: |task| task.kind.is_none() && task.is_throughput_only != Some(true),
-        answer: |task, text| WorkKind::from_str(text, true).map(|answer| task.kind = Some(answer)),
+        answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
         text: "Which share of the processors' time will be used by everything together?",

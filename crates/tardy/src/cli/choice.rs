@@ -1,0 +1,158 @@
+//! Values of which there are few, each with a name and a line of help. What they mean stands in crates that know no command line.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tardy_results::chart::model::Kind;
+use tardy_results::cost::reference::Reference;
+use tardy_results::import::Unit;
+use tardy_run::plan::PolicyName;
+use tardy_run::system_clock::SystemClock;
+use tardy_run::work_kind::WorkKind;
+
+/// A value of a flag.
+pub trait Choice: Copy + Send + Sync + 'static {
+    /// All that can be chosen, in the order of the help.
+    const ALL: &'static [Self];
+
+    /// As on the command line.
+    fn name(self) -> &'static str;
+
+    /// A line of help.
+    fn about(self) -> &'static str;
+
+    /// The one with this name, in whatever case.
+    ///
+    /// # Errors
+    /// The names that there are.
+    fn parse(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().copied().find(|choice| choice.name().eq_ignore_ascii_case(text));
+        let names = || Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", ");
+        found.ok_or_else(|| format!("`{text}` is none of {}", names()))
+    }
+}
+
+/// The parser of a flag that takes one of them.
+pub fn parser<T: Choice>() -> impl TypedValueParser<Value = T> {
+    let possible = T::ALL.iter().map(|choice| PossibleValue::new(choice.name()).help(choice.about()));
+    PossibleValuesParser::new(possible).try_map(|name| T::parse(&name))
+}
+
+impl Choice for PolicyName {
+    const ALL: &'static [Self] = &PolicyName::ALL;
+
+    fn name(self) -> &'static str {
+        PolicyName::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Fifo => "First in, first out, at the priority given",
+            Self::Rr => "As fifo, with a time slice among equals",
+            Self::Other => "An ordinary task",
+        }
+    }
+}
+
+impl Choice for WorkKind {
+    const ALL: &'static [Self] = &WorkKind::ALL;
+
+    fn name(self) -> &'static str {
+        WorkKind::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Compute => "Arithmetic in registers: user space alone",
+            Self::Syscalls => "System calls: a byte through a pipe, a file's attributes by its path",
+            Self::Memory => "Reads that wait for memory, each for the one before it",
+        }
+    }
+}
+
+impl Choice for SystemClock {
+    const ALL: &'static [Self] = &SystemClock::ALL;
+
+    fn name(self) -> &'static str {
+        SystemClock::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Monotonic => "CLOCK_MONOTONIC, the run's own",
+            Self::Realtime => "CLOCK_REALTIME: UTC, set by people and by time synchronisation",
+            Self::Tai => "CLOCK_TAI: as CLOCK_REALTIME, without leap seconds; the time of TSN and PTP",
+        }
+    }
+}
+
+impl Choice for Unit {
+    const ALL: &'static [Self] = &Unit::ALL;
+
+    fn name(self) -> &'static str {
+        self.word()
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Ns => "Nanoseconds",
+            Self::Us => "Microseconds",
+            Self::Ms => "Milliseconds",
+            Self::S => "Seconds",
+        }
+    }
+}
+
+impl Choice for Reference {
+    const ALL: &'static [Self] = &Reference::ALL;
+
+    fn name(self) -> &'static str {
+        Reference::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Koolwal2009 => "LMbench on a 500 MHz AMD Geode LX, three kernels of 2009",
+            Self::Mckenney2009 => "Kernel builds on two kernels, 2008 and 2009",
+        }
+    }
+}
+
+impl Choice for Kind {
+    const ALL: &'static [Self] = &Kind::OF_RUNS;
+
+    fn name(self) -> &'static str {
+        Kind::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Timeline => "Smallest and largest latency over time, with the phases",
+            Self::Hist => "How many samples have which latency, both scales logarithmic",
+            Self::Cdf => "Share of samples at or below a latency, with its 95 % band",
+            Self::Ccdf => "Share of samples at or above a latency, with its 95 % band",
+            Self::Percentiles => "Latency of each percentile, with its 95 % interval",
+            Self::RunningMax => "Largest latency so far against the number of samples",
+            Self::Heatmap => "How many samples have which latency when",
+            Self::CpuMap => "Largest latency of each CPU over time, for many CPUs",
+            Self::Scatter => "Samples over time, one by one where they are few",
+            Self::Bars => "Smallest, median and largest latency of each run and load",
+            Self::TotalDelay => "From due to done against the length of work",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_has_one_name_on_the_command_line_and_in_files() {
+        assert_eq!(PolicyName::ALL.map(|policy| serde_json::to_value(policy).unwrap()), PolicyName::ALL.map(Choice::name));
+        assert_eq!(WorkKind::ALL.map(|kind| serde_json::to_value(kind).unwrap()), WorkKind::ALL.map(Choice::name));
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_answered_with_what_can() {
+        assert_eq!(WorkKind::parse("Memory"), Ok(WorkKind::Memory));
+        assert_eq!(WorkKind::parse("disk").unwrap_err(), "`disk` is none of compute, syscalls, memory");
+    }
+}

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod failure;
+pub mod inject;
 pub mod program;
 pub mod workspace;
 

@@ -12,7 +12,7 @@ mod test;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask::{failure, program, workspace};
+use xtask::{failure, inject, program, workspace};
 
 /// Development tasks of tardy.
 #[derive(Debug, Parser)]
@@ -58,6 +58,6 @@ fn main() -> ExitCode {
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Deny { rules } => deny::run(&rules),
-        Task::Inject { kernels } => product::inject(&kernels),
+        Task::Inject { kernels } => inject::build(&kernels),
     })
 }

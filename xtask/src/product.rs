@@ -26,14 +26,6 @@ fn benchmarks_command(task: &str, words: &Words) -> Command {
     command
 }
 
-/// Builds the module for known delays for these kernels, or for its own choice where there are none.
-pub(crate) fn inject(kernels: &[String]) -> Result<()> {
-    let mut command = workspace::cargo();
-    // With the features of `cargo test` below, so that what was built for the one serves the other.
-    command.args(["run", "--quiet", "--locked", "--package", "tardy-lab", "--example", "inject", "--"]).args(kernels);
-    program::run(&mut command)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use crate::failure::{Failure, Result, While};
-use crate::{product, program, workspace};
+use crate::{inject, program, workspace};
 use left_out::LeftOut;
 use packages::{PACKAGES, Package};
 use tally::Tally;
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     }
     provide(arguments.yes)?;
     // Without it the lab's tests say what they miss: they fail where TARDY_TEST_REQUIRE_LAB=1 is set, and are named as skipped elsewhere.
-    if let Err(error) = product::inject(&[]) {
+    if let Err(error) = inject::build(&[]) {
         eprintln!("xtask: the module for known delays was not built: {error}");
     }
     let mut failed = Vec::new();

@@ -19,10 +19,21 @@ pub fn cargo() -> Command {
 }
 
 /// Builds the tool for users and returns the binary.
+///
+/// # Errors
+/// Where it cannot be built; cargo has said why.
 pub fn build_tardy() -> Result<PathBuf> {
-    eprintln!("$ cargo build --release");
+    build(&["--release", "--package", "tardy"])
+}
+
+/// Builds what `arguments` name and returns the last program of it.
+///
+/// # Errors
+/// Where it cannot be built, or is no program.
+pub fn build(arguments: &[&str]) -> Result<PathBuf> {
+    eprintln!("$ cargo build {}", arguments.join(" "));
     let mut cargo = cargo();
-    cargo.args(["build", "--release", "--locked", "--package", "tardy", "--message-format", "json-render-diagnostics"]);
+    cargo.arg("build").args(arguments).args(["--locked", "--message-format", "json-render-diagnostics"]);
     cargo.stderr(std::process::Stdio::inherit());
     let messages = program::capture(&mut cargo)?;
     let mut executables = messages.lines().filter_map(|line| {

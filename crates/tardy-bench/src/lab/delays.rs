@@ -6,7 +6,7 @@ use tardy_run::read_series::SeriesFile;
 use super::{Experiment, MODELS, holds, identity};
 use crate::failure::{Failure, Result, While};
 use crate::figure::{Bench, Figure, Measured, row};
-use crate::{program, workspace};
+use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-delays",
@@ -24,7 +24,7 @@ const PERIOD_NS: i64 = 100_000;
 const DELAY_NS: i64 = 1_000_000;
 
 fn measure(bench: &Bench) -> Result<Measured> {
-    program::run(workspace::cargo().args(["run", "--quiet", "--locked", "--package", "tardy-lab", "--example", "inject"]))?;
+    inject::build(&[])?;
     let mut commands = vec!["cargo xtask inject".to_owned()];
     let mut table = vec![row(["context", "variant", "delays", "seen", "largest us", "as promised"])];
     let mut is_all_held = true;

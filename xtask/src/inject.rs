@@ -1,0 +1,16 @@
+//! The kernel module for known delays, which a program of tardy-lab builds: that crate knows where kernels and their headers are had.
+
+use std::process::Command;
+
+use crate::failure::Result;
+use crate::{program, workspace};
+
+/// Builds it for these kernels, or for the program's own choice where there are none.
+///
+/// # Errors
+/// Where the program, or the module, cannot be built.
+pub fn build(kernels: &[String]) -> Result<()> {
+    // As the tests are built: cargo chooses features for all packages that it is given, and what was built with others would be built again.
+    let program = workspace::build(&["--workspace", "--features", "tardy/arrow", "--example", "inject"])?;
+    program::run(Command::new(program).args(kernels))
+}

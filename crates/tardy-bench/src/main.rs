@@ -7,6 +7,7 @@
 mod compare;
 mod contender;
 mod cost_spread;
+mod coverage;
 mod document;
 mod every_probe;
 mod figure;
@@ -63,6 +64,7 @@ const FIGURES: &[Figure] = &[
     wake_ups::FIGURE,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
+    coverage::FIGURE,
     long_summary::FIGURE,
     long_report::FIGURE,
     long_comparison::FIGURE,
@@ -93,6 +95,9 @@ struct BenchArguments {
     /// Short runs: for a look, and for CI
     #[arg(long)]
     quick: bool,
+    /// Made runs of each row of `coverage`, in place of 400
+    #[arg(long, value_name = "N", conflicts_with = "quick")]
+    runs: Option<u64>,
     /// Measure this binary, in place of one that is built for users first
     #[arg(long, value_name = "FILE")]
     tardy: Option<std::path::PathBuf>,
@@ -119,7 +124,7 @@ fn run(arguments: &BenchArguments) -> Result<()> {
         Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
         None => workspace::build_tardy()?,
     };
-    let bench = Bench::new(tardy, arguments.quick);
+    let bench = Bench::new(tardy, arguments.quick, arguments.runs);
     for figure in chosen {
         eprintln!("measuring {}: {}", figure.name, figure.title);
         match (figure.measure)(&bench) {

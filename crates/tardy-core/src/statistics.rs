@@ -14,9 +14,11 @@
 pub mod autocorrelation;
 pub mod binomial;
 pub mod change_point;
+pub mod clustering;
 pub mod clusters;
 pub mod compare;
 pub mod confidence;
+pub mod dispersion;
 pub mod estimate;
 pub mod extremal_index;
 pub mod gate;

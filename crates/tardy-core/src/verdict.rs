@@ -10,12 +10,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::statistics::clustering::Clustering;
 use crate::statistics::confidence::Confidence;
-use crate::statistics::proportion::{proportion_lower, proportion_upper};
 use crate::units::{Nanos, ParseNanosError};
 
 use requirement::Requirement;
-pub use sentence::significant;
+pub use sentence::{significant, together};
 
 /// The latencies that are in time: from `earliest` to `latest`, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +122,12 @@ pub struct Evidence {
     pub due_times: u64,
     /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and independence is assumed.
     pub extremal_index: Option<f64>,
+    /// How misses come together, in time and over processors; absent in what older versions wrote, and taken from the extremal index then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clustering: Option<Clustering>,
+    /// Processors whose due times are counted together; 0 where that is not known.
+    #[serde(default, skip_serializing_if = "is_at_most_one")]
+    pub processors: usize,
     /// Length of what was measured.
     #[serde(rename = "measured_ns")]
     pub measured: Nanos,
@@ -132,6 +138,19 @@ pub struct Evidence {
     pub degraded: Vec<String>,
     /// Reasons why there may be misses that were not seen.
     pub incomplete: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_at_most_one(processors: &usize) -> bool {
+    *processors <= 1
+}
+
+impl Evidence {
+    /// How misses come together; independence where nothing is known.
+    #[must_use]
+    pub fn clustering(&self) -> Clustering {
+        self.clustering.or(self.extremal_index.map(Clustering::of_extremal_index)).unwrap_or_default()
+    }
 }
 
 /// A statement about a run and what it is held to, with its evidence.
@@ -159,11 +178,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Misses in an hour at most, with the confidence of the bounds; absent where the length of the measurement is not known.
+    /// Misses in an hour at most, with the confidence of the bounds, of all processors together; absent where the length of the measurement is not known, and
+    /// where the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {
         let hours = self.evidence.measured.as_secs_f64() / 3600.0;
-        (hours > 0.0 && self.evidence.due_times > 0).then(|| self.share_upper * self.evidence.due_times as f64 / hours)
+        (hours > 0.0 && self.evidence.due_times > 0 && self.is_bounded()).then(|| self.share_upper * self.evidence.due_times as f64 / hours)
+    }
+
+    /// Whether the samples say anything about how many misses there may be.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        self.share_upper < 1.0 || self.evidence.misses >= self.evidence.due_times
     }
 }
 
@@ -231,9 +257,8 @@ pub fn judge(requirement: &Requirement, evidence: Evidence) -> Verdict {
 
 /// Bounds of the share of so many among the due times.
 fn share(events: u64, evidence: &Evidence, confidence: Confidence) -> (f64, f64) {
-    let index = evidence.extremal_index.unwrap_or(1.0);
-    let (events, due_times) = (events as f64 * index, evidence.due_times as f64 * index);
-    (proportion_lower(events, due_times, confidence), proportion_upper(events, due_times, confidence))
+    let (clustering, events, due_times) = (evidence.clustering(), events as f64, evidence.due_times as f64);
+    (clustering.share_lower(events, due_times, confidence), clustering.share_upper(events, due_times, confidence))
 }
 
 fn by_share(allowed: f64, (lower, upper): (f64, f64)) -> Outcome {

@@ -88,7 +88,7 @@ pub struct DeadlineArgs {
     /// Wake-ups that are in time, as in -111us..+111us: too early is as bad as too late
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     pub window: Option<Window>,
-    /// Share of samples that may miss, as in 1e-6; without it any miss fails
+    /// Share of samples that may miss, as in 1e-6; without it any miss fails. One-sided bounds decide, each at 95 %, of all CPUs together
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
     /// Periods that may be skipped because the wake-up before came too late; a deadline up to the period allows none [default: the share of --misses, else 0]
@@ -128,7 +128,7 @@ pub struct ShowArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
-    /// Print all statistics too: what was observed, bounds, and a model of the tail where nothing speaks against one
+    /// Print all statistics too: what was observed, bounds (two-sided 95 % for percentiles, one-sided for shares), and a model of the tail where nothing speaks against one
     #[arg(long)]
     pub statistics: bool,
     #[command(flatten)]

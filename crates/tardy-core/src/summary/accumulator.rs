@@ -7,6 +7,7 @@ use crate::chunk::Chunk;
 use crate::histogram::{Budget, Histogram};
 use crate::sample::{Gap, Sample};
 use crate::series::Schedule;
+use crate::summary::batches::{BATCHES_MOST, Batches, Stratum};
 use crate::summary::cell::{Cell, EXPANDED_MAX};
 use crate::summary::miss_runs::MissRuns;
 use crate::units::Nanos;
@@ -23,7 +24,7 @@ pub struct PhaseSpan {
 }
 
 /// What is looked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Questions {
     /// Latencies that are in time.
     pub window: Option<Window>,
@@ -31,10 +32,43 @@ pub struct Questions {
     pub stall: Option<Nanos>,
     /// When the phases were.
     pub phases: Vec<PhaseSpan>,
+    /// Of each phase, the first one of the same kind; where absent, each is of its own.
+    pub phase_kinds: Vec<usize>,
+    /// Stretches of time that samples are counted by, at most; see [`Batches`].
+    pub stretches: usize,
     /// Values below this are wake-ups before their time: 0, or less where the probe's clock has an error; see [`crate::series::Meaning`].
     pub early_below: Nanos,
     /// Whether work was due, so that every skipped due time misses any window; see [`crate::series::Descriptor::is_work`].
     pub is_work: bool,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self {
+            window: None,
+            stall: None,
+            phases: Vec::new(),
+            phase_kinds: Vec::new(),
+            stretches: BATCHES_MOST,
+            early_below: Nanos::ZERO,
+            is_work: false,
+        }
+    }
+}
+
+impl Questions {
+    fn cell(&self) -> Cell {
+        Cell::with_stretches(self.stretches)
+    }
+
+    /// What samples of these phases have in common, whatever the order of the kinds; phases of one kind are one population.
+    fn stratum(&self, phases: &[usize]) -> Stratum {
+        let kind = |phase: &usize| self.phase_kinds.get(*phase).copied().unwrap_or(*phase) as u64 + 1;
+        let mut kinds: Vec<u64> = phases.iter().map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds.iter().fold(0, |stratum: u64, kind| stratum.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(*kind))
+    }
 }
 
 /// Wake-ups before their time.
@@ -127,7 +161,7 @@ impl SeriesAccumulator {
             span.begin.get() <= begin && end < span.end.get()
         });
         if is_whole {
-            self.add_whole(chunk, phases, place);
+            self.add_whole(chunk, phases, place, last_due);
         } else {
             self.add_one_by_one(chunk, &phases, place);
         }
@@ -135,10 +169,11 @@ impl SeriesAccumulator {
     }
 
     /// All samples belong to the same phases: one loop over the latencies, and a closer look at those few that stand out.
-    fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64) {
+    fn add_whole(&mut self, chunk: &Chunk, phases: Vec<usize>, place: u64, last_due: Nanos) {
+        let stratum = self.questions.stratum(&phases);
         // The cell stays in its place: most chunks hold nothing that stands out, and there are half a million of them in a day.
         let questions = &self.questions;
-        let cell = self.cells.entry(phases.clone()).or_default();
+        let cell = self.cells.entry(phases.clone()).or_insert_with(|| questions.cell());
         let (high, low) = (watch_above(questions, cell), watch_below(questions));
         let mut standing_out: Vec<usize> = chunk.missed.iter().map(|&(index, _)| index).collect();
         let mut previous = self.last_latency.unwrap_or(chunk.latency[0]);
@@ -156,6 +191,7 @@ impl SeriesAccumulator {
             }
         }
         cell.sum += sum;
+        add_to_batches(&mut cell.batches, stratum, chunk, &self.schedule, last_due);
         if standing_out.is_empty() && chunk.gaps.is_empty() {
             return;
         }
@@ -168,7 +204,7 @@ impl SeriesAccumulator {
         for (index, (gap, sample)) in chunk.samples(&schedule).enumerate() {
             place += self.note_gap(gap);
             if wanted.next_if_eq(&index).is_some() {
-                self.note(&mut cell, Placed { sample, place });
+                self.note(&mut cell, stratum, Placed { sample, place });
             }
             place += 1 + u64::from(sample.missed);
         }
@@ -184,8 +220,8 @@ impl SeriesAccumulator {
         for (gap, sample) in chunk.samples(&schedule) {
             place += self.note_gap(gap);
             let (begin, end) = (sample.due.min(sample.wake()), sample.wake());
-            let touched = phases_touching(&spans, begin, end).into_iter().map(|index| candidates[index]).collect();
-            let mut cell = self.cells.remove(&touched).unwrap_or_default();
+            let touched: Vec<usize> = phases_touching(&spans, begin, end).into_iter().map(|index| candidates[index]).collect();
+            let mut cell = self.cells.remove(&touched).unwrap_or_else(|| self.questions.cell());
             let latency = sample.latency.get();
             cell.latency.record(latency);
             cell.sum += i128::from(latency);
@@ -193,7 +229,9 @@ impl SeriesAccumulator {
                 self.jitter.record(latency.abs_diff(previous).min(i64::MAX as u64) as i64);
             }
             previous = Some(latency);
-            self.note(&mut cell, Placed { sample, place });
+            let stratum = self.questions.stratum(&touched);
+            cell.batches.add_all(stratum, sample.due, &[latency], u64::from(sample.missed));
+            self.note(&mut cell, stratum, Placed { sample, place });
             self.cells.insert(touched, cell);
             place += 1 + u64::from(sample.missed);
         }
@@ -206,7 +244,7 @@ impl SeriesAccumulator {
     }
 
     /// A sample that may matter by itself.
-    fn note(&mut self, cell: &mut Cell, Placed { sample, place }: Placed) {
+    fn note(&mut self, cell: &mut Cell, stratum: Stratum, Placed { sample, place }: Placed) {
         let latency = sample.latency.get();
         cell.note_worst(Some(sample));
         cell.top.add(latency, place);
@@ -224,6 +262,7 @@ impl SeriesAccumulator {
             self.miss_runs.add(place + 1 - itself, itself + skipped);
             cell.misses += itself + skipped;
             cell.misses_skipped += skipped;
+            cell.batches.note_misses(stratum, sample.due, itself + skipped);
         }
         if sample.missed > 0 {
             let expand = cell.missed.saturating_add(u64::from(sample.missed)) <= EXPANDED_MAX;
@@ -242,7 +281,7 @@ impl SeriesAccumulator {
     /// Adds the part of the same series that follows.
     pub fn merge(&mut self, next: &Self) {
         for (phases, cell) in &next.cells {
-            self.cells.entry(phases.clone()).or_default().merge(cell);
+            self.cells.entry(phases.clone()).or_insert_with(|| self.questions.cell()).merge(cell);
         }
         self.jitter.merge(&next.jitter);
         if let (Some(last), Some(first)) = (self.last_latency, next.first_latency) {
@@ -275,7 +314,7 @@ impl SeriesAccumulator {
     /// All samples, whatever their phase.
     #[must_use]
     pub fn whole(&self) -> Cell {
-        let mut whole = Cell::default();
+        let mut whole = self.questions.cell();
         self.cells.values().for_each(|cell| whole.merge(cell));
         whole
     }
@@ -283,7 +322,7 @@ impl SeriesAccumulator {
     /// The samples that belong to any of `phases`, by their places in [`Questions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
-        let mut of_phases = Cell::default();
+        let mut of_phases = self.questions.cell();
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
         self.cells.iter().filter(|(touched, _)| belongs(touched)).for_each(|(_, cell)| of_phases.merge(cell));
         of_phases
@@ -300,6 +339,24 @@ impl SeriesAccumulator {
     pub fn schedule(&self) -> Schedule {
         self.schedule
     }
+}
+
+/// Nearly all chunks of a long series lie in one stretch: their due times need not be looked at.
+fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedule: &Schedule, last_due: Nanos) {
+    if batches.is_one(chunk.first_due, last_due) {
+        let skipped = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
+        batches.add_all(stratum, chunk.first_due, &chunk.latency, skipped);
+        return;
+    }
+    let (mut begin, mut due, mut skipped) = (0, chunk.first_due, 0);
+    for (index, (_, sample)) in chunk.samples(schedule).enumerate() {
+        if !batches.is_one(due, sample.due) {
+            batches.add_all(stratum, due, &chunk.latency[begin..index], skipped);
+            (begin, due, skipped) = (index, sample.due, 0);
+        }
+        skipped += u64::from(sample.missed);
+    }
+    batches.add_all(stratum, due, &chunk.latency[begin..], skipped);
 }
 
 /// Latencies above this are looked at one by one.

@@ -3,6 +3,7 @@
 use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
 use crate::series::Schedule;
+use crate::summary::batches::Batches;
 use crate::summary::top::Top;
 use crate::units::Nanos;
 use crate::verdict::Window;
@@ -24,6 +25,8 @@ pub struct Cell {
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
     pub top: Top,
+    /// The same samples by stretches of time.
+    pub batches: Batches,
     /// Samples outside of the window asked for, and skipped due times behind it.
     pub misses: u64,
     /// How many of them are skipped due times.
@@ -42,6 +45,7 @@ impl Default for Cell {
             skipped_at_most: Histogram::new(Budget::ANALYSIS),
             worst: None,
             top: Top::default(),
+            batches: Batches::default(),
             misses: 0,
             misses_skipped: 0,
             missed: 0,
@@ -56,6 +60,13 @@ impl Cell {
         self.latency.pack();
         self.skipped.pack();
         self.top.trim(samples);
+        self.batches.pack();
+    }
+
+    /// Without a sample, and with at most so many stretches of time.
+    #[must_use]
+    pub fn with_stretches(most: usize) -> Self {
+        Self { batches: Batches::at_most(most), ..Self::default() }
     }
 
     /// Adds the counts of other samples of the same series.
@@ -65,6 +76,7 @@ impl Cell {
         self.skipped_at_most.merge(&other.skipped_at_most);
         self.note_worst(other.worst);
         self.top.merge(&other.top);
+        self.batches.merge(&other.batches);
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
         self.missed += other.missed;

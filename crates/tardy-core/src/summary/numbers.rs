@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::statistics::clustering::Clustering;
 use crate::statistics::confidence::Confidence;
-use crate::statistics::quantile::quantile_ranks_of_clustered;
 use crate::summary::cell::Cell;
+use crate::summary::dependence::Dependence;
 
 /// The percentiles that summaries print, as probabilities.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.99, 0.999, 0.9999, 0.999_99];
 
-/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution.
+/// A percentile with the interval that contains it with 95 % confidence, whatever the distribution: two-sided, so that each end alone holds with 97.5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// The share of samples at or below it.
@@ -23,6 +24,9 @@ pub struct Percentile {
     pub upper_ns: Option<i64>,
     /// The fewest samples that have both ends.
     pub samples_needed: Option<u64>,
+    /// Independent samples that all samples count for at this percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_samples: Option<f64>,
 }
 
 impl Percentile {
@@ -59,16 +63,18 @@ pub struct Numbers {
     /// How many of the misses are skipped due times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses_skipped: Option<u64>,
+    /// How misses come together; absent where no window was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses_clustering: Option<Clustering>,
     /// Samples whose latency is known to 1/64 only, because memory was bounded.
     pub coarse: u64,
 }
 
-/// The numbers of `cell`, whose late samples cluster by `extremal_index`; `start_ns` is the start of the run on the series' clock. `None`
+/// The numbers of `cell`, whose samples depend on each other as `dependence` says; `start_ns` is the start of the run on the series' clock. `None`
 /// where it has no samples.
 #[must_use]
-pub fn numbers(cell: &Cell, extremal_index: Option<f64>, start_ns: i64, has_window: bool) -> Option<Numbers> {
+pub fn numbers(cell: &Cell, dependence: &Dependence, start_ns: i64, has_window: bool) -> Option<Numbers> {
     let samples = cell.latency.count();
-    let index = extremal_index;
     let corrected = cell.corrected();
     Some(Numbers {
         samples,
@@ -76,44 +82,61 @@ pub fn numbers(cell: &Cell, extremal_index: Option<f64>, start_ns: i64, has_wind
         mean_ns: cell.sum as f64 / samples as f64,
         max_ns: cell.latency.max()?,
         max_at_ns: cell.worst.map_or(0, |worst| worst.due.get().saturating_sub(start_ns)),
-        percentiles: percentiles(&cell.latency, index),
-        percentiles_corrected: corrected.as_ref().map(|corrected| percentiles(corrected, index)),
-        extremal_index: index,
+        percentiles: percentiles(&cell.latency, dependence),
+        percentiles_corrected: corrected.as_ref().map(|corrected| percentiles(corrected, dependence)),
+        extremal_index: dependence.extremal_index(),
         missed: cell.missed,
         misses: has_window.then_some(cell.misses),
         misses_skipped: has_window.then_some(cell.misses_skipped),
+        misses_clustering: has_window.then(|| dependence.misses()),
         coarse: cell.latency.coarse(),
     })
 }
 
+/// The numbers of several series that were measured at the same time, as one.
+#[must_use]
+pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
+    let mut together = Cell::default();
+    cells.iter().for_each(|cell| together.merge(cell));
+    numbers(&together, &Dependence::of(cells), start_ns, has_window)
+}
+
 /// [`PERCENTILES`] of a histogram, with their intervals on the effective number of samples.
 #[must_use]
-pub fn percentiles(histogram: &Histogram, extremal_index: Option<f64>) -> Vec<Percentile> {
+pub fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
+    percentiles_at(histogram, dependence, &PERCENTILES)
+}
+
+/// The percentiles at `probabilities`, ascending, with their intervals on the effective number of samples of each.
+#[must_use]
+pub fn percentiles_at(histogram: &Histogram, dependence: &Dependence, probabilities: &[f64]) -> Vec<Percentile> {
     let samples = histogram.count();
     if samples == 0 {
         return Vec::new();
     }
-    let wanted: Vec<_> = PERCENTILES
+    let wanted: Vec<_> = probabilities
         .iter()
         .map(|&probability| {
-            let ranks = quantile_ranks_of_clustered(samples, probability, extremal_index.unwrap_or(1.0), Confidence::NINETY_FIVE);
-            (probability, rank_of(probability, samples), ranks)
+            let clustering = dependence.above(1.0 - probability);
+            let ranks = clustering.quantile_ranks(samples, probability, Confidence::NINETY_FIVE);
+            (probability, rank_of(probability, samples), ranks, clustering.effective(samples))
         })
         .collect();
-    let mut ranks: Vec<u64> = wanted.iter().flat_map(|(_, rank, ranks)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
+    let mut ranks: Vec<u64> = wanted.iter().flat_map(|(_, rank, ranks, _)| [Some(*rank), ranks.lower, ranks.upper]).flatten().collect();
     ranks.sort_unstable();
     ranks.dedup();
     let values = histogram.values_at(&ranks);
     let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
     wanted
         .iter()
-        .filter_map(|(probability, rank, ranks)| {
+        .filter_map(|(probability, rank, ranks, effective)| {
             Some(Percentile {
                 probability: *probability,
                 value_ns: value(*rank)?,
                 lower_ns: ranks.lower.and_then(value),
                 upper_ns: ranks.upper.and_then(value),
                 samples_needed: ranks.samples_needed,
+                effective_samples: Some(*effective),
             })
         })
         .collect()
@@ -139,14 +162,15 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples_of_the_right_rank() {
-        let values: Vec<i64> = percentiles(&one_to(100_000), Some(1.0)).iter().map(|p| p.value_ns).collect();
+        let values: Vec<i64> =
+            percentiles(&one_to(100_000), &Dependence::of_extremal_index(100_000, 1.0)).iter().map(|p| p.value_ns).collect();
         assert_eq!(values, [50_000, 99_000, 99_900, 99_990, 99_999]);
     }
 
     #[test]
     fn the_bounds_are_those_of_the_order_statistics() {
         // n = 10^4, p = .999, 95 %: ranks 9983 and 9997 (David and Nagaraja, 7.1).
-        let list = percentiles(&one_to(10_000), Some(1.0));
+        let list = percentiles(&one_to(10_000), &Dependence::of_extremal_index(10_000, 1.0));
         assert_eq!((list[2].lower_ns, list[2].upper_ns), (Some(9_983), Some(9_997)));
         assert_eq!(list[3].upper_ns, None, "10^4 samples cannot bound the 99.99th percentile");
         assert!(list[3].samples_needed.unwrap() > 10_000);
@@ -154,8 +178,8 @@ mod tests {
 
     #[test]
     fn clustered_samples_have_wider_bounds() {
-        let independent = percentiles(&one_to(1_000_000), Some(1.0))[2];
-        let clustered = percentiles(&one_to(1_000_000), Some(0.2))[2];
+        let independent = percentiles(&one_to(1_000_000), &Dependence::of_extremal_index(1_000_000, 1.0))[2];
+        let clustered = percentiles(&one_to(1_000_000), &Dependence::of_extremal_index(1_000_000, 0.2))[2];
         assert!(clustered.lower_ns < independent.lower_ns && clustered.upper_ns > independent.upper_ns);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Outcome, Verdict};
 use crate::statistics::confidence::Confidence;
-use crate::statistics::proportion::{proportion_lower, proportion_upper};
 use crate::units::Nanos;
 
 /// More samples than this are never taken: at one a microsecond they last 300 years.
@@ -16,11 +15,11 @@ pub fn samples_to_decide(verdict: &Verdict) -> Option<u64> {
     let is_sound = evidence.degraded.is_empty() && evidence.incomplete.is_empty() && evidence.due_times > 0;
     let allowed = verdict.misses_allowed.filter(|_| verdict.outcome == Outcome::Inconclusive && is_sound)?;
     let confidence = Confidence::new(verdict.confidence).ok()?;
-    let index = evidence.extremal_index.unwrap_or(1.0);
+    let clustering = evidence.clustering();
     let share = evidence.misses as f64 / evidence.due_times as f64;
     let decides = |samples: f64| {
-        let (events, trials) = (share * samples * index, samples * index);
-        proportion_upper(events, trials, confidence) <= allowed || proportion_lower(events, trials, confidence) > allowed
+        let events = share * samples;
+        clustering.share_upper(events, samples, confidence) <= allowed || clustering.share_lower(events, samples, confidence) > allowed
     };
     let mut enough = evidence.due_times as f64;
     while !decides(enough) {
@@ -54,6 +53,7 @@ mod tests {
     use super::super::requirement::Requirement;
     use super::super::{Evidence, judge};
     use super::*;
+    use crate::statistics::proportion::{proportion_lower, proportion_upper};
     use proptest::prelude::*;
 
     fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {

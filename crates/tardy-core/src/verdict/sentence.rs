@@ -22,10 +22,12 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
         (0, _) => {
             // Of some imports the length is not known.
             let bound = match verdict.misses_an_hour_at_most() {
-                Some(an_hour) => format!("fewer than {} an hour", significant(an_hour)),
+                _ if !verdict.is_bounded() => "too few of them are independent of each other to bound the rate".to_owned(),
+                Some(an_hour) => format!("fewer than {} an hour{}", significant(an_hour), together(evidence.processors)),
                 None => format!("fewer than {} in a million", significant(verdict.share_upper * 1e6)),
             };
-            format!("no miss in {due_times} due times: {bound} at 95 %{independent}{}", stress(evidence))
+            let level = if verdict.is_bounded() { format!(" at 95 %{independent}") } else { String::new() };
+            format!("no miss in {due_times} due times: {bound}{level}{}", stress(evidence))
         }
         (_, None) => format!("{misses} of {due_times} due times missed {window}{}", of_them_skipped(evidence)),
         (_, Some(_)) => format!(
@@ -42,6 +44,12 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
         (None, _) => String::new(),
     };
     observed + &allowed
+}
+
+/// The end of a rate "an hour": it has more due times where several processors are measured.
+#[must_use]
+pub fn together(processors: usize) -> String {
+    if processors > 1 { format!(" on {processors} cpus together") } else { String::new() }
 }
 
 fn of_them_skipped(evidence: &Evidence) -> String {

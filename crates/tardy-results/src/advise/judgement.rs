@@ -8,6 +8,7 @@ mod taken;
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
+use tardy_core::statistics::clustering::Clustering;
 use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::longer::time_to_decide;
@@ -17,7 +18,7 @@ use tardy_core::warning::{Severity, Warning};
 use self::taken::{Measured, Taken, take};
 use super::kernels::Kernel;
 use super::task::Task;
-use crate::summary::read::{SummaryError, pooled_index};
+use crate::summary::read::SummaryError;
 
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
 
@@ -189,8 +190,6 @@ fn evidence(taken: &[Taken]) -> Evidence {
         }
         texts
     };
-    let indices: Vec<(u64, Option<f64>)> =
-        taken.iter().map(|run| (seen(run), run.numbers().and_then(|numbers| numbers.extremal_index))).collect();
     let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(Taken::numbers).map(of).sum::<u64>();
     let is_limited = |run: &&Taken| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, Measured::Completion(_)));
     let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.missed)).collect();
@@ -200,12 +199,34 @@ fn evidence(taken: &[Taken]) -> Evidence {
         skipped: sum(|numbers| numbers.missed),
         skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
         due_times: taken.iter().map(seen).sum(),
-        extremal_index: pooled_index(&indices),
+        extremal_index: least_index(taken),
+        clustering: clustering(taken),
+        processors: taken.iter().map(Taken::processors).max().unwrap_or(0),
         measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
         stress: Stress::None,
         degraded: of(Severity::Degraded),
         incomplete: of(Severity::Incomplete),
     }
+}
+
+/// The runs follow each other: each adds its own variance, and an event that was not seen may be as large as in the worst of them.
+fn clustering(taken: &[Taken]) -> Option<Clustering> {
+    let of_runs: Vec<(f64, Clustering)> = taken
+        .iter()
+        .filter_map(|run| run.numbers())
+        .filter_map(|numbers| Some((numbers.misses? as f64, numbers.misses_clustering?)))
+        .collect();
+    let misses: f64 = of_runs.iter().map(|(misses, _)| misses).sum();
+    let unseen = of_runs.iter().map(|(_, clustering)| clustering.unseen).max_by(f64::total_cmp)?;
+    let variance: f64 = of_runs.iter().map(|(misses, clustering)| misses * clustering.dispersion).sum();
+    let of_none = of_runs.iter().map(|(_, clustering)| clustering.dispersion).fold(1.0, f64::max);
+    Some(Clustering::new(if misses > 0.0 { variance / misses } else { of_none }, unseen))
+}
+
+/// How strongly late samples cluster in the run in which they do most; absent where one run does not tell.
+fn least_index(taken: &[Taken]) -> Option<f64> {
+    let indices = taken.iter().map(|run| run.numbers().and_then(|numbers| numbers.extremal_index)).collect::<Option<Vec<f64>>>()?;
+    indices.into_iter().min_by(f64::total_cmp)
 }
 
 /// `added` is the work that the model puts behind each start.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tardy_core::histogram::Histogram;
 use tardy_core::series::Descriptor;
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
@@ -69,8 +70,8 @@ pub struct Group {
     pub what: What,
     /// Their latencies.
     pub histogram: Histogram,
-    /// How strongly late ones cluster; 1 where that is not known.
-    pub extremal_index: f64,
+    /// How they depend on each other.
+    pub dependence: Dependence,
     /// The tail by a model, from the threshold on; empty where there is no model, or the gate is closed.
     pub model: Vec<CurvePoint>,
 }
@@ -215,21 +216,18 @@ fn columns_each(detail: &Detail, series: usize) -> usize {
 }
 
 fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
-    let numbers = summary.probes.iter().find(|summary| summary.probe == probe).and_then(|summary| summary.numbers.as_ref());
-    let index = |index: Option<f64>| index.unwrap_or(1.0);
     let mut groups = vec![Group {
         name: "all samples".to_owned(),
         what: What::All,
         histogram: all,
-        extremal_index: index(numbers.and_then(|numbers| numbers.extremal_index)),
+        dependence: run.dependence_of_probe(probe),
         model: Vec::new(),
     }];
     if summary.loads.len() > 1 {
         for load in &summary.loads {
             let histogram = run.of_load(probe, &load.name, &load.not_stressed).latency;
-            let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
-            let extremal_index = index(numbers.and_then(|numbers| numbers.extremal_index));
-            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, extremal_index, model: Vec::new() });
+            let dependence = run.dependence_of_load(probe, &load.name, &load.not_stressed);
+            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, dependence, model: Vec::new() });
         }
     }
     let series = worst_first(run, probe);
@@ -239,8 +237,8 @@ fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, pro
         several => {
             for read in several.iter().take(LANES_MAX) {
                 let (name, what, histogram) = (series_name(read), What::Processor, read.whole().latency.clone());
-                let extremal_index = index(read.whole().extremal_index());
-                groups.push(Group { name, what, histogram, extremal_index, model: model(statistics, read) });
+                let dependence = Dependence::of(&[read.whole()]);
+                groups.push(Group { name, what, histogram, dependence, model: model(statistics, read) });
             }
         }
     }

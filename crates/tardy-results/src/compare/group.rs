@@ -11,6 +11,7 @@ use tardy_core::statistics::compare::block_length::block_length;
 use tardy_core::statistics::moments::Moments;
 use tardy_core::statistics::tally::Tally;
 use tardy_core::summary::cell::Cell;
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
 use tardy_run::read_series::SeriesError;
@@ -85,11 +86,13 @@ impl RunGroup {
                 if latency > cell.top.threshold() {
                     cell.top.add(latency, place as u64);
                 }
-                cell.note_worst(Some(Sample { due: period * place as i64, latency: Nanos(latency), missed: 0 }));
+                let due = period * place as i64;
+                cell.batches.add_all(0, due, &[latency], 0);
+                cell.note_worst(Some(Sample { due, latency: Nanos(latency), missed: 0 }));
             }
             cells.push((None, buckets.take()));
         }
-        let numbers = numbers(&cell, cell.extremal_index(), 0, false);
+        let numbers = numbers(&cell, &Dependence::of(&[&cell]), 0, false);
         Self::of_cells(cell.latency, cells, &Lengths { measured, stretch: length, is_given: false }, numbers, &[], false)
     }
 

@@ -137,7 +137,9 @@ fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, 
 fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> (Vec<Row>, Vec<NotCompared>) {
     let resampling = Resampling { resamples: settings.resamples, seed: settings.seed, confidence: settings.confidence };
     let found = quantile_differences(&base.blocks(), &candidate.blocks(), &settings.quantiles, resampling);
-    let effective = found.iter().map(|found| (found.quantile, base.effective(found.effective.0), candidate.effective(found.effective.1)));
+    let effective = found.iter().map(|found| {
+        (found.quantile, base.effective(found.quantile, found.effective.0), candidate.effective(found.quantile, found.effective.1))
+    });
     let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: effective.collect() });
     let (from, to) = (base.tally(), candidate.tally());
     let of_quantile = |found: &QuantileDifference| {
@@ -164,7 +166,7 @@ fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings,
     let statements = u32::try_from(2 * settings.quantiles.len() * tables).unwrap_or(u32::MAX);
     let confidence = settings.confidence.shared_by(statements);
     let (from, to) = (base.tally(), candidate.tally());
-    let effective = |&quantile: &f64| (quantile, base.effective(f64::INFINITY), candidate.effective(f64::INFINITY));
+    let effective = |&quantile: &f64| (quantile, base.effective(quantile, f64::INFINITY), candidate.effective(quantile, f64::INFINITY));
     let (known, not_compared) =
         split_by_bounds(base, candidate, settings, Bounds::OfSamples { effective: settings.quantiles.iter().map(effective).collect() });
     let bounds = |tally: &Tally, quantile: f64, index: f64| {
@@ -190,7 +192,7 @@ fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overvi
     };
     let is_bounded = |side: &Pooled<'_>, quantile: f64| match method {
         Method::Exact | Method::Pads => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
-        _ => side.bounds(quantile, side.effective(f64::INFINITY)),
+        _ => side.bounds(quantile, side.effective(quantile, f64::INFINITY)),
     };
     let pair = |quantile: f64| Pair {
         base_ns: value(base, quantile),

@@ -4,6 +4,7 @@ use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::statistics::confidence::Confidence;
 use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
 use tardy_core::statistics::tally::Tally;
+use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
 
 use super::group::RunGroup;
@@ -70,14 +71,19 @@ impl<'a> Pooled<'a> {
         self.runs.iter().map(|run| tally(&run.exact).quantile(quantile)).collect()
     }
 
-    /// Independent samples that know a quantile as well, at most those of which late ones are independent.
-    pub(super) fn effective(&self, of_blocks: f64) -> f64 {
-        of_blocks.min(self.index * self.exact.count() as f64)
+    /// Independent samples that know a quantile as well: those that blocks of time tell, and at most those by which a summary bounds it.
+    pub(super) fn effective(&self, quantile: f64, of_blocks: f64) -> f64 {
+        let known = || self.runs.iter().filter_map(|run| run.numbers.as_ref());
+        let of_summary: Option<f64> = known().map(|numbers| effective_of_summary(numbers, quantile)).sum();
+        of_blocks.min(of_summary.unwrap_or(self.index * self.exact.count() as f64))
     }
 
     /// Whether so many independent samples bound a quantile from both sides, as a summary does.
     pub(super) fn bounds(&self, quantile: f64, effective: f64) -> bool {
         let samples = self.exact.count();
+        if effective <= 0.0 {
+            return false;
+        }
         let ranks = quantile_ranks_of_clustered(samples, quantile, effective / samples.max(1) as f64, Confidence::NINETY_FIVE);
         ranks.lower.is_some() && ranks.upper.is_some()
     }
@@ -89,6 +95,10 @@ impl<'a> Pooled<'a> {
         let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.missed).sum();
         Some((misses?.iter().sum(), opportunities)).filter(|_| !numbers.is_empty())
     }
+}
+
+fn effective_of_summary(numbers: &Numbers, quantile: f64) -> Option<f64> {
+    numbers.percentiles.iter().find(|percentile| percentile.probability == quantile)?.effective_samples
 }
 
 pub(super) fn tally(histogram: &Histogram) -> Tally {

@@ -1,7 +1,7 @@
 //! The ladder of deadlines as text: three lines of a table, and the deadline that held.
 
 use tardy_core::units::Nanos;
-use tardy_core::verdict::{Stress, significant};
+use tardy_core::verdict::{Stress, significant, together};
 
 use super::table::Table;
 use crate::summary::model::{Ladder, Rung};
@@ -29,8 +29,9 @@ pub fn smallest(ladder: &Ladder) -> String {
     };
     // Samples of several loads are no one population.
     let over = if ladder.stress == Stress::Mixture { " over this mixture of loads" } else { "" };
-    let an_hour =
-        rung.misses_an_hour_at_most.map_or_else(String::new, |bound| format!(", fewer than {} an hour at 95 %{over}", significant(bound)));
+    let an_hour = rung.misses_an_hour_at_most.map_or_else(String::new, |bound| {
+        format!(", fewer than {} an hour{} at 95 %{over}", significant(bound), together(ladder.processors))
+    });
     format!("shortest deadline without a miss: {}{an_hour}{worst}", three_digits(rung.deadline_ns))
 }
 

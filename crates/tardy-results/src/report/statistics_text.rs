@@ -152,7 +152,7 @@ fn bounds(shown: &[&Group]) -> Table {
     }
     for index in 0..shown[0].bounds.exceedances.len() {
         let limit = shown[0].bounds.exceedances[index].limit_ns.exact();
-        row(&mut table, &format!("above {limit}, at most; clusters"), shown, |group| {
+        row(&mut table, &format!("above {limit}, at most"), shown, |group| {
             let found = group.bounds.exceedances.get(index);
             found.map_or_else(dash, |found| {
                 let an_hour = found.an_hour_upper.map_or_else(String::new, |rate| format!(", {}/h", significant(rate)));
@@ -170,7 +170,7 @@ fn bounds(shown: &[&Group]) -> Table {
             });
         }
     }
-    row(&mut table, "samples that count", shown, |group| {
+    row(&mut table, "samples that count at 50 %", shown, |group| {
         let assumed = if group.bounds.is_independence_assumed { " (assumed)" } else { "" };
         format!("{:.0}{assumed}", group.bounds.effective_samples)
     });

@@ -13,6 +13,8 @@ use crate::summary::model::{LoadShare, LoadSummary, ProbeSummary, SeriesSummary,
 
 /// Series shown one by one; the worst come first, and the others are in the row of all.
 const SERIES_SHOWN: usize = 6;
+/// An effective number of samples below this share of all is told: independent ones come near it by chance.
+const WORTH_A_WORD: f64 = 0.6;
 const PHASES_SHOWN: usize = 10;
 const WARNINGS_SHOWN: usize = 6;
 
@@ -258,16 +260,17 @@ fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
 }
 
 fn notes(out: &mut String, all: &Numbers) {
-    let independence = match all.extremal_index {
-        Some(index) if index < 0.995 => {
-            format!("late samples cluster: bounds count {} samples as {:.0}", all.samples, all.samples as f64 * index)
-        }
-        Some(_) => String::new(),
-        None if all.percentiles.is_empty() => String::new(),
-        None => "bounds assume independent samples: too few to tell".to_owned(),
+    let independence = if all.extremal_index.is_none() && !all.percentiles.is_empty() {
+        "bounds assume independent samples: too few to tell".to_owned()
+    } else {
+        effective(all).unwrap_or_default()
     };
     let unbounded = if all.percentiles.iter().any(|percentile| !percentile.is_bounded()) {
-        "~ not bounded: needs as many samples as stated below it"
+        if all.percentiles.iter().any(|percentile| percentile.samples_needed.is_some()) {
+            "~ not bounded: needs as many samples as stated below it"
+        } else {
+            "~ not bounded"
+        }
     } else {
         ""
     };
@@ -276,6 +279,26 @@ fn notes(out: &mut String, all: &Numbers) {
     if !notes.is_empty() {
         let _ = writeln!(out, "  {}", notes.join("; "));
     }
+}
+
+/// How many independent samples all of them count for, where that makes bounds clearly wider.
+fn effective(all: &Numbers) -> Option<String> {
+    let of = |probability: f64| all.percentiles.iter().find(|percentile| percentile.probability == probability)?.effective_samples;
+    let (median, tail) = (of(0.5)?, of(0.999)?);
+    // Where too few are independent their number is not known either, and n>= would be a guess.
+    if median <= 0.0 && tail <= 0.0 {
+        return Some("too few samples are independent of each other for a bound".to_owned());
+    }
+    let is_less = median.min(tail) < all.samples as f64 * WORTH_A_WORD;
+    is_less.then(|| {
+        let count = |effective: f64| if effective > 0.0 { format!("as {effective:.0}") } else { "as too few".to_owned() };
+        format!(
+            "samples depend on each other: for bounds {} count {} at the median and {} at 99.9 %",
+            all.samples,
+            count(median),
+            count(tail)
+        )
+    })
 }
 
 fn phases(out: &mut String, summary: &Summary) {

@@ -1,14 +1,12 @@
 //! What holds whatever the distribution: percentiles between order statistics, shares above limits, and how far the maximum reaches. All of it
-//! counts the effective number of samples: late ones come in clusters.
+//! counts the effective number of samples: they depend on each other, in time and over processors.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
 use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::poisson::rate_upper;
-use tardy_core::statistics::proportion::proportion_upper;
-use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
 use tardy_core::statistics::tolerance::samples_needed;
-use tardy_core::summary::numbers::Percentile;
+use tardy_core::summary::dependence::Dependence;
+use tardy_core::summary::numbers::{Percentile, percentiles_at};
 use tardy_core::units::Nanos;
 
 /// The percentiles that are bounded.
@@ -20,7 +18,7 @@ const CONFIDENCE: Confidence = Confidence::NINETY_FIVE;
 pub struct Bounds {
     /// Of every statement by itself.
     pub confidence: f64,
-    /// Independent samples that all of them count for.
+    /// Independent samples that all of them count for, at the median.
     pub effective_samples: f64,
     /// Whether that is an assumption, because there are too few samples to tell.
     pub is_independence_assumed: bool,
@@ -43,7 +41,7 @@ pub struct Exceedance {
     pub samples: u64,
     /// Their share, at most (Clopper and Pearson).
     pub share_upper: f64,
-    /// Clusters an hour, at most (Poisson); absent where the length of the run is not known.
+    /// Samples an hour of all series together, at most, at the rate at which they were taken; absent where the length of the run is not known, or nothing is bounded.
     pub an_hour_upper: Option<f64>,
 }
 
@@ -58,55 +56,44 @@ pub struct Needed {
 
 /// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
 #[must_use]
-pub fn bounds(histogram: &Histogram, extremal_index: Option<f64>, length: Nanos, limits: &[Nanos]) -> Option<Bounds> {
+pub fn bounds(histogram: &Histogram, dependence: &Dependence, length: Nanos, limits: &[Nanos]) -> Option<Bounds> {
     let samples = histogram.count();
-    let index = extremal_index.unwrap_or(1.0);
-    let effective = samples as f64 * index;
+    let of_max = dependence.above(0.0);
     if samples == 0 {
         return None;
     }
     let exceedance = |&limit_ns: &Nanos| {
         let above = histogram.above(limit_ns.get());
-        let clusters = above as f64 * index;
         let hours = length.as_secs_f64() / 3600.0;
+        let share_upper = dependence.above(above as f64 / samples as f64).share_upper(above as f64, samples as f64, CONFIDENCE);
+        let is_bounded = share_upper < 1.0 || above == samples;
         Exceedance {
             limit_ns,
             samples: above,
-            share_upper: proportion_upper(clusters, effective, CONFIDENCE),
-            an_hour_upper: (hours > 0.0).then(|| rate_upper(clusters, hours, CONFIDENCE)),
+            share_upper,
+            an_hour_upper: (hours > 0.0 && is_bounded).then(|| share_upper * samples as f64 / hours),
         }
     };
     let needed = (5..=9).map(|digits| 1.0 - 10_f64.powi(-digits)).filter_map(|share| {
-        let samples = samples_needed(share, 1, CONFIDENCE)? as f64 / index;
+        let samples = samples_needed(share, 1, CONFIDENCE)? as f64 * of_max.unseen;
         Some(Needed { share, samples: samples.ceil() as u64 })
     });
     Some(Bounds {
         confidence: CONFIDENCE.get(),
-        effective_samples: effective,
-        is_independence_assumed: extremal_index.is_none(),
-        percentiles: percentiles(histogram, index),
+        effective_samples: dependence.above(0.5).effective(samples),
+        is_independence_assumed: dependence.is_assumed(),
+        percentiles: percentiles(histogram, dependence),
         exceedances: limits.iter().map(exceedance).collect(),
-        covered_by_max: CONFIDENCE.miss().powf(1.0 / effective),
-        needed: needed.filter(|needed| needed.samples > samples).take(2).collect(),
+        covered_by_max: CONFIDENCE.miss().powf(of_max.unseen / samples as f64),
+        needed: needed.filter(|needed| needed.samples > samples && of_max.unseen.is_finite()).take(2).collect(),
     })
 }
 
-fn percentiles(histogram: &Histogram, index: f64) -> Vec<Percentile> {
-    let samples = histogram.count();
-    let value = |rank: Option<u64>| rank.and_then(|rank| histogram.values_at(&[rank])[0]);
-    let percentile = |&probability: &f64| {
-        let ranks = quantile_ranks_of_clustered(samples, probability, index, CONFIDENCE);
-        let above = ((1.0 - probability) * samples as f64 + 1e-9).floor() as u64;
-        Some(Percentile {
-            probability,
-            value_ns: value(Some(samples.saturating_sub(above).max(1)))?,
-            lower_ns: value(ranks.lower),
-            upper_ns: value(ranks.upper),
-            samples_needed: ranks.samples_needed,
-        })
-    };
+fn percentiles(histogram: &Histogram, dependence: &Dependence) -> Vec<Percentile> {
+    let samples = histogram.count() as f64;
     // Beyond the last sample there is nothing to give a value to.
-    PERCENTILES.iter().filter(|&&probability| (1.0 - probability) * samples as f64 >= 0.1).filter_map(percentile).collect()
+    let wanted: Vec<f64> = PERCENTILES.into_iter().filter(|probability| (1.0 - probability) * samples >= 0.1).collect();
+    percentiles_at(histogram, dependence, &wanted)
 }
 
 #[cfg(test)]
@@ -122,7 +109,9 @@ mod tests {
 
     #[test]
     fn a_million_without_a_miss_bound_the_share_by_the_rule_of_three() {
-        let found = bounds(&uniform(1_000_000), Some(1.0), Nanos::from_secs(1000), &[Nanos(1_000_000)]).unwrap();
+        let found =
+            bounds(&uniform(1_000_000), &Dependence::of_extremal_index(1_000_000, 1.0), Nanos::from_secs(1000), &[Nanos(1_000_000)])
+                .unwrap();
         // Golden: 0 of 1e6, one-sided 95 %.
         assert!((found.exceedances[0].share_upper - 2.995_727_8e-6).abs() < 1e-12);
         assert!((1.0 - found.covered_by_max - 2.995_727_8e-6).abs() < 1e-12);
@@ -135,10 +124,12 @@ mod tests {
 
     #[test]
     fn clustered_samples_say_less() {
-        let of = |index| bounds(&uniform(100_000), Some(index), Nanos::from_secs(100), &[Nanos(99_990)]).unwrap();
+        let of = |index| {
+            bounds(&uniform(100_000), &Dependence::of_extremal_index(100_000, index), Nanos::from_secs(100), &[Nanos(99_990)]).unwrap()
+        };
         let (alone, clustered) = (of(1.0), of(0.25));
         assert!(clustered.exceedances[0].share_upper > alone.exceedances[0].share_upper);
         assert!(clustered.covered_by_max < alone.covered_by_max && clustered.needed[0].samples > alone.needed[0].samples);
-        assert!(bounds(&Histogram::new(Budget::ANALYSIS), None, Nanos::ZERO, &[]).is_none());
+        assert!(bounds(&Histogram::new(Budget::ANALYSIS), &Dependence::unknown(0, 1), Nanos::ZERO, &[]).is_none());
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_run::read_series::SeriesError;
 
@@ -10,7 +11,7 @@ use super::bounds::{Bounds, bounds};
 use super::observed::{Observed, observed};
 use super::tail::{LoadSpans, LoadTail, TailModel, Tails, Wanted, tails};
 use crate::summary::by_phase::{self, OfName};
-use crate::summary::read::{Read, ReadRun, pooled_index};
+use crate::summary::read::{Read, ReadRun};
 
 /// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
 const OSADL_CYCLES: f64 = 1e5;
@@ -149,7 +150,7 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
     let mut together = Histogram::new(Budget::ANALYSIS);
     series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
-    let group = |histogram: &Histogram, index: Option<f64>, one: Option<&Read>, tails: Tails| {
+    let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&Read>, tails: Tails| {
         let descriptor = one.map(Read::descriptor);
         Some(Group {
             probe: series[0].descriptor().probe.clone(),
@@ -159,20 +160,20 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
             is_together: one.is_none(),
             of_series: series.len(),
             observed: observed(histogram, question.bucket, &limits)?,
-            bounds: bounds(histogram, index, run.measured(), &limits)?,
+            bounds: bounds(histogram, dependence, run.measured(), &limits)?,
             tail: tails.whole,
             tail_by_load: tails.by_load,
         })
     };
     let mut groups = Vec::new();
     for (read, tails) in worst.iter().zip(of_each) {
-        groups.extend(group(&read.whole().latency, read.whole().extremal_index(), Some(read), tails));
+        groups.extend(group(&read.whole().latency, &Dependence::of(&[read.whole()]), Some(read), tails));
     }
     // Worst first, as in the summary.
     groups.sort_by_key(|group| std::cmp::Reverse(group.observed.max_ns));
     if series.len() > 1 {
-        let indices: Vec<_> = series.iter().map(|read| (read.whole().latency.count(), read.whole().extremal_index())).collect();
-        groups.extend(group(&together, pooled_index(&indices), None, Tails::default()));
+        let dependence = Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
+        groups.extend(group(&together, &dependence, None, Tails::default()));
     }
     Ok(groups)
 }

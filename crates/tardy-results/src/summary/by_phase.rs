@@ -2,12 +2,13 @@
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::summary::cell::Cell;
+use tardy_core::summary::numbers::numbers_together;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Verdict;
 use tardy_run::record::{LoadWork, PhaseRecord, RunRecord};
 
 use super::model::{LoadShare, LoadSummary, PhaseSummary};
-use super::read::{Read, measured, names, together};
+use super::read::{Read, measured, names};
 use super::verdict::{Judge, Part};
 
 /// A load that uses less than this of a processor's time, in percent, uses hardly any.
@@ -156,7 +157,7 @@ fn numbers_of(
         let counted = counted.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
         let is_judged = series.iter().any(|read| read.descriptor.probe == probe && read.has_window());
         let cells: Vec<Cell> = counted.map(|read| read.accumulator.phases(phases)).collect();
-        (probe.to_owned(), together(&cells.iter().collect::<Vec<_>>(), start, is_judged))
+        (probe.to_owned(), numbers_together(&cells.iter().collect::<Vec<_>>(), start.get(), is_judged))
     };
     probes.into_iter().map(of_probe).collect()
 }

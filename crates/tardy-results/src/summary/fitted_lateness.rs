@@ -2,6 +2,7 @@
 
 use tardy_core::sample::Sample;
 use tardy_core::summary::cell::Cell;
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::fitted_grid::{FittedGrid, GridFit};
 use tardy_core::summary::numbers::numbers;
 use tardy_core::units::Nanos;
@@ -38,6 +39,7 @@ pub(super) fn read(file: &SeriesFile, has_own_clock: bool) -> Result<Option<Fitt
         lateness.latency.record(late.get());
         lateness.sum += i128::from(late.get());
         lateness.top.add(late.get(), place);
+        lateness.batches.add_all(0, at - late, &[late.get()], 0);
         lateness.note_worst(Some(Sample { due: at - late, latency: late, missed: 0 }));
     };
     let mut is_first = true;
@@ -59,7 +61,7 @@ impl FittedLateness {
             period_ns: self.grid.period_ns(),
             expiries: self.grid.expiries,
             without_event: self.grid.expiries.saturating_sub(self.grid.events),
-            lateness: numbers(&self.lateness, self.lateness.extremal_index(), start.get(), false),
+            lateness: numbers(&self.lateness, &Dependence::of(&[&self.lateness]), start.get(), false),
         }
     }
 }

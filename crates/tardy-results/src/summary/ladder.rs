@@ -2,9 +2,10 @@
 
 use tardy_core::series::{ClockKind, Meaning};
 use tardy_core::summary::cell::Cell;
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_core::verdict::{Window, judge};
+use tardy_core::verdict::{Evidence, Window, judge};
 
 use super::model::{Ladder, LoadSummary, Rung, WorstLoad};
 use super::read::Read;
@@ -23,7 +24,10 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: 
     if !is_lateness || descriptor.clock == ClockKind::Virtual {
         return None;
     }
-    let rung = |deadline| of_deadline(judge, series, all, measured, deadline);
+    let parts: Vec<Part<'_>> = series.iter().map(|read| Part::whole(read)).collect();
+    let seen = judge.evidence(&Requirement::deadline(largest), &parts, measured, judge.stress());
+    let dependence = Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
+    let rung = |deadline| of_deadline(&seen, &dependence, series, all, deadline);
     let mut deadlines = DEADLINES.to_vec();
     deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
     deadlines.sort_unstable();
@@ -34,15 +38,17 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: 
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.
         smallest: Some(rung(latest.max(Nanos::ZERO))).filter(|rung| rung.misses == 0),
         stress: judge.stress(),
+        processors: seen.processors,
         worst_load: worst_load(&descriptor.probe, loads),
     })
 }
 
-fn of_deadline(judges: &Judge<'_>, series: &[&Read], all: &Cell, measured: Nanos, deadline: Nanos) -> Rung {
+fn of_deadline(seen: &Evidence, dependence: &Dependence, series: &[&Read], all: &Cell, deadline: Nanos) -> Rung {
     let requirement = Requirement::deadline(deadline);
-    let parts: Vec<Part<'_>> = series.iter().map(|read| Part::whole(read)).collect();
-    let mut evidence = judges.evidence(&requirement, &parts, measured, judges.stress());
+    let mut evidence = seen.clone();
     (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(deadline), series[0].descriptor().is_work());
+    // As late samples come together at this deadline's own level.
+    evidence.clustering = Some(dependence.above(evidence.misses as f64 / evidence.due_times.max(1) as f64));
     let verdict = judge(&requirement, evidence);
     Rung { deadline_ns: deadline, misses: verdict.evidence.misses, misses_an_hour_at_most: verdict.misses_an_hour_at_most() }
 }

@@ -108,6 +108,9 @@ pub struct Ladder {
     pub smallest: Option<Rung>,
     /// Which loads the rates are of.
     pub stress: Stress,
+    /// CPUs whose misses the rates count together; 0 in what older versions wrote.
+    #[serde(default)]
+    pub processors: usize,
     /// The load under which the largest value came; absent where there was one load alone.
     pub worst_load: Option<WorstLoad>,
 }

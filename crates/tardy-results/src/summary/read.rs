@@ -6,8 +6,10 @@ use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
+use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
-use tardy_core::summary::numbers::{Numbers, numbers, percentiles};
+use tardy_core::summary::dependence::Dependence;
+use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
@@ -29,6 +31,10 @@ use super::{by_phase, ladder, stated, verdict};
 const MOST_PERIODS: f64 = 0.5;
 /// Stalls of one series from which on they may be the work of a rule.
 const STALLS_OF_THROTTLING: u64 = 2;
+/// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
+const STRETCHES_OF_ALL: usize = 1 << 16;
+/// Fewer than these would not tell how samples of several phases depend on each other.
+const STRETCHES_LEAST: usize = 64;
 /// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
 const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
@@ -160,7 +166,8 @@ impl ReadRun {
         let summary = |name: &str| {
             let of_probe: Vec<&Read> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
             let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
-            let all = merged(&cells);
+            let mut all = Cell::default();
+            cells.iter().for_each(|cell| all.merge(cell));
             let ladder = || ladder::ladder(judge, &of_probe, &all, self.measured(), loads);
             ProbeSummary {
                 probe: name.to_owned(),
@@ -168,7 +175,7 @@ impl ReadRun {
                 has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: first.descriptor.schedule.period(),
                 is_missed_unknown: of_probe.iter().any(|read| read.is_missed_unknown()),
-                numbers: stated::numbers_of_all(&of_probe, numbers(&all, index_of(&cells), start.get(), first.has_window())),
+                numbers: stated::numbers_of_all(&of_probe, numbers(&all, &Dependence::of(&cells), start.get(), first.has_window())),
                 counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
                 verdict: judge.probe(&of_probe, loads),
                 ladder: if self.window().is_none() { ladder() } else { None },
@@ -197,12 +204,29 @@ impl ReadRun {
     /// The samples of a probe in the phases of this name, without those of the processors in `left_out`.
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
-        let phases: Vec<usize> = (0..self.record.phases.len()).filter(|&index| self.record.phases[index].name == load).collect();
         let mut together = Cell::default();
+        self.cells_of_load(probe, load, left_out).iter().for_each(|cell| together.merge(cell));
+        together
+    }
+
+    fn cells_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Vec<Cell> {
+        let phases: Vec<usize> = (0..self.record.phases.len()).filter(|&index| self.record.phases[index].name == load).collect();
         let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
         let counted = of_probe.filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        counted.for_each(|read| together.merge(&read.accumulator.phases(&phases)));
-        together
+        counted.map(|read| read.accumulator.phases(&phases)).collect()
+    }
+
+    /// How the samples of a probe depend on each other, those of all its processors on one time line.
+    #[must_use]
+    pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
+        let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
+        Dependence::of(&of_probe.map(|read| &read.whole).collect::<Vec<_>>())
+    }
+
+    /// The same for the samples of [`Self::of_load`].
+    #[must_use]
+    pub fn dependence_of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Dependence {
+        Dependence::of(&self.cells_of_load(probe, load, left_out).iter().collect::<Vec<_>>())
     }
 
     /// All samples of a probe, whatever their processor.
@@ -252,7 +276,19 @@ impl Read {
 }
 
 fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
-    Questions { window, stall: throttling(record).map(|gap| gap.gap), ..Questions::default() }
+    let kind = |phase: &PhaseRecord| record.phases.iter().position(|other| other.name == phase.name).unwrap_or_default();
+    Questions {
+        window,
+        stall: throttling(record).map(|gap| gap.gap),
+        phase_kinds: record.phases.iter().map(kind).collect(),
+        stretches: stretches(record.series.len()),
+        ..Questions::default()
+    }
+}
+
+/// Those that a series may have where a reader holds so many series at once.
+fn stretches(series: usize) -> usize {
+    (STRETCHES_OF_ALL / series.max(1)).clamp(STRETCHES_LEAST, BATCHES_MOST)
 }
 
 /// When each phase was under its loads, as far as `cpu` is concerned.
@@ -309,6 +345,8 @@ fn questions_of(descriptor: &Descriptor, questions: &Questions) -> Questions {
         window: questions.window.filter(|_| !descriptor.is_outside_verdict),
         stall: questions.stall.filter(|_| is_lateness),
         phases: questions.phases.clone(),
+        phase_kinds: questions.phase_kinds.clone(),
+        stretches: questions.stretches,
         early_below: descriptor.meaning.early_below(),
         is_work: descriptor.is_work(),
     }
@@ -322,6 +360,7 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, desc
         whole.sum = sum;
         whole.latency = stored.histogram.clone();
         whole.top = tardy_core::summary::top::Top::default();
+        whole.batches = tardy_core::summary::batches::Batches::default();
         whole.missed = accumulator.counts.missed;
         if whole.skipped.count() + whole.skipped_at_most.count() < whole.missed {
             whole.find_skipped(descriptor.schedule.period());
@@ -385,17 +424,18 @@ impl Read {
 
     fn summary(&self, start: Nanos) -> SeriesSummary {
         let whole = &self.whole;
+        let dependence = Dependence::of(&[whole]);
         let from_histogram = whole.latency.count() > self.accumulator.samples;
         let is_every_sample = self.has_every_sample();
         SeriesSummary {
             probe: self.descriptor.probe.clone(),
             cpu: self.descriptor.cpu,
             schedule: self.descriptor.schedule,
-            numbers: stated::numbers(self, numbers(whole, whole.extremal_index(), start.get(), self.has_window())),
+            numbers: stated::numbers(self, numbers(whole, &dependence, start.get(), self.has_window())),
             counts: self.accumulator.counts,
             is_missed_unknown: self.is_missed_unknown(),
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
-            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, whole.extremal_index()) } else { Vec::new() },
+            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, &dependence) } else { Vec::new() },
             jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
             misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
             early: self.accumulator.early.count,
@@ -525,30 +565,6 @@ pub(super) fn names(series: &[Read]) -> Vec<&str> {
         }
     }
     names
-}
-
-/// The numbers of several series as one.
-pub(super) fn together(cells: &[&Cell], start: Nanos, has_window: bool) -> Option<Numbers> {
-    numbers(&merged(cells), index_of(cells), start.get(), has_window)
-}
-
-fn merged(cells: &[&Cell]) -> Cell {
-    let mut together = Cell::default();
-    cells.iter().for_each(|cell| together.merge(cell));
-    together
-}
-
-fn index_of(cells: &[&Cell]) -> Option<f64> {
-    let weighted: Vec<(u64, Option<f64>)> = cells.iter().map(|cell| (cell.latency.count(), cell.extremal_index())).collect();
-    pooled_index(&weighted)
-}
-
-/// The extremal index of several series together, from (samples, index) of each: effective samples add up. `None` where one is not known.
-pub(crate) fn pooled_index(series: &[(u64, Option<f64>)]) -> Option<f64> {
-    let samples: u64 = series.iter().map(|&(samples, _)| samples).sum();
-    let effective: Option<Vec<f64>> =
-        series.iter().filter(|(samples, _)| *samples > 0).map(|&(samples, index)| Some(index? * samples as f64)).collect();
-    effective.filter(|_| samples > 0).map(|effective| effective.iter().sum::<f64>() / samples as f64)
 }
 
 fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> Vec<InterruptCount> {

@@ -58,6 +58,7 @@ fn of_stated(stated: &[Stated]) -> Option<Numbers> {
         missed: some.iter().filter_map(|stated| stated.missed).fold(0, u64::saturating_add),
         misses: None,
         misses_skipped: None,
+        misses_clustering: None,
         coarse: 0,
     })
 }

@@ -1,7 +1,10 @@
 //! The verdicts of a run: what its samples come to, held to what was asked for. Each probe and each load is a population of its own, and has one.
 
+use std::collections::BTreeSet;
+
 use tardy_core::series::Descriptor;
 use tardy_core::summary::cell::Cell;
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Outcome, Stress, Verdict, judge};
@@ -9,7 +12,7 @@ use tardy_core::warning::{Severity, Warning};
 use tardy_run::record::RunRecord;
 
 use super::model::{LoadSummary, ProbeSummary};
-use super::read::{Read, ReadRun, pooled_index};
+use super::read::{Read, ReadRun};
 use super::stated;
 
 /// Judges the samples of one run.
@@ -84,14 +87,16 @@ impl<'a> Judge<'a> {
         let sum = |of: fn(&Part<'_>) -> u64| parts.iter().map(of).sum::<u64>();
         let is_limited = |part: &&Part<'_>| requirement.limits_skipped(part.descriptor.schedule.period(), part.descriptor.is_work());
         let limited: Vec<u64> = parts.iter().filter(is_limited).map(|part| part.cell.missed).collect();
-        let indices: Vec<_> = parts.iter().map(|part| (part.due_times, part.cell.extremal_index())).collect();
+        let dependence = Dependence::of(&parts.iter().map(|part| part.cell).collect::<Vec<_>>());
         Evidence {
             misses: sum(|part| part.cell.misses),
             misses_skipped: sum(|part| part.cell.misses_skipped),
             skipped: sum(|part| part.cell.missed),
             skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
             due_times: sum(|part| part.due_times),
-            extremal_index: pooled_index(&indices),
+            extremal_index: dependence.extremal_index(),
+            clustering: Some(dependence.misses()),
+            processors: parts.iter().filter_map(|part| part.descriptor.cpu).collect::<BTreeSet<_>>().len(),
             measured,
             stress,
             degraded: self.degraded.clone(),

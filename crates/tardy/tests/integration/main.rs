@@ -8,6 +8,7 @@ mod support;
 mod advise;
 mod app;
 mod bad_input;
+mod bounds;
 mod clocks;
 mod compare;
 mod cost;

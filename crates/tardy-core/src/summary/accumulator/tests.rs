@@ -143,7 +143,7 @@ proptest! {
         let chunks = chunks(&samples, size);
         let phases: Vec<PhaseSpan> =
             edges.iter().map(|&(begin, length)| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + length) * PERIOD) }).collect();
-        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), stall: None, phases: phases.clone(), early_below: Nanos::ZERO, is_work };
+        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), phases: phases.clone(), is_work, ..Questions::default() };
         let mut accumulator = accumulate(&chunks[..cut.min(chunks.len())], &questions);
         accumulator.merge(&accumulate(&chunks[cut.min(chunks.len())..], &questions));
 

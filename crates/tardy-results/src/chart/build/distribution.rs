@@ -1,7 +1,7 @@
 //! The distribution of latencies and its complement, with what the samples say about both at 95 %.
 
 use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::proportion::proportion_interval;
+use tardy_core::summary::dependence::Dependence;
 
 use super::super::data::{Group, ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
@@ -35,11 +35,14 @@ impl Point {
         self.count(kind) as f64 / self.samples as f64
     }
 
-    /// Its interval at 95 %, by Clopper and Pearson on the effective number of samples.
-    fn interval(self, kind: Kind, extremal_index: f64) -> (f64, f64) {
-        let (count, samples) = (self.count(kind) as f64 * extremal_index, self.samples as f64 * extremal_index);
-        let interval = proportion_interval(count, samples, Confidence::NINETY_FIVE);
-        (interval.lower, interval.upper)
+    /// Its two-sided interval at 95 %, by Clopper and Pearson on the effective number of samples.
+    fn interval(self, kind: Kind, dependence: &Dependence) -> (f64, f64) {
+        let above = if kind == Kind::Cdf { self.samples - self.at_or_below } else { self.at_or_above };
+        let clustering = dependence.above(above as f64 / self.samples as f64);
+        let side = Confidence::NINETY_FIVE.of_each_side();
+        let lower = clustering.share_lower(above as f64, self.samples as f64, side);
+        let upper = clustering.share_upper(above as f64, self.samples as f64, side);
+        if kind == Kind::Cdf { (1.0 - upper, 1.0 - lower) } else { (lower, upper) }
     }
 }
 
@@ -192,7 +195,7 @@ fn line(kind: Kind, group: &Group) -> Shape {
 fn band(kind: Kind, group: &Group, low: f64) -> Vec<(f64, f64, f64)> {
     let points = points(group, POINTS_A_DECADE);
     let band = |point: &Point| {
-        let (lower, upper) = point.interval(kind, group.extremal_index);
+        let (lower, upper) = point.interval(kind, &group.dependence);
         (point.value as f64, lower.max(low), upper)
     };
     points.iter().map(band).collect()
@@ -217,7 +220,7 @@ fn table(kind: Kind, groups: &[Group]) -> Table {
     let mut rows = Vec::new();
     for group in groups.iter().filter(|group| group.what != What::Processor) {
         for point in points(group, ROWS_A_DECADE) {
-            let (lower, upper) = point.interval(kind, group.extremal_index);
+            let (lower, upper) = point.interval(kind, &group.dependence);
             let shares = [point.share(kind), lower, upper].map(words::share);
             rows.push([group.name.clone(), words::micros(point.value)].into_iter().chain(shares).collect());
         }
@@ -252,7 +255,13 @@ mod tests {
     fn group(values: &[i64]) -> Group {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         values.iter().for_each(|&value| histogram.record(value));
-        Group { name: "g".into(), what: What::All, histogram, extremal_index: 1.0, model: Vec::new() }
+        Group {
+            name: "g".into(),
+            what: What::All,
+            histogram,
+            dependence: Dependence::of_extremal_index(values.len() as u64, 1.0),
+            model: Vec::new(),
+        }
     }
 
     #[test]
@@ -269,12 +278,12 @@ mod tests {
     #[test]
     fn bands_hold_the_share_and_are_wider_for_clusters() {
         let values: Vec<i64> = (1..=1_000).collect();
-        let (independent, clustered) = (group(&values), Group { extremal_index: 0.2, ..group(&values) });
+        let (independent, clustered) = (group(&values), Group { dependence: Dependence::of_extremal_index(1_000, 0.2), ..group(&values) });
         for point in points(&independent, POINTS_A_DECADE) {
-            let (lower, upper) = point.interval(Kind::Ccdf, 1.0);
+            let (lower, upper) = point.interval(Kind::Ccdf, &independent.dependence);
             let share = point.share(Kind::Ccdf);
             assert!(lower <= share && share <= upper, "{lower} {share} {upper}");
-            let wide = point.interval(Kind::Ccdf, clustered.extremal_index);
+            let wide = point.interval(Kind::Ccdf, &clustered.dependence);
             assert!(wide.0 <= lower && upper <= wide.1);
         }
     }

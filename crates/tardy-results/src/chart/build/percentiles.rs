@@ -1,7 +1,6 @@
 //! The latency of each percentile, on an axis on which each further nine takes as much room as the one before.
 
 use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
 
 use super::super::data::{Group, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -51,7 +50,7 @@ fn points(group: &Group) -> Vec<Point> {
         .map(|one_in| {
             let at_or_above = ((samples as f64 / one_in).round() as u64).clamp(1, samples.max(1));
             let probability = 1.0 - 1.0 / one_in;
-            let ranks = quantile_ranks_of_clustered(samples, probability, group.extremal_index, Confidence::NINETY_FIVE);
+            let ranks = group.dependence.above(1.0 / one_in).quantile_ranks(samples, probability, Confidence::NINETY_FIVE);
             (one_in, samples - at_or_above + 1, ranks)
         })
         .collect();

@@ -133,7 +133,7 @@ fn tables(run: &RunData, is_named: bool) -> Markup {
             }
         }
         @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
-        p class="note" { "≤ bounds a percentile from above at 95 %, whatever the distribution; ~ marks one that so few samples cannot bound." }
+        p class="note" { "≤ is the upper end of a two-sided 95 % interval, whatever the distribution: by itself it holds in 97.5 % of runs. ~ marks a percentile that so few samples cannot bound." }
     }
 }
 

@@ -1,0 +1,171 @@
+//! How often bounds of made runs hold, and how wide they are beside those that are exact for independent samples.
+
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::Chunk;
+use tardy_core::series::Schedule;
+use tardy_core::statistics::confidence::Confidence;
+use tardy_core::statistics::proportion::proportion_upper;
+use tardy_core::statistics::quantile::quantile_ranks;
+use tardy_core::summary::accumulator::{Questions, SeriesAccumulator};
+use tardy_core::summary::cell::Cell;
+use tardy_core::summary::dependence::Dependence;
+use tardy_core::summary::numbers::{Numbers, numbers_together};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+
+use super::process::{MadeRun, Process};
+
+/// The percentiles whose bounds are looked at.
+pub(crate) const PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
+/// The share that misses the first of the two deadlines.
+pub(crate) const SHARE_SEEN: f64 = 1e-3;
+const PERIOD: i64 = 1_000_000;
+/// At 1 kHz the recorder writes a chunk each 125 ms.
+const SAMPLES_A_CHUNK: usize = 125;
+
+/// How often one kind of bound held.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// Runs that gave a bound.
+    pub(crate) bounded: u32,
+    /// Runs that did not.
+    pub(crate) unbounded: u32,
+    /// Bounds that held.
+    pub(crate) held: u32,
+    /// The bound beyond the truth, and that of the exact bound: sums over the runs in which both exist.
+    pub(crate) excess: (f64, f64),
+    /// Sum of the bounds, and of the exact ones.
+    pub(crate) bounds: (f64, f64),
+}
+
+impl Tally {
+    fn add(&mut self, bound: Option<f64>, exact: Option<f64>, truth: f64) {
+        let Some(bound) = bound else {
+            self.unbounded += 1;
+            return;
+        };
+        self.bounded += 1;
+        self.held += u32::from(bound >= truth);
+        if let Some(exact) = exact {
+            self.excess = (self.excess.0 + bound - truth, self.excess.1 + exact - truth);
+            self.bounds = (self.bounds.0 + bound, self.bounds.1 + exact);
+        }
+    }
+
+    /// Runs whose bound held, or that said that there is none, as a share.
+    pub(crate) fn coverage(&self) -> f64 {
+        f64::from(self.held + self.unbounded) / f64::from(self.bounded + self.unbounded)
+    }
+
+    /// Runs that gave no bound, as a share.
+    pub(crate) fn unbounded_share(&self) -> f64 {
+        f64::from(self.unbounded) / f64::from(self.bounded + self.unbounded)
+    }
+
+    /// How far the bound lies beyond the truth, over how far the exact one does; absent where no run has both.
+    pub(crate) fn excess_ratio(&self) -> Option<f64> {
+        (self.excess.1 > 0.0).then(|| self.excess.0 / self.excess.1)
+    }
+
+    /// The bound over the exact one; absent where no run has both.
+    pub(crate) fn bound_ratio(&self) -> Option<f64> {
+        (self.bounds.1 > 0.0).then(|| self.bounds.0 / self.bounds.1)
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.bounded += other.bounded;
+        self.unbounded += other.unbounded;
+        self.held += other.held;
+        self.excess = (self.excess.0 + other.excess.0, self.excess.1 + other.excess.1);
+        self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
+    }
+}
+
+/// What is counted of a kind of runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Upper ends of [`PERCENTILES`].
+    pub(crate) percentiles: [Tally; 4],
+    /// Upper bounds of the share of misses: of a deadline that [`SHARE_SEEN`] misses, and of one that is hardly ever missed.
+    pub(crate) misses: [Tally; 2],
+    /// The lower bounds of the same.
+    pub(crate) misses_lower: [Tally; 2],
+}
+
+impl Counted {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.percentiles.iter_mut().zip(&other.percentiles).for_each(|(own, other)| own.merge(other));
+        self.misses.iter_mut().zip(&other.misses).for_each(|(own, other)| own.merge(other));
+        self.misses_lower.iter_mut().zip(&other.misses_lower).for_each(|(own, other)| own.merge(other));
+    }
+
+    /// Makes a run of `length` samples on each of `cpus` processors, and counts what its bounds say.
+    pub(crate) fn add_run(&mut self, process: Process, cpus: u64, length: usize, seed: u64) {
+        let run = MadeRun::new(process, length, seed);
+        let limits = [process.exceeded_by(SHARE_SEEN, length), process.rare_limit(length)].map(|limit| limit as i64);
+        let mut cells: [Vec<Cell>; 2] = [Vec::new(), Vec::new()];
+        for cpu in 0..cpus {
+            let latencies = run.latencies(cpu);
+            limits.iter().zip(&mut cells).for_each(|(&limit, cells)| cells.push(summarised(&latencies, Nanos(limit), seed, cpu)));
+        }
+        for (index, (&limit, cells)) in limits.iter().zip(&cells).enumerate() {
+            let cells: Vec<&Cell> = cells.iter().collect();
+            let verdict = verdict(&cells, Nanos(limit));
+            let truth = process.share_above(limit as f64 + 1.0, length);
+            let evidence = &verdict.evidence;
+            let exact = proportion_upper(evidence.misses as f64, evidence.due_times as f64, Confidence::NINETY_FIVE);
+            self.misses[index].add(Some(verdict.share_upper).filter(|&share| share < 1.0), Some(exact), truth);
+            self.misses_lower[index].add(Some(-verdict.share_lower), None, -truth);
+            if index == 0 {
+                let numbers = numbers_together(&cells, 0, true).expect("there are samples");
+                self.add_percentiles(process, length, &cells, &numbers);
+            }
+        }
+    }
+
+    fn add_percentiles(&mut self, process: Process, length: usize, cells: &[&Cell], numbers: &Numbers) {
+        let mut all = Cell::default();
+        cells.iter().for_each(|cell| all.latency.merge(&cell.latency));
+        for (tally, probability) in self.percentiles.iter_mut().zip(PERCENTILES) {
+            let percentile = numbers.percentiles.iter().find(|percentile| percentile.probability == probability);
+            let bound = percentile.and_then(|percentile| percentile.upper_ns).map(|value| value as f64);
+            let rank = quantile_ranks(numbers.samples, probability, Confidence::NINETY_FIVE).upper;
+            let exact = rank.and_then(|rank| all.latency.values_at(&[rank])[0]).map(|value| value as f64);
+            tally.add(bound, exact, process.exceeded_by(1.0 - probability, length).floor());
+        }
+    }
+}
+
+/// One series, as a summary reads it from its chunks.
+fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
+    // The processors' grids lie beside each other; the run begins at any time.
+    let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);
+    let schedule = Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos::ZERO };
+    let mut accumulator = SeriesAccumulator::new(schedule, Questions { window: Some(Window::deadline(deadline)), ..Questions::default() });
+    let mut counts = Counts::default();
+    let mut chunk = Chunk::default();
+    for (index, part) in latencies.chunks(SAMPLES_A_CHUNK).enumerate() {
+        counts.expected += part.len() as u64;
+        counts.recorded += part.len() as u64;
+        chunk.first_due = start + Nanos(PERIOD) * (index * SAMPLES_A_CHUNK) as i64;
+        chunk.latency.clear();
+        chunk.latency.extend_from_slice(part);
+        chunk.counts = counts;
+        accumulator.add(&chunk);
+    }
+    accumulator.whole()
+}
+
+fn verdict(cells: &[&Cell], deadline: Nanos) -> Verdict {
+    let dependence = Dependence::of(cells);
+    let evidence = Evidence {
+        misses: cells.iter().map(|cell| cell.misses).sum(),
+        due_times: cells.iter().map(|cell| cell.latency.count()).sum(),
+        extremal_index: dependence.extremal_index(),
+        clustering: Some(dependence.misses()),
+        measured: Nanos::from_secs(30),
+        ..Evidence::default()
+    };
+    judge(&Requirement { misses_allowed: Some(SHARE_SEEN), ..Requirement::deadline(deadline) }, evidence)
+}

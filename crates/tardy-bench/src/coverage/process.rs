@@ -1,0 +1,216 @@
+//! Made latencies of which the distribution is known, so that a bound can be held against the truth.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use statrs::function::erf::erfc;
+
+/// How the latencies of a run come about. Each processor has its own, but for what the kind says to be common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Process {
+    /// Log-normal, each for itself.
+    Independent,
+    /// Log-normal, of a Gaussian process in which each value keeps this share of the one before.
+    Autoregressive(f64),
+    /// Gumbel, clusters of extremes with an extremal index of 0.25: each value is the larger one of a new one and of what is left of the one before.
+    MaxAutoregressive,
+    /// Two levels, log-normal each; all processors change between them at the same times, on average after 500 samples.
+    OnOff,
+    /// As independent, and so many stalls a run on average, each of which hits all processors in the same period.
+    CommonStalls(f64),
+}
+
+/// Location of the log-normal latencies, in ns.
+const MEDIAN: f64 = 2_000.0;
+/// Their spread, as the standard deviation of the logarithm.
+const SPREAD: f64 = 0.5;
+/// The same for the second level of [`Process::OnOff`].
+const MEDIAN_ON: f64 = 6_000.0;
+/// Samples after which the level changes, on average.
+const CHANGE: f64 = 500.0;
+const EXTREMAL_INDEX: f64 = 0.25;
+/// Shortest and longest stall, in ns: below the period, so that no due time is skipped.
+const STALL: (f64, f64) = (500_000.0, 900_000.0);
+
+impl Process {
+    /// All of them, in the order of the table.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Independent,
+        Self::Autoregressive(0.9),
+        Self::Autoregressive(0.99),
+        Self::MaxAutoregressive,
+        Self::OnOff,
+        Self::CommonStalls(0.7),
+        Self::CommonStalls(2.0),
+    ];
+
+    /// Its name in the table.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Independent => "independent".to_owned(),
+            Self::Autoregressive(kept) => format!("AR(1) {kept}"),
+            Self::MaxAutoregressive => "max-autoregressive".to_owned(),
+            Self::OnOff => "on/off load".to_owned(),
+            Self::CommonStalls(stalls) => format!("common stalls, {stalls} a run"),
+        }
+    }
+
+    /// The share of values above `limit`, where a run has `length` samples of each processor.
+    pub(crate) fn share_above(self, limit: f64, length: usize) -> f64 {
+        let log_normal = |median: f64| normal_above((limit / median).ln() / SPREAD);
+        match self {
+            Self::Independent | Self::Autoregressive(_) => log_normal(MEDIAN),
+            Self::MaxAutoregressive => -f64::exp_m1(-f64::exp(-(limit - MEDIAN) / (MEDIAN / 4.0))),
+            Self::OnOff => f64::midpoint(log_normal(MEDIAN), log_normal(MEDIAN_ON)),
+            Self::CommonStalls(stalls) => {
+                let rate = stalls / length as f64;
+                let stalled = ((STALL.1 - limit) / (STALL.1 - STALL.0)).clamp(0.0, 1.0);
+                rate * stalled + (1.0 - rate) * log_normal(MEDIAN)
+            }
+        }
+    }
+
+    /// The value that this share of all values exceeds.
+    pub(crate) fn exceeded_by(self, share: f64, length: usize) -> f64 {
+        let (mut low, mut high) = (1.0, 1e7);
+        for _ in 0..100 {
+            let middle = f64::midpoint(low, high);
+            if self.share_above(middle, length) > share { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    /// A limit that is hardly ever exceeded: by 2 in `length` on average, or by stalls alone.
+    pub(crate) fn rare_limit(self, length: usize) -> f64 {
+        match self {
+            Self::CommonStalls(_) => 400_000.0,
+            _ => self.exceeded_by(2.0 / length as f64, length),
+        }
+    }
+}
+
+/// One run: what its processors have in common was drawn.
+pub(crate) struct MadeRun {
+    process: Process,
+    length: usize,
+    seed: u64,
+    /// Whether the load is on, for each sample; empty for most kinds.
+    is_on: Vec<bool>,
+    /// Places and lengths of stalls.
+    stalls: Vec<(usize, f64)>,
+}
+
+impl MadeRun {
+    pub(crate) fn new(process: Process, length: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut is_on = Vec::new();
+        let mut stalls = Vec::new();
+        match process {
+            Process::OnOff => {
+                let mut now = random.uniform() < 0.5;
+                while is_on.len() < length {
+                    now ^= random.uniform() < 1.0 / CHANGE;
+                    is_on.push(now);
+                }
+            }
+            Process::CommonStalls(expected) => {
+                stalls = (0..length).filter(|_| random.uniform() < expected / length as f64).map(|place| (place, 0.0)).collect();
+                stalls.iter_mut().for_each(|stall| stall.1 = STALL.0 + (STALL.1 - STALL.0) * random.uniform());
+            }
+            _ => {}
+        }
+        Self { process, length, seed, is_on, stalls }
+    }
+
+    /// The latencies of one processor, in ns.
+    pub(crate) fn latencies(&self, cpu: u64) -> Vec<i64> {
+        let mut random = Random::new(self.seed.wrapping_mul(1_000_003).wrapping_add(cpu + 1));
+        let log_normal = |median: f64, normal: f64| (median * f64::exp(SPREAD * normal)) as i64;
+        match self.process {
+            Process::Independent => (0..self.length).map(|_| log_normal(MEDIAN, random.normal())).collect(),
+            Process::Autoregressive(kept) => {
+                let (mut state, new) = (random.normal(), f64::sqrt(1.0 - kept * kept));
+                let mut next = || {
+                    state = kept * state + new * random.normal();
+                    log_normal(MEDIAN, state)
+                };
+                (0..self.length).map(|_| next()).collect()
+            }
+            Process::MaxAutoregressive => {
+                let mut frechet = move || -1.0 / f64::ln(random.uniform());
+                let mut state = frechet();
+                let mut next = || {
+                    state = f64::max((1.0 - EXTREMAL_INDEX) * state, EXTREMAL_INDEX * frechet());
+                    (MEDIAN + MEDIAN / 4.0 * state.ln()) as i64
+                };
+                (0..self.length).map(|_| next()).collect()
+            }
+            Process::OnOff => self.is_on.iter().map(|&on| log_normal(if on { MEDIAN_ON } else { MEDIAN }, random.normal())).collect(),
+            Process::CommonStalls(_) => {
+                let mut values: Vec<i64> = (0..self.length).map(|_| log_normal(MEDIAN, random.normal())).collect();
+                self.stalls.iter().for_each(|&(place, stall)| values[place] = stall as i64);
+                values
+            }
+        }
+    }
+}
+
+fn normal_above(deviate: f64) -> f64 {
+    0.5 * erfc(deviate / std::f64::consts::SQRT_2)
+}
+
+/// Uniform and normal variables of a seed.
+struct Random {
+    source: Pcg64Mcg,
+    left: Option<f64>,
+}
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self { source: Pcg64Mcg::seed_from_u64(seed), left: None }
+    }
+
+    /// Above 0 and below 1.
+    fn uniform(&mut self) -> f64 {
+        (self.source.random_range(0.0..1.0_f64)).max(f64::MIN_POSITIVE)
+    }
+
+    /// By Marsaglia's polar method, which makes two at a time.
+    fn normal(&mut self) -> f64 {
+        if let Some(left) = self.left.take() {
+            return left;
+        }
+        loop {
+            let (x, y) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                let factor = f64::sqrt(-2.0 * square.ln() / square);
+                self.left = Some(y * factor);
+                return x * factor;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_have_the_distribution_that_is_said() {
+        for process in Process::ALL {
+            let (mut above, mut samples) = ([0_usize; 2], 0_usize);
+            let limits = [0.5, 0.01].map(|share| process.exceeded_by(share, 20_000));
+            for seed in 0..40 {
+                let values = MadeRun::new(process, 20_000, seed).latencies(3);
+                samples += values.len();
+                limits
+                    .iter()
+                    .zip(&mut above)
+                    .for_each(|(&limit, above)| *above += values.iter().filter(|&&value| value as f64 > limit).count());
+            }
+            let shares = above.map(|above| above as f64 / samples as f64);
+            // 800,000 samples count for 3,000 at least: the standard deviations are at most 0.009 and 0.002.
+            assert!((shares[0] - 0.5).abs() < 0.03 && (shares[1] - 0.01).abs() < 0.004, "{process:?} {shares:?}");
+        }
+    }
+}

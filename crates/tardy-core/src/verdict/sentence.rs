@@ -98,11 +98,13 @@ fn skipped(verdict: &Verdict, by_skipped: Outcome) -> Option<String> {
 
 fn because(verdict: &Verdict, decided: Outcome) -> String {
     let evidence = &verdict.evidence;
-    if verdict.outcome == decided {
+    let reasons: Vec<&str> = evidence.degraded.iter().chain(&evidence.incomplete).map(String::as_str).collect();
+    if verdict.outcome != Outcome::Inconclusive || reasons.is_empty() {
         return String::new();
     }
-    let reasons: Vec<&str> = evidence.degraded.iter().chain(&evidence.incomplete).map(String::as_str).collect();
-    format!(" (inconclusive because {})", reasons.join("; "))
+    // Measuring longer alone would not help then.
+    let also = if decided == Outcome::Inconclusive { "also " } else { "" };
+    format!(" (inconclusive {also}because {})", reasons.join("; "))
 }
 
 /// Two significant digits, rounded up: a bound must not become smaller by being printed.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::record::{FORMAT, RunRecord};
+use super::record::{FORMAT, RunRecord, State};
 use super::reserved_file::{self, ReservedFile};
 
 /// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 processors fits.
@@ -161,7 +161,13 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
         Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
         _ => {}
     }
-    serde_json::from_slice(&text).map_err(malformed)
+    let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
+    if record.state == State::Running {
+        // Files are made before the start is chosen, and get their heads after it: a run that was killed in between has no sample.
+        let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+        record.series.retain(|series| fs::metadata(samples.join(&series.file)).map_or(true, |file| file.len() > 0));
+    }
+    Ok(record)
 }
 
 /// The run folders at or below `path`; `path` itself where there are none, so that opening it says what is wrong.

@@ -156,6 +156,26 @@ fn a_run_killed_before_it_began_leaves_nothing_that_looks_like_a_run() {
     }
 }
 
+/// What is there of a run that was killed when its files were made and its start was not yet chosen.
+#[test]
+fn a_run_killed_before_its_files_had_heads_opens_without_a_sample() {
+    let place = Workplace::new();
+    place.tardy("run --cycles 20 --load none --quiet --out run");
+    let path = place.path("run/run.json");
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    record["state"] = "running".into();
+    record["ended_ns"] = Value::Null;
+    record["series"].as_array_mut().unwrap().iter_mut().for_each(|series| series["counts"] = Value::Null);
+    std::fs::write(&path, record.to_string()).unwrap();
+    for file in std::fs::read_dir(place.path("run/samples")).unwrap() {
+        std::fs::write(file.unwrap().path(), b"").unwrap();
+    }
+    for command in ["show run", "show run --json", "report run --html report.html"] {
+        assert_ne!(place.tardy(command).code(), 2, "{command}");
+    }
+    place.tardy("show run").ends_with(4);
+}
+
 fn affinities(moves: &[Value]) -> Vec<String> {
     let read = |to: &Value| std::fs::read_to_string(to["path"].as_str().unwrap()).unwrap().trim().to_owned();
     moves.iter().map(read).collect()

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::units::Nanos;
+use crate::varint::{Reader, put, put_signed};
 
 /// Stretches that are kept at most, unless asked for otherwise.
 pub const BATCHES_MOST: usize = 256;
@@ -41,6 +42,8 @@ pub struct Batches {
     most: usize,
     batches: BTreeMap<(Stratum, i64), Batch>,
     open: Option<Box<Open>>,
+    /// All stretches as bytes, in place of the map, for as long as nothing is added: a hundred samples take about 200.
+    packed: Box<[u8]>,
 }
 
 /// The stretch that samples are being added to.
@@ -79,6 +82,21 @@ impl Batch {
         self.add_buckets(&other.buckets);
     }
 
+    fn write(&self, (stratum, place): (Stratum, i64), out: &mut Vec<u8>) {
+        put(out, stratum);
+        put_signed(out, place);
+        [self.samples, self.due_times, self.misses, self.buckets.len() as u64].into_iter().for_each(|number| put(out, number));
+        let mut previous = 0;
+        for &(bucket, count) in &self.buckets {
+            // Most buckets have one sample, which the lowest bit says.
+            put(out, u64::from(bucket - previous) << 1 | u64::from(count != 1));
+            if count != 1 {
+                put(out, u64::from(count));
+            }
+            previous = bucket;
+        }
+    }
+
     fn add_buckets(&mut self, other: &[(u16, u32)]) {
         if self.buckets.is_empty() {
             self.buckets = other.to_vec();
@@ -104,14 +122,26 @@ impl Batches {
     /// None yet, and at most so many later.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
-        Self { shift: SHIFT_LEAST, most: most.max(2), batches: BTreeMap::new(), open: None }
+        Self { shift: SHIFT_LEAST, most: most.max(2), batches: BTreeMap::new(), open: None, packed: Box::default() }
     }
 
-    /// Gives back the room that counting needed.
+    /// Makes it as small as what was counted. Nothing else changes.
     pub fn pack(&mut self) {
+        if !self.packed.is_empty() {
+            return;
+        }
         self.close();
         self.open = None;
-        self.batches.values_mut().for_each(|batch| batch.buckets.shrink_to_fit());
+        let mut bytes = Vec::new();
+        std::mem::take(&mut self.batches).iter().for_each(|(key, batch)| batch.write(*key, &mut bytes));
+        self.packed = bytes.into_boxed_slice();
+    }
+
+    fn unpack(&mut self) {
+        if !self.packed.is_empty() {
+            let packed = std::mem::take(&mut self.packed);
+            self.batches = read_packed(&packed).collect();
+        }
     }
 
     /// Whether samples due at both times belong to one stretch.
@@ -136,12 +166,14 @@ impl Batches {
     }
 
     fn batch(&mut self, stratum: Stratum, due: Nanos) -> &mut Batch {
+        self.unpack();
         self.batches.entry((stratum, due.get() >> self.shift)).or_default()
     }
 
     fn open(&mut self, stratum: Stratum, due: Nanos) -> &mut Open {
         let key = (stratum, due.get() >> self.shift);
         if self.open.as_ref().is_none_or(|open| open.key != key) {
+            self.unpack();
             self.close();
             self.batches.entry(key).or_default();
             self.join_to_fit();
@@ -179,15 +211,14 @@ impl Batches {
 
     /// Adds the stretches of other samples: of the same series, or of another processor at the same time.
     pub fn merge(&mut self, other: &Self) {
+        self.unpack();
         self.close();
         self.open = None;
         while self.shift < other.shift {
             self.join_pairs();
         }
         let coarser = self.shift - other.shift;
-        for (&(stratum, place), batch) in &other.batches {
-            self.batches.entry((stratum, place >> coarser)).or_default().merge(batch);
-        }
+        other.for_each(|(stratum, place), batch| self.batches.entry((stratum, place >> coarser)).or_default().merge(batch));
         if let Some(open) = &other.open {
             let (stratum, place) = open.key;
             self.batches.entry((stratum, place >> coarser)).or_default().add_buckets(&open.entries());
@@ -195,12 +226,78 @@ impl Batches {
         self.join_to_fit();
     }
 
+    /// What is closed, in order.
+    fn for_each(&self, mut take: impl FnMut((Stratum, i64), &Batch)) {
+        read_packed(&self.packed).for_each(|(key, batch)| take(key, &batch));
+        self.batches.iter().for_each(|(&key, batch)| take(key, batch));
+    }
+
+    /// The stretches of several series at the same time, in order of time, those of a stratum together.
+    #[must_use]
+    pub fn together(all: &[&Self]) -> Vec<((Stratum, i64), Batch)> {
+        let mut shift = all.iter().map(|batches| batches.shift).max().unwrap_or(SHIFT_LEAST);
+        let most = all.iter().map(|batches| batches.most).max().unwrap_or(BATCHES_MOST);
+        let mut sums: BTreeMap<(Stratum, i64), Sum> = BTreeMap::new();
+        let lists = all.iter().filter(|batches| batches.open.is_some()).map(|batches| (batches.shift, batches.list()));
+        let opened: Vec<_> = lists.collect();
+        for batches in all.iter().filter(|batches| batches.open.is_none()) {
+            batches.for_each(|(stratum, place), batch| sums.entry((stratum, place >> (shift - batches.shift))).or_default().add(batch));
+        }
+        for (own, list) in &opened {
+            list.iter().for_each(|((stratum, place), batch)| sums.entry((*stratum, place >> (shift - own))).or_default().add(batch));
+        }
+        while sums.len() > most && shift < SHIFT_MOST {
+            shift += 1;
+            for ((stratum, place), sum) in std::mem::take(&mut sums) {
+                sums.entry((stratum, place >> 1)).or_default().merge(&sum);
+            }
+        }
+        sums.into_iter().map(|(key, sum)| (key, sum.into_batch())).collect()
+    }
+
     /// The stretches in order of time, those of a stratum together.
     #[must_use]
     pub fn list(&self) -> Vec<((Stratum, i64), Batch)> {
         let mut closed = self.clone();
+        closed.unpack();
         closed.close();
         closed.batches.into_iter().collect()
+    }
+}
+
+/// A stretch of many series: a counter for each bucket.
+struct Sum {
+    of_counts: Batch,
+    counts: Box<[u64; BUCKETS]>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self { of_counts: Batch::default(), counts: Box::new([0; BUCKETS]) }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, batch: &Batch) {
+        batch.buckets.iter().for_each(|&(bucket, count)| self.counts[usize::from(bucket)] += u64::from(count));
+        self.add_totals(batch);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(&*other.counts).for_each(|(own, other)| *own += other);
+        self.add_totals(&other.of_counts);
+    }
+
+    fn add_totals(&mut self, batch: &Batch) {
+        self.of_counts.samples += batch.samples;
+        self.of_counts.due_times += batch.due_times;
+        self.of_counts.misses += batch.misses;
+    }
+
+    fn into_batch(self) -> Batch {
+        let used = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        let buckets = used.map(|(bucket, &count)| (bucket as u16, u32::try_from(count).unwrap_or(u32::MAX))).collect();
+        Batch { buckets, ..self.of_counts }
     }
 }
 
@@ -228,6 +325,24 @@ impl Open {
         self.used = (BUCKETS, 0);
         entries
     }
+}
+
+/// What [`Batch::write`] wrote, one after another.
+fn read_packed(bytes: &[u8]) -> impl Iterator<Item = ((Stratum, i64), Batch)> + '_ {
+    let mut reader = Reader::new(bytes);
+    std::iter::from_fn(move || {
+        let key = (reader.take()?, reader.take_signed()?);
+        let [samples, due_times, misses, length] = [reader.take()?, reader.take()?, reader.take()?, reader.take()?];
+        let mut buckets = Vec::with_capacity(length as usize);
+        let mut bucket = 0;
+        for _ in 0..length {
+            let word = reader.take()?;
+            bucket += (word >> 1) as u16;
+            let count = if word & 1 == 0 { 1 } else { reader.take()? as u32 };
+            buckets.push((bucket, count));
+        }
+        Some((key, Batch { samples, due_times, misses, buckets }))
+    })
 }
 
 /// The bucket that a value falls into; those below 0 fall into that of 0.
@@ -281,6 +396,13 @@ mod tests {
             let mut merged = Batches::at_most(16);
             parts.iter().for_each(|part| merged.merge(part));
             prop_assert_eq!(merged.list(), whole.list());
+            let mut packed = merged.clone();
+            packed.pack();
+            prop_assert_eq!(packed.list(), whole.list());
+            prop_assert_eq!(Batches::together(&[&packed]), whole.list());
+            let twice = Batches::together(&[&packed, &merged]);
+            packed.merge(&merged);
+            prop_assert_eq!(twice, packed.list());
             prop_assert!(merged.list().len() <= 16);
             let of = |count: fn(&Batch) -> u64| merged.list().iter().map(|(_, batch)| count(batch)).sum::<u64>();
             prop_assert_eq!(of(|batch| batch.samples), samples.len() as u64);

@@ -4,6 +4,7 @@ use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
 use crate::series::Schedule;
 use crate::summary::batches::Batches;
+use crate::summary::dependence::Serial;
 use crate::summary::top::Top;
 use crate::units::Nanos;
 use crate::verdict::Window;
@@ -27,6 +28,8 @@ pub struct Cell {
     pub top: Top,
     /// The same samples by stretches of time.
     pub batches: Batches,
+    /// How they depend on each other, where that was looked at after the last one was added.
+    pub serial: Option<Serial>,
     /// Samples outside of the window asked for, and skipped due times behind it.
     pub misses: u64,
     /// How many of them are skipped due times.
@@ -46,6 +49,7 @@ impl Default for Cell {
             worst: None,
             top: Top::default(),
             batches: Batches::default(),
+            serial: None,
             misses: 0,
             misses_skipped: 0,
             missed: 0,
@@ -77,6 +81,7 @@ impl Cell {
         self.note_worst(other.worst);
         self.top.merge(&other.top);
         self.batches.merge(&other.batches);
+        self.serial = None;
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
         self.missed += other.missed;

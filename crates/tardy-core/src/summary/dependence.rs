@@ -6,7 +6,7 @@
 
 use crate::statistics::clustering::Clustering;
 use crate::statistics::dispersion::{DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion};
-use crate::summary::batches::{Batch, Stratum};
+use crate::summary::batches::{Batch, Batches, Stratum};
 use crate::summary::cell::Cell;
 
 /// Clusters from which on their size is known.
@@ -45,15 +45,13 @@ impl Dependence {
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells.iter().filter(|cell| cell.latency.count() > 0).collect();
         let samples: u64 = cells.iter().map(|cell| cell.latency.count()).sum();
-        let serial: Vec<Serial> = cells.iter().map(|cell| Serial::of(cell)).collect();
+        let serial: Vec<Serial> = cells.iter().map(|cell| cell.serial.clone().unwrap_or_else(|| Serial::of(cell))).collect();
         let count = serial.len().max(1) as f64;
         let of_tail = serial.iter().map(|serial| serial.of_tail).sum::<f64>() / count;
         let (levels, of_misses) = match &cells[..] {
             [_] => serial.first().map_or((Vec::new(), None), |one| (one.levels.clone(), one.of_misses)),
             _ => {
-                let mut together = cells.first().map(|cell| cell.batches.clone()).unwrap_or_default();
-                cells.iter().skip(1).for_each(|cell| together.merge(&cell.batches));
-                let list = together.list();
+                let list = Batches::together(&cells.iter().map(|cell| &cell.batches).collect::<Vec<_>>());
                 let (levels, freedom_min) = levels(&list);
                 (levels, of_misses(&list, freedom_min))
             }
@@ -133,8 +131,9 @@ impl Dependence {
     }
 }
 
-/// One series by itself.
-struct Serial {
+/// What one series says of its dependence by itself.
+#[derive(Debug, Clone)]
+pub struct Serial {
     levels: Vec<Level>,
     of_misses: Option<f64>,
     of_tail: f64,
@@ -144,7 +143,9 @@ struct Serial {
 }
 
 impl Serial {
-    fn of(cell: &Cell) -> Self {
+    /// Of the samples of one series.
+    #[must_use]
+    pub fn of(cell: &Cell) -> Self {
         let samples = cell.latency.count() as f64;
         let extremal_index = cell.extremal_index();
         let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
@@ -174,9 +175,9 @@ fn clusters_min(levels: &[Level]) -> f64 {
     if levels.iter().any(|level| level.dispersion.is_infinite()) { CLUSTERS_MIN_OF_DRIFT } else { CLUSTERS_MIN }
 }
 
-type Batches = [((Stratum, i64), Batch)];
+type Stretches = [((Stratum, i64), Batch)];
 
-fn of_misses(batches: &Batches, freedom_min: usize) -> Option<f64> {
+fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> {
     let stretch = |((stratum, place), batch): &((Stratum, i64), Batch)| Stretch {
         stratum: *stratum,
         place: *place,
@@ -187,7 +188,7 @@ fn of_misses(batches: &Batches, freedom_min: usize) -> Option<f64> {
 }
 
 /// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do not exceed, with the degrees of freedom that it was asked for.
-fn levels(batches: &Batches) -> (Vec<Level>, usize) {
+fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
     let mut all = Batch::default();
     batches.iter().for_each(|(_, batch)| all.merge(batch));
     let buckets = chosen_buckets(&all);

@@ -1,6 +1,7 @@
 //! Reads a run folder, each series on as many threads as there are processors, and makes the summary. Charts are made from what was read too.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
@@ -8,7 +9,7 @@ use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
-use tardy_core::summary::dependence::Dependence;
+use tardy_core::summary::dependence::{Dependence, Serial};
 use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
@@ -94,14 +95,34 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<ReadRun, SummaryEr
     let requirement = requirement.or(record.plan.requirement());
     let questions = questions(&record, requirement.window);
     let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
-    let mut series = Vec::new();
-    for (index, entry) in record.series.iter().enumerate() {
+    let read_one = |index: usize, threads: u64| {
+        let entry = &record.series[index];
         let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
         let questions = Questions { phases: spans(&record, entry.cpu), ..questions.clone() };
-        let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions)?;
-        series.push(Read { observed: entry.observed_ns, ..read });
-    }
+        let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions, threads)?;
+        Ok(Read { observed: entry.observed_ns, ..read })
+    };
+    let series = read_all(record.series.len(), read_one)?;
     Ok(ReadRun { folder: path.to_owned(), record, series, questions, requirement })
+}
+
+/// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes the place of a series, and the threads that it may use.
+fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<Read, SummaryError> + Sync) -> Result<Vec<Read>, SummaryError> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    if count < 2 * threads {
+        return (0..count).map(|index| read(index, threads as u64)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let some = || -> Vec<(usize, Result<Read, SummaryError>)> {
+        let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < count));
+        mine.map(|index| (index, read(index, 1))).collect()
+    };
+    let mut all: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("reading a series does not panic")).collect()
+    });
+    all.sort_by_key(|&(index, _)| index);
+    all.into_iter().map(|(_, read)| read).collect()
 }
 
 impl ReadRun {
@@ -298,9 +319,14 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
 }
 
 /// `counts_at_end` are those of `run.json`, absent where the run was cut off.
-fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated>, questions: &Questions) -> Result<Read, SummaryError> {
+fn read_series(
+    path: &Path,
+    counts_at_end: Option<Counts>,
+    stated: Option<Stated>,
+    questions: &Questions,
+    threads: u64,
+) -> Result<Read, SummaryError> {
     let file = SeriesFile::open(path)?;
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let descriptor = file.descriptor().clone();
     let (schedule, questions) = (descriptor.schedule, questions_of(&descriptor, questions));
     let read_part = |part| -> Result<(SeriesAccumulator, PartEnd), SeriesError> {
@@ -328,6 +354,7 @@ fn read_series(path: &Path, counts_at_end: Option<Counts>, stated: Option<Stated
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
     whole.pack(whole.latency.count());
+    whole.serial = Some(Serial::of(&whole));
     accumulator.pack();
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;

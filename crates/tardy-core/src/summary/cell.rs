@@ -75,13 +75,18 @@ impl Cell {
 
     /// Adds the counts of other samples of the same series.
     pub fn merge(&mut self, other: &Self) {
+        self.top.merge(&other.top);
+        self.batches.merge(&other.batches);
+        self.serial = None;
+        self.merge_counts(other);
+    }
+
+    /// Adds the counts of another series. How the samples of several series follow each other is found from the series (`dependence`), not from their sum.
+    pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.skipped.merge(&other.skipped);
         self.skipped_at_most.merge(&other.skipped_at_most);
         self.note_worst(other.worst);
-        self.top.merge(&other.top);
-        self.batches.merge(&other.batches);
-        self.serial = None;
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
         self.missed += other.missed;

@@ -97,7 +97,7 @@ pub fn numbers(cell: &Cell, dependence: &Dependence, start_ns: i64, has_window: 
 #[must_use]
 pub fn numbers_together(cells: &[&Cell], start_ns: i64, has_window: bool) -> Option<Numbers> {
     let mut together = Cell::default();
-    cells.iter().for_each(|cell| together.merge(cell));
+    cells.iter().for_each(|cell| together.merge_counts(cell));
     numbers(&together, &Dependence::of(cells), start_ns, has_window)
 }
 

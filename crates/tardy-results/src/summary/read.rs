@@ -188,7 +188,7 @@ impl ReadRun {
             let of_probe: Vec<&Read> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
             let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
             let mut all = Cell::default();
-            cells.iter().for_each(|cell| all.merge(cell));
+            cells.iter().for_each(|cell| all.merge_counts(cell));
             let ladder = || ladder::ladder(judge, &of_probe, &all, self.measured(), loads);
             ProbeSummary {
                 probe: name.to_owned(),
@@ -226,7 +226,7 @@ impl ReadRun {
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
         let mut together = Cell::default();
-        self.cells_of_load(probe, load, left_out).iter().for_each(|cell| together.merge(cell));
+        self.cells_of_load(probe, load, left_out).iter().for_each(|cell| together.merge_counts(cell));
         together
     }
 
@@ -254,7 +254,7 @@ impl ReadRun {
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
-        self.series.iter().filter(|read| read.descriptor.probe == probe).for_each(|read| together.merge(&read.whole));
+        self.series.iter().filter(|read| read.descriptor.probe == probe).for_each(|read| together.merge_counts(&read.whole));
         together
     }
 }

@@ -314,18 +314,26 @@ impl SeriesAccumulator {
     /// All samples, whatever their phase.
     #[must_use]
     pub fn whole(&self) -> Cell {
-        let mut whole = self.questions.cell();
-        self.cells.values().for_each(|cell| whole.merge(cell));
-        whole
+        self.sum(self.cells.values())
     }
 
     /// The samples that belong to any of `phases`, by their places in [`Questions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
-        let mut of_phases = self.questions.cell();
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
-        self.cells.iter().filter(|(touched, _)| belongs(touched)).for_each(|(_, cell)| of_phases.merge(cell));
-        of_phases
+        self.sum(self.cells.iter().filter(|(touched, _)| belongs(touched)).map(|(_, cell)| cell))
+    }
+
+    /// As small as what is added up: a reader holds those of a thousand series at once.
+    fn sum<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Cell {
+        let cells: Vec<&Cell> = cells.collect();
+        if let [only] = cells[..] {
+            return only.clone();
+        }
+        let mut sum = self.questions.cell();
+        cells.iter().for_each(|cell| sum.merge(cell));
+        sum.pack(self.samples);
+        sum
     }
 
     /// Latencies that are in time, if that was asked for.

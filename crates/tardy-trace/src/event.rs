@@ -114,6 +114,8 @@ pub enum Kind {
     IrqExit {
         /// Its number.
         irq: i64,
+        /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that the interrupt was its own.
+        returned: i64,
     },
     /// A processor's own interrupt is being served: `local_timer`, `reschedule`.
     VectorEntry {
@@ -230,7 +232,9 @@ const KINDS: &[(&str, &[&str], Make)] = &[
     }),
     ("sched_migrate_task", &["pid", "dest_cpu"], |values| Some(Kind::Migrate { pid: values.pid(0)?, to_cpu: values.cpu(1)? })),
     ("irq_handler_entry", &["irq", "name"], |values| Some(Kind::IrqEntry { irq: values.number(0)?, name: values.text(1) })),
-    ("irq_handler_exit", &["irq"], |values| Some(Kind::IrqExit { irq: values.number(0)? })),
+    ("irq_handler_exit", &["irq", "ret"], |values| {
+        Some(Kind::IrqExit { irq: values.number(0)?, returned: values.number(1).unwrap_or_default() })
+    }),
     ("softirq_raise", &["vec"], |values| Some(Kind::SoftirqRaise { vector: values.number(0)? })),
     ("softirq_entry", &["vec"], |values| Some(Kind::SoftirqEntry { vector: values.number(0)? })),
     ("softirq_exit", &["vec"], |values| Some(Kind::SoftirqExit { vector: values.number(0)? })),

@@ -6,7 +6,7 @@
 //!
 //! From bytes to an explanation:
 //! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all processors) →
-//! [`explain::Explainer`] (wake-ups of a thread, cut into pieces by who held the processor).
+//! [`explain::Explainer`] (wake-ups of a thread, cut into pieces by who held the processor). [`perfetto::Writer`] makes a file of both that others show.
 #![forbid(unsafe_code)]
 
 pub mod bytes;
@@ -17,5 +17,6 @@ pub mod format;
 pub mod layout;
 pub mod merge;
 pub mod page;
+pub mod perfetto;
 pub mod symbols;
 pub mod text;

@@ -1,0 +1,208 @@
+//! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as the kernel's own events, and a track of each thread that is explained, on
+//! which every wake-up is a slice, cut into the parts of its way, and these into who held the processor.
+//!
+//! Packets are written while the trace is read. What waits for being written is bounded: Perfetto sorts by time when it reads.
+
+mod ftrace;
+mod message;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use self::message::Message;
+use crate::event::{Event, Thread};
+use crate::explain::{Component, Piece, WakeUp};
+use crate::merge::Item;
+
+/// Perfetto refuses a file with a processor from this number on.
+const CPUS_MAX: u32 = 1024;
+/// So many bytes of events wait for the others of their processor.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+/// Wake-ups of one thread that overlap lie on tracks side by side: so many at most.
+const LANES_MAX: usize = 16;
+/// Sequences of packets: the kernel's events, and tracks.
+const KERNEL: u64 = 1;
+const TRACKS: u64 = 2;
+/// BUILTIN_CLOCK_* of the schema.
+const MONOTONIC: u64 = 3;
+const BOOT: u64 = 6;
+/// `TrackEvent.Type`.
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+
+/// Writes a trace.
+pub struct Writer<W> {
+    out: W,
+    is_monotonic: bool,
+    has_begun: bool,
+    bundles: BTreeMap<u32, Bundle>,
+    waiting_bytes: usize,
+    /// Of each thread when the last wake-up ends on each of its tracks.
+    lanes: HashMap<i32, Vec<u64>>,
+    left_out: LeftOut,
+}
+
+/// Events of one processor that wait.
+#[derive(Default)]
+struct Bundle {
+    events: Message,
+    is_lost: bool,
+}
+
+/// What the file does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct LeftOut {
+    /// Events of processors that Perfetto takes for an error.
+    pub events: u64,
+    /// Wake-ups that more than 16 others of their thread overlap.
+    pub wake_ups: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file. `is_monotonic`: stamps are of the monotonic clock.
+    pub fn new(out: W, is_monotonic: bool) -> Self {
+        Self {
+            out,
+            is_monotonic,
+            has_begun: false,
+            bundles: BTreeMap::new(),
+            waiting_bytes: 0,
+            lanes: HashMap::new(),
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Takes the next item of the stream in.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn item(&mut self, item: &Item) -> io::Result<()> {
+        if !std::mem::replace(&mut self.has_begun, true) && self.is_monotonic {
+            self.clocks(item.time())?;
+        }
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Lost { cpu, .. } if *cpu < CPUS_MAX => {
+                // A bundle says of its beginning that events were lost before it.
+                self.flush()?;
+                self.bundles.entry(*cpu).or_default().is_lost = true;
+                Ok(())
+            }
+            Item::Lost { .. } => Ok(()),
+        }
+    }
+
+    /// Takes a wake-up in. `component` and `holder` are the words that slices are named by.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn wake_up(
+        &mut self,
+        wake_up: &WakeUp,
+        component: impl Fn(Component) -> &'static str,
+        holder: impl Fn(&Piece) -> String,
+    ) -> io::Result<()> {
+        let Some(track) = self.track(wake_up)? else {
+            self.left_out.wake_ups += 1;
+            return Ok(());
+        };
+        self.begin(track, wake_up.due, &format!("late by {} ns", wake_up.lateness()))?;
+        for part in wake_up.pieces.chunk_by(|one, next| one.component == next.component) {
+            let (first, last) = (&part[0], &part[part.len() - 1]);
+            self.begin(track, first.start, component(first.component))?;
+            for piece in part {
+                self.begin(track, piece.start, &holder(piece))?;
+                self.end(track, piece.end)?;
+            }
+            self.end(track, last.end)?;
+        }
+        self.end(track, wake_up.ran)
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn finish(mut self) -> io::Result<LeftOut> {
+        self.flush()?;
+        self.out.flush()?;
+        Ok(self.left_out)
+    }
+
+    /// Perfetto takes the stamps of the kernel's events for those of the boot-time clock. How far that one is ahead, which is the time in suspend, a
+    /// trace does not say: they are set equal, and all times shown are of the monotonic clock.
+    fn clocks(&mut self, time: u64) -> io::Result<()> {
+        let clock = |id| Message::default().number(1, id).number(2, time);
+        let snapshot = Message::default().message(1, &clock(BOOT)).message(1, &clock(MONOTONIC)).number(2, MONOTONIC);
+        self.packet(&Message::default().message(6, &snapshot).number(10, TRACKS))
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let Some(written) = ftrace::event(event) else { return Ok(()) };
+        if event.cpu >= CPUS_MAX {
+            self.left_out.events += 1;
+            return Ok(());
+        }
+        self.waiting_bytes += written.bytes().len();
+        self.bundles.entry(event.cpu).or_default().events.put(2, written.bytes());
+        if self.waiting_bytes > WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.waiting_bytes = 0;
+        for (cpu, bundle) in std::mem::take(&mut self.bundles) {
+            let mut head = Message::default().number(1, cpu.into());
+            if bundle.is_lost {
+                head = head.number(3, 1);
+            }
+            head.append(&bundle.events);
+            self.packet(&Message::default().message(1, &head).number(10, KERNEL))?;
+        }
+        Ok(())
+    }
+
+    /// The track on which a wake-up has room: slices of one track must not overlap, and a timer may be due before the thread ran for the one before.
+    fn track(&mut self, wake_up: &WakeUp) -> io::Result<Option<u64>> {
+        let lanes = self.lanes.entry(wake_up.thread.pid).or_default();
+        let lane = lanes.iter().position(|&end| end <= wake_up.due).unwrap_or(lanes.len());
+        if lane == LANES_MAX {
+            return Ok(None);
+        }
+        // Not 0, which means no track.
+        let track = (u64::from(wake_up.thread.pid.cast_unsigned()) << 8) + lane as u64 + 1;
+        if lane < lanes.len() {
+            lanes[lane] = wake_up.ran;
+            return Ok(Some(track));
+        }
+        lanes.push(wake_up.ran);
+        self.describe(track, wake_up.thread)?;
+        Ok(Some(track))
+    }
+
+    fn describe(&mut self, track: u64, thread: Thread) -> io::Result<()> {
+        let name = format!("{} {}: from due to running", thread.name, thread.pid);
+        let track = Message::default().number(1, track).text(2, &name);
+        self.packet(&Message::default().message(60, &track).number(10, TRACKS))
+    }
+
+    fn begin(&mut self, track: u64, time: u64, name: &str) -> io::Result<()> {
+        self.slice(time, &Message::default().number(9, SLICE_BEGIN).number(11, track).text(23, name))
+    }
+
+    fn end(&mut self, track: u64, time: u64) -> io::Result<()> {
+        self.slice(time, &Message::default().number(9, SLICE_END).number(11, track))
+    }
+
+    fn slice(&mut self, time: u64, event: &Message) -> io::Result<()> {
+        // The clock of the kernel's events, so that both lie in the same place whatever the clock is.
+        self.packet(&Message::default().number(8, time).number(58, BOOT).message(11, event).number(10, TRACKS))
+    }
+
+    fn packet(&mut self, packet: &Message) -> io::Result<()> {
+        let mut framed = Message::default();
+        framed.put(1, packet.bytes());
+        self.out.write_all(framed.bytes())
+    }
+}

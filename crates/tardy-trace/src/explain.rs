@@ -164,8 +164,30 @@ impl Piece {
 pub enum DueFrom {
     /// The timer that woke the thread says it.
     Timer,
+    /// The grid of its periods says it, which the caller gave.
+    Period,
     /// Something else woke the thread: due is the waking.
     Waking,
+}
+
+/// Due times of a thread whose timers the trace does not have: one every period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Grid {
+    /// One of them, in ns of the trace's clock.
+    pub origin: u64,
+    /// Their distance in ns, at least 1.
+    pub period_ns: f64,
+}
+
+impl Grid {
+    /// The last due time at or before `time`, and which one it is. Places of a period that is no whole number of ns are rounded, by 1 ns at most.
+    #[must_use]
+    pub fn last_due(&self, time: u64) -> (i64, u64) {
+        let since = i128::from(time) - i128::from(self.origin);
+        let place = ((since + 1) as f64 / self.period_ns).floor();
+        let due = i128::from(self.origin) + (place * self.period_ns).round() as i128;
+        (place as i64, u64::try_from(due.max(0)).unwrap_or(u64::MAX).min(time))
+    }
 }
 
 /// Who woke a thread.
@@ -179,6 +201,17 @@ pub enum Waker {
     Softirq,
     /// A thread.
     Thread(Thread),
+}
+
+impl Waker {
+    /// Whether a timer of which the trace has nothing may have been it: on PREEMPT_RT, and under load, threads serve softirqs.
+    #[must_use]
+    pub fn may_be_timer(&self) -> bool {
+        match self {
+            Self::Timer(_) | Self::Interrupt | Self::Softirq => true,
+            Self::Thread(thread) => ["ktimers", "ksoftirqd"].iter().any(|name| thread.name.as_str().starts_with(name)),
+        }
+    }
 }
 
 /// A wake-up of the thread, explained.

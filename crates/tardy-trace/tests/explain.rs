@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tardy_trace::event::{Decoder, Event, Head, Kind, Thread};
-use tardy_trace::explain::{Cause, Component, DueFrom, Explainer, Facts, Known, Piece, Preemption, Target, WakeUp, Waker};
+use tardy_trace::explain::{Cause, Component, DueFrom, Explainer, Facts, Grid, Known, Piece, Preemption, Target, WakeUp, Waker};
 use tardy_trace::file::TraceFile;
 use tardy_trace::merge::{Item, Merge};
 
@@ -27,7 +27,11 @@ fn thread(pid: i32) -> Thread {
 }
 
 fn explain(facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
-    let mut explainer = Explainer::new(Target::Name("my_loop".into()), facts, &HashMap::new());
+    explain_on(None, facts, items)
+}
+
+fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
+    let mut explainer = Explainer::new(Target::Name("my_loop".into()), facts, &HashMap::new()).with_grids(grid);
     let mut found = Vec::new();
     for item in items {
         explainer.take(item);
@@ -115,6 +119,51 @@ fn an_interval_is_cut_at_the_marks_and_by_holder() {
             (Component::Switch, Cause::Switch, "dd", Known::Inferred, 2_000),
         ]
     );
+}
+
+#[test]
+fn a_grid_gives_due_times_where_the_trace_has_no_timer() {
+    let mut made = Made { pid: OTHER, ..Made::default() };
+    let wake = |made: &mut Made, entry: u64, waking: u64| {
+        made.flags = IN_INTERRUPT;
+        made.at(entry, Kind::VectorEntry { name: "local_timer".into() });
+        made.at(waking, Kind::Waking { thread: thread(LOOP), target_cpu: 0 });
+        made.at(waking + 500, Kind::VectorExit { name: "local_timer".into() });
+        made.flags = 0;
+        made.switch(waking + 1_000, LOOP).switch(waking + 2_000, OTHER);
+    };
+    wake(&mut made, 1_001_000, 1_002_000);
+    // A second wake-up of the same period is no periodic one.
+    wake(&mut made, 1_101_000, 1_102_000);
+    wake(&mut made, 3_004_000, 3_005_000);
+    let grid = Grid { origin: 1_000_000, period_ns: 1_000_000.0 };
+    let (found, _) = explain_on(Some((LOOP, grid)), Facts::default(), &made.items);
+    let marks: Vec<_> = found.iter().map(|wake_up| (wake_up.due, wake_up.due_from, wake_up.interrupt, wake_up.lateness())).collect();
+    assert_eq!(
+        marks,
+        [
+            (1_000_000, DueFrom::Period, Some(1_001_000), 3_000),
+            (1_102_000, DueFrom::Waking, None, 1_000),
+            (3_000_000, DueFrom::Period, Some(3_004_000), 6_000),
+        ]
+    );
+    sums_are_whole(&found);
+    // A thread of another number has no grid, and its timers are not asked.
+    let (found, _) = explain_on(Some((OTHER, grid)), Facts::default(), &made.items);
+    assert!(found.iter().all(|wake_up| wake_up.due_from == DueFrom::Waking));
+}
+
+#[test]
+fn a_due_time_of_a_period_that_is_no_whole_number_is_its_own() {
+    let grid = Grid { origin: 500, period_ns: 1_000.4 };
+    // Each due time is rounded, and then lies before the line at times: it is still that of its own place.
+    for place in 0..1_000_i64 {
+        let due = 500 + (place as f64 * 1_000.4).round() as u64;
+        assert_eq!(grid.last_due(due), (place, due));
+        assert_eq!(grid.last_due(due + 900), (place, due));
+    }
+    // Before the first one the grid goes on.
+    assert_eq!(Grid { origin: 5_000, period_ns: 1_000.0 }.last_due(3_900), (-2, 3_000));
 }
 
 /// What is said of the longest stretch after the waking.
@@ -334,6 +383,7 @@ proptest! {
     fn the_sum_of_pieces_is_the_lateness_whatever_the_trace_says(
         events in proptest::collection::vec((kind(), 0_u64..100, 0_u32..3, any::<u8>(), any::<u8>(), prop::sample::select(vec![0, LOOP, OTHER, 30]), 0_u8..20), 0..150),
         is_monotonic in any::<bool>(),
+        grid in proptest::option::of((any::<u64>(), 0_u64..3_000, prop_oneof![1.0..500.0, Just(1.0), Just(1e18)], any::<bool>())),
     ) {
         let mut time = 0;
         let items: Vec<Item> = events.into_iter().map(|(kind, gap, cpu, flags, preempt_count, pid, lost)| {
@@ -343,7 +393,8 @@ proptest! {
             }
             Item::Event(Event { time, cpu, head: Head { flags, preempt_count, pid }, kind })
         }).collect();
-        let (found, _) = explain(Facts { is_monotonic, ..Facts::default() }, &items);
+        let grids = grid.map(|(far, near, period_ns, is_far)| (LOOP, Grid { origin: if is_far { far } else { near }, period_ns }));
+        let (found, _) = explain_on(grids, Facts { is_monotonic, ..Facts::default() }, &items);
         sums_are_whole(&found);
     }
 }

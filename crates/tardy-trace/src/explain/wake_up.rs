@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::cause::Wait;
 use super::rules::Rules;
 use super::timeline::{Context, Timeline};
-use super::{Component, DueFrom, Facts, Piece, WakeUp, Waker};
+use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
 use crate::text::Text;
@@ -49,6 +49,8 @@ pub struct Explainer {
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
     waiting: HashMap<i32, Waiting>,
+    /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
+    grids: HashMap<i32, (Grid, Option<i64>)>,
     rules: Rules,
     finished: Vec<WakeUp>,
     unfinished: u64,
@@ -103,10 +105,19 @@ impl Explainer {
             expiring: HashMap::new(),
             work: HashMap::new(),
             waiting: HashMap::new(),
+            grids: HashMap::new(),
             rules: Rules::default(),
             finished: Vec::new(),
             unfinished: 0,
         }
+    }
+
+    /// Takes due times from grids, by the thread's number, and no more from timers. Due on a grid is the first wake-up of each period that may be a
+    /// timer's; a thread without a grid is due when it is woken.
+    #[must_use]
+    pub fn with_grids(mut self, grids: impl IntoIterator<Item = (i32, Grid)>) -> Self {
+        self.grids = grids.into_iter().map(|(pid, grid)| (pid, (grid, None))).collect();
+        self
     }
 
     /// Takes the next item of the stream in.
@@ -203,6 +214,7 @@ impl Explainer {
         }
         let timeline = self.cpus.entry(event.cpu).or_default();
         let interrupted_depth = timeline.interrupt.map(|(_, depth)| depth);
+        let entered = timeline.interrupt.map(|(time, _)| time).filter(|_| event.head.is_in_interrupt());
         let expiring = self.expiring.get(&event.cpu).copied();
         let by_thread =
             self.threads.get(&event.head.pid).copied().unwrap_or(Thread { pid: event.head.pid, priority: 120, name: Text::default() });
@@ -217,24 +229,30 @@ impl Explainer {
         }
         self.rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
         let timed = expiring.and_then(|expiring| Some((expiring, expiring.timer?)));
-        let (due, slack_end, due_from) = match timed {
-            Some((expiring, timer)) => {
-                if timer.by == thread.pid {
-                    self.rules.slept(timer.mode, timer.soft_expires);
-                }
+        let on_grid = self.grids.get_mut(&thread.pid).filter(|_| waker.may_be_timer()).and_then(|(grid, last)| {
+            let (place, due) = grid.last_due(event.time);
+            (last.replace(place) != Some(place)).then_some(due)
+        });
+        if let Some((_, timer)) = timed.filter(|(_, timer)| timer.by == thread.pid) {
+            self.rules.slept(timer.mode, timer.soft_expires);
+        }
+        let (due, slack_end, due_from) = match (on_grid, timed) {
+            (Some(due), _) => (due, due, DueFrom::Period),
+            (None, Some((expiring, timer))) if self.grids.is_empty() => {
                 let at = |time| self.on_trace_clock(expiring, time).min(event.time);
                 (at(timer.soft_expires), at(timer.expires), DueFrom::Timer)
             }
-            None => (event.time, event.time, DueFrom::Waking),
+            _ => (event.time, event.time, DueFrom::Waking),
         };
+        let way = expiring.filter(|_| due_from != DueFrom::Waking);
         let waiting = Waiting {
             thread,
             due,
             slack_end,
             due_from,
             waker,
-            interrupt: timed.and_then(|(expiring, _)| expiring.interrupt),
-            expiry: timed.map(|(expiring, _)| expiring.time),
+            interrupt: way.map_or(entered.filter(|_| due_from == DueFrom::Period), |expiring| expiring.interrupt),
+            expiry: way.map(|expiring| expiring.time),
             waking: event.time,
             waking_cpu: event.cpu,
             interrupted_depth,
@@ -277,7 +295,7 @@ impl Explainer {
             let (start, end) = (waiting.due, slack_end);
             pieces.push(Piece { component: Component::Timer, holder, known: super::Known::Seen, cpu: waiting.waking_cpu, start, end });
         }
-        if waiting.due_from == DueFrom::Timer {
+        if waiting.due_from != DueFrom::Waking {
             self.cut(&waiting, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
             let expiry = expiry.unwrap_or(timer_end);
             self.cut(&waiting, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);

@@ -1,14 +1,13 @@
 //! `tardy export`: a run in another tool's format.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 
 use tardy_results::cost::run::{CostRun, is_cost};
 use tardy_results::exit::Exit;
 use tardy_results::export::run::ExportedRun;
 use tardy_results::export::{self, ExportError, Exporter, Options};
 
+use super::output;
 use crate::cli::export::ExportArgs;
 
 /// Runs the command.
@@ -34,7 +33,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
         let run = CostRun::read(&args.run)?;
         return match &args.output {
             None => export::costs::write(&run, &args.format, &mut io::stdout().lock()),
-            Some(path) => replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
+            Some(path) => output::replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
         };
     }
     let run = ExportedRun::open(&args.run, &args.deadline.requirement(), args.probe.as_deref())?;
@@ -42,7 +41,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
     let unstored: u64 = run.summary.series.iter().map(|series| series.counts.unstored).sum();
     match &args.output {
         None => write(exporter, &run, &options, io::stdout().lock())?,
-        Some(path) => replace(path, |file| write(exporter, &run, &options, file))?,
+        Some(path) => output::replace(path, |file| write(exporter, &run, &options, file))?,
     }
     if unstored > 0 && matches!(args.format.as_str(), "csv" | "npy" | "arrow") && !args.histogram {
         eprintln!("tardy: {unstored} samples were not kept one by one and are not in the export: --histogram has them all");
@@ -55,22 +54,4 @@ fn write(exporter: &dyn Exporter, run: &ExportedRun, options: &Options, out: imp
     exporter.write(run, options, &mut out)?;
     out.flush()?;
     Ok(())
-}
-
-/// Writes beside `path` and renames: a collector never reads half a file.
-fn replace(path: &Path, write: impl FnOnce(&File) -> Result<(), ExportError>) -> Result<(), ExportError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part: PathBuf = path.with_file_name(name);
-    let written = (|| {
-        let file = File::create(&part)?;
-        write(&file)?;
-        file.sync_all()?;
-        fs::rename(&part, path)?;
-        Ok(())
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
 }

@@ -3,18 +3,22 @@
 //! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it is kept but a number a wake-up and component, one row a
 //! holder, and the worst wake-ups.
 
+mod due;
 mod ranking;
 mod rules;
 mod story;
+pub mod words;
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_trace::event::{Decoder, Kind, Thread};
+use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::explain::{Explainer, Facts, Preemption, Target};
 use tardy_trace::file::{Buffer, FileError, TraceFile};
 use tardy_trace::merge::{Item, Merge};
+use tardy_trace::perfetto::{LeftOut, Writer};
 
 use self::ranking::Ranking;
 pub use self::ranking::{ComponentRow, HolderRow, Lateness};
@@ -34,6 +38,8 @@ pub struct Question {
     pub above: Nanos,
     /// Whether the kernel takes the processor from kernel code, if the user says so.
     pub preemption: Option<Preemption>,
+    /// The thread's period, where due times are to be taken from a grid of it that is fitted to its wake-ups.
+    pub period: Option<Nanos>,
 }
 
 /// Why a trace is not explained.
@@ -63,6 +69,15 @@ pub enum ExplainError {
         /// Threads that are woken in it.
         there: String,
     },
+    /// There are too few wake-ups for a grid.
+    #[error("the trace has less than two periods in which an interrupt woke {asked}: no due times can be fitted; leave --period out")]
+    NoPeriod {
+        /// The thread.
+        asked: String,
+    },
+    /// The trace for Perfetto cannot be written.
+    #[error("the trace for Perfetto cannot be written: {0}")]
+    Perfetto(#[from] io::Error),
 }
 
 /// A trace explained.
@@ -88,6 +103,9 @@ pub struct Explanation {
     pub worst: Vec<Story>,
     /// What a loop that must be on time does not do.
     pub rules: Vec<RuleRow>,
+    /// What a trace for Perfetto does not have, where one was written and it lacks something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out_of_perfetto: Option<LeftOut>,
 }
 
 /// What was read.
@@ -129,6 +147,8 @@ pub struct ThreadFacts {
     pub pids: BTreeSet<i32>,
     /// The kernel's priority when it was woken last: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to 139 others.
     pub priority: i32,
+    /// Where due times are those of a grid: the period that was fitted to the wake-ups, in ns.
+    pub period_ns: Option<f64>,
 }
 
 /// How many wake-ups.
@@ -138,6 +158,8 @@ pub struct WakeUpCounts {
     pub all: u64,
     /// Those whose timer says when they were due.
     pub timed: u64,
+    /// Those whose period says when they were due.
+    pub periodic: u64,
     /// Those later than what was asked for.
     pub ranked: u64,
     /// Those of which the switch is not in the trace.
@@ -153,45 +175,63 @@ const CLOCK_ITEMS_MAX: usize = 1_000_000;
 /// Threads named where the one asked for is not there.
 const THREADS_NAMED: usize = 12;
 
-/// Explains the wake-ups of a thread.
+/// Explains the wake-ups of a thread. Where `perfetto` is given, the schedule and all wake-ups go there too, as a trace for Perfetto.
 ///
 /// # Errors
-/// If the trace cannot be read, or has none.
-pub fn explain(bytes: &[u8], question: &Question) -> Result<Explanation, ExplainError> {
+/// If the trace cannot be read, or has none; if `perfetto` cannot be written.
+pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Write>) -> Result<Explanation, ExplainError> {
     let file = TraceFile::parse(bytes)?;
     let buffer = buffer(&file, question.buffer.as_deref())?;
     if matches!(buffer.clock.as_str(), "counter" | "uptime") || (buffer.clock == "x86-tsc" && file.counter.is_none()) {
         return Err(ExplainError::Clock(buffer.clock.clone()));
     }
     let decoder = Decoder::new(&file.formats);
+    let items = || Merge::new(buffer, &decoder, file.counter);
     let kernel = file.kernel.as_deref().and_then(|uname| uname.split_whitespace().nth(2)).map(str::to_owned);
     let is_realtime = kernel.as_ref().is_some_and(|release| release.contains("-rt"));
-    let is_monotonic = is_monotonic(Merge::new(buffer, &decoder, file.counter)).unwrap_or(buffer.clock == "mono");
+    let is_monotonic = is_monotonic(items()).unwrap_or(buffer.clock == "mono");
     let preemption = question.preemption.or(is_realtime.then_some(Preemption::Full));
     let facts = Facts { preemption, is_monotonic, ..Facts::default() };
+    let new_explainer = || Explainer::new(question.target, facts, &file.commands);
 
-    let mut explainer = Explainer::new(question.target, facts, &file.commands);
+    let grids = question.period.map(|period| due::grids(new_explainer(), items(), period, !is_monotonic)).unwrap_or_default();
+    let period_ns = grids.values().next().map(|grid| grid.period_ns);
+    let mut explainer = new_explainer().with_grids(grids);
     let mut seen = Seen::default();
     let mut ranking = Ranking::new(question);
-    let mut merge = Merge::new(buffer, &decoder, file.counter);
+    let mut perfetto = perfetto.map(|out| Writer::new(out, is_monotonic));
+    let mut merge = items();
     for item in &mut merge {
         seen.take(&item);
         explainer.take(&item);
+        if let Some(perfetto) = &mut perfetto {
+            perfetto.item(&item)?;
+        }
         for wake_up in explainer.finished() {
+            if let Some(perfetto) = &mut perfetto {
+                perfetto.wake_up(&wake_up, words::component, |piece| words::of_piece(piece, &file.symbols))?;
+            }
             ranking.take(wake_up);
         }
     }
-    let Some(thread) = ranking.thread() else {
-        let asked = match question.target {
-            Target::Pid(pid) => pid.to_string(),
-            Target::Name(name) => name.to_string(),
-        };
-        return Err(ExplainError::NoWakeUp { asked, there: seen.woken() });
+    let asked = || match question.target {
+        Target::Pid(pid) => pid.to_string(),
+        Target::Name(name) => name.to_string(),
     };
+    let Some(thread) = ranking.thread() else {
+        return Err(ExplainError::NoWakeUp { asked: asked(), there: seen.woken() });
+    };
+    if question.period.is_some() && period_ns.is_none() {
+        return Err(ExplainError::NoPeriod { asked: asked() });
+    }
+    let left_out = perfetto.map(Writer::finish).transpose()?;
     let damage = merge.damage().iter().map(|(cpu, damage)| format!("CPU {cpu}: {damage}")).collect();
     let rules = rules::rows(explainer.rules(), &seen.kinds, thread);
     let trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
-    Ok(ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols))
+    let mut explanation = ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols);
+    explanation.thread.period_ns = period_ns;
+    explanation.left_out_of_perfetto = left_out.filter(|left_out| *left_out != LeftOut::default());
+    Ok(explanation)
 }
 
 fn buffer<'a, 'b>(file: &'a TraceFile<'b>, name: Option<&str>) -> Result<&'a Buffer<'b>, ExplainError> {
@@ -299,19 +339,4 @@ impl Seen {
             missing: needed.into_iter().filter(|&(is_there, _)| !is_there).map(|(_, event)| event).collect(),
         }
     }
-}
-
-/// A thread's class and priority in the words of chrt(1) and nice(1).
-#[must_use]
-pub fn priority(priority: i32) -> String {
-    match priority {
-        ..0 => "deadline".to_owned(),
-        0..=99 => format!("real-time {}", 99 - priority),
-        _ => format!("nice {}", priority - 120),
-    }
-}
-
-/// A thread's name and priority.
-fn named(thread: Thread) -> String {
-    format!("{} ({})", thread.name, priority(thread.priority))
 }

@@ -7,7 +7,7 @@ use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Component, DueFrom, Holder, Known, WakeUp};
 use tardy_trace::symbols::Symbols;
 
-use super::story::{known_word, or};
+use super::words::{self, known_word, or};
 use super::{Explanation, Question, RuleRow, Story, ThreadFacts, TraceFacts, WakeUpCounts};
 
 /// How late.
@@ -121,6 +121,7 @@ impl<'a> Ranking<'a> {
         self.pids.insert(wake_up.thread.pid);
         self.counts.all += 1;
         self.counts.timed += u64::from(wake_up.due_from == DueFrom::Timer);
+        self.counts.periodic += u64::from(wake_up.due_from == DueFrom::Period);
         self.counts.lower_bounds += u64::from(wake_up.first_sign.is_some());
         let late = wake_up.lateness();
         if i64::try_from(late).is_ok_and(|late| late <= self.question.above.get()) {
@@ -159,7 +160,7 @@ impl<'a> Ranking<'a> {
             cause: holder.cause,
             name: holder.name.to_string(),
             priority: holder.priority,
-            work: holder.work.map(|address| symbols.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)),
+            work: holder.work.map(|address| words::function(address, symbols)),
             known: known_word(known),
             or: or(known),
             sum_ns: held.sum_ns,
@@ -173,7 +174,7 @@ impl<'a> Ranking<'a> {
         let thread = self.thread.unwrap_or_default();
         Explanation {
             trace,
-            thread: ThreadFacts { name: thread.name.to_string(), pids: self.pids, priority: thread.priority },
+            thread: ThreadFacts { name: thread.name.to_string(), pids: self.pids, priority: thread.priority, period_ns: None },
             wake_ups: WakeUpCounts { unfinished, ..self.counts },
             lateness,
             components: self.components.into_iter().filter_map(component_row).collect(),
@@ -182,6 +183,7 @@ impl<'a> Ranking<'a> {
             holders,
             worst: self.worst.iter().map(|wake_up| Story::of(wake_up, symbols)).collect(),
             rules,
+            left_out_of_perfetto: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use tardy_core::units::Nanos;
 use tardy_trace::event::{Event, Kind, Thread};
 use tardy_trace::explain::Rules;
 
-use super::priority;
+use super::words::priority;
 
 /// A rule.
 #[derive(Debug, Serialize)]

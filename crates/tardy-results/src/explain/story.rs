@@ -1,10 +1,10 @@
 //! One wake-up whole: its marks and who held the processor, in ns from its due time.
 
 use serde::Serialize;
-use tardy_trace::explain::{Cause, Component, DueFrom, Known, WakeUp, Waker};
+use tardy_trace::explain::{Cause, Component, DueFrom, WakeUp, Waker};
 use tardy_trace::symbols::Symbols;
 
-use super::named;
+use super::words::{self, known_word, named, or};
 
 /// A wake-up.
 #[derive(Debug, Serialize)]
@@ -66,7 +66,7 @@ pub struct StoryPiece {
 impl Story {
     pub(super) fn of(wake_up: &WakeUp, symbols: &Symbols) -> Self {
         let since = |time: u64| time.saturating_sub(wake_up.due);
-        let function = |address: u64| symbols.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+        let function = |address: u64| words::function(address, symbols);
         let ran = if wake_up.first_sign.is_some() { "last event before the thread runs" } else { "the thread runs" };
         let times = [
             (Some(wake_up.due), "due"),
@@ -109,18 +109,4 @@ impl Story {
                 .collect(),
         }
     }
-}
-
-/// How something is known, in a word.
-pub(super) fn known_word(known: Known) -> &'static str {
-    match known {
-        Known::Seen => "seen",
-        Known::Inferred => "inferred",
-        Known::CannotTell(_) => "cannot_tell",
-    }
-}
-
-/// What it may have been as well.
-pub(super) fn or(known: Known) -> Option<Cause> {
-    if let Known::CannotTell(other) = known { Some(other) } else { None }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use tardy_trace::explain::{Cause, Component, DueFrom};
+use tardy_trace::explain::DueFrom;
 
 use super::table::Table;
-use crate::explain::{Explanation, HolderRow, RuleRow, Story, StoryPiece, priority};
+use crate::explain::words::{self, priority};
+use crate::explain::{Explanation, HolderRow, RuleRow, Story, StoryPiece};
 
 /// Rows of holders that are shown; the others are summed up.
 const HOLDERS_SHOWN: usize = 8;
@@ -35,6 +36,11 @@ fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
+/// A period, whose parts of a ns tell a clock's drift.
+fn time_of(ns: f64) -> String {
+    super::advise::words::time(ns)
+}
+
 fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
     let (trace, thread, counts) = (&explanation.trace, &explanation.thread, &explanation.wake_ups);
     let kernel = trace.kernel.as_ref().map_or_else(String::new, |kernel| format!(", Linux {kernel}"));
@@ -55,7 +61,11 @@ fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
         || " none".to_owned(),
         |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
     );
-    let _ = writeln!(out, "late by:{above}{late} (due by their timer: {}; the others from their waking)", counts.timed);
+    let due = match explanation.thread.period_ns {
+        Some(period_ns) => format!("due by a period of {}: {}", time_of(period_ns), counts.periodic),
+        None => format!("due by their timer: {}", counts.timed),
+    };
+    let _ = writeln!(out, "late by:{above}{late} ({due}; the others from their waking)");
 }
 
 fn warnings(explanation: &Explanation) -> Vec<String> {
@@ -77,6 +87,19 @@ fn warnings(explanation: &Explanation) -> Vec<String> {
             "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their lateness ends at the event before, and is a lower bound",
             counts.lower_bounds, counts.all
         ));
+    }
+    if let Some(left_out) = explanation.left_out_of_perfetto {
+        warnings.push(format!(
+            "the trace for Perfetto lacks {} events of processors from number 1024 on, which Perfetto refuses, and {} wake-ups that overlap too many others",
+            left_out.events, left_out.wake_ups
+        ));
+    }
+    if explanation.thread.period_ns.is_some() {
+        warnings.push(
+            "due times are those of a grid that is fitted to the wake-ups: what makes every one of them late does not show; record \
+             timer:hrtimer_start and timer:hrtimer_expire_entry, and leave --period out"
+                .to_owned(),
+        );
     }
     if !trace.is_monotonic && counts.timed > 0 {
         warnings.push(
@@ -132,43 +155,7 @@ fn percent(part: u64, all: u64) -> String {
 }
 
 fn holder_of(row: &HolderRow) -> String {
-    holder(row.cause, &row.name, row.priority, row.work.as_deref(), row.known, row.or)
-}
-
-/// Who held the processor, and how that is known.
-fn holder(cause: Cause, name: &str, of: Option<i32>, work: Option<&str>, known: &str, or: Option<Cause>) -> String {
-    let work = work.map_or_else(String::new, |work| format!(", at work on {work}"));
-    let thread = of.map_or_else(|| name.to_owned(), |of| format!("{name} ({}{work})", priority(of)));
-    let said = words(cause, &thread);
-    match (or, known) {
-        (Some(other), _) => format!("{said}, or {} (cannot tell)", words(other, &thread)),
-        (None, "inferred") => format!("{said} (inferred)"),
-        _ => said,
-    }
-}
-
-fn words(cause: Cause, who: &str) -> String {
-    let named = |what: &str| if who.is_empty() { what.to_owned() } else { format!("{what} {who}") };
-    match cause {
-        Cause::Nmi => "non-maskable interrupt".to_owned(),
-        Cause::Interrupt => named("interrupt"),
-        Cause::Softirq => named("softirq"),
-        Cause::HigherPriority => format!("thread of higher priority: {who}"),
-        Cause::EqualPriority => format!("thread of the same priority: {who}"),
-        Cause::Turns => format!("thread that shares the processor: {who}"),
-        Cause::FairServer => format!("fair server or throttling let {who} run"),
-        Cause::InterruptsOff => format!("interrupts off in {who}"),
-        Cause::PreemptionOff => format!("preemption off in {who}"),
-        Cause::KernelCode => format!("kernel code of {who}, which this kernel does not preempt"),
-        Cause::BeforeSoftirq => format!("{who} ran before the softirq's thread"),
-        Cause::Switch => format!("the switch from {who}"),
-        Cause::LeavingIdle => "leaving idle".to_owned(),
-        Cause::LateInterrupt => "the timer interrupt came late (hardware, firmware, host)".to_owned(),
-        Cause::Slack => "timer slack that the thread allows (PR_SET_TIMERSLACK)".to_owned(),
-        Cause::Itself => "the thread itself, not yet asleep".to_owned(),
-        Cause::Lost => "unknown: events were lost".to_owned(),
-        Cause::Unknown => "unknown: before the trace".to_owned(),
-    }
+    words::holder(row.cause, &row.name, row.priority, row.work.as_deref(), row.known, row.or)
 }
 
 fn components(out: &mut String, explanation: &Explanation) {
@@ -176,12 +163,7 @@ fn components(out: &mut String, explanation: &Explanation) {
     let all = explanation.lateness.map_or(0, |late| late.sum_ns);
     let mut table = Table::new(["  share", "median", "most", "  part"]);
     for row in &explanation.components {
-        let part = match row.component {
-            Component::Timer => "due to timer interrupt",
-            Component::Interrupt => "timer interrupt to the timer's function",
-            Component::Expiry => "the timer's function to waking",
-            Component::Switch => "waking to running",
-        };
+        let part = words::component(row.component);
         table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
     }
     out.push_str(&last_column_left(&table));
@@ -199,14 +181,18 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     let mut marks = story.marks.iter().peekable();
     let mut mark = |out: &mut String, until: u64| {
         while let Some(mark) = marks.next_if(|mark| mark.at_ns <= until) {
-            let what = if mark.what == "due" && story.due_from == DueFrom::Timer { "due, by the timer" } else { mark.what };
+            let what = match (mark.what, story.due_from) {
+                ("due", DueFrom::Timer) => "due, by the timer",
+                ("due", DueFrom::Period) => "due, by the period",
+                (what, _) => what,
+            };
             let _ = writeln!(out, "  {:>10}  {what}", time(mark.at_ns));
         }
     };
     for piece in &story.pieces {
         mark(out, piece.start_ns);
         let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
-        let who = holder(piece.cause, &piece.name, piece.priority, piece.work.as_deref(), piece.known, piece.or);
+        let who = words::holder(piece.cause, &piece.name, piece.priority, piece.work.as_deref(), piece.known, piece.or);
         let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.lateness_ns), time(piece.length_ns));
     }
     mark(out, u64::MAX);
@@ -236,19 +222,5 @@ fn rules(out: &mut String, rules: &[RuleRow]) {
     }
     for rule in rules.iter().filter(|rule| rule.count.is_none()) {
         let _ = writeln!(out, "  not checked: {}: {}", rule.what, rule.remedy);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_that_cannot_be_told_names_both() {
-        let said = holder(Cause::InterruptsOff, "dd", Some(120), None, "cannot_tell", Some(Cause::LateInterrupt));
-        assert_eq!(said, "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, host) (cannot tell)");
-        assert_eq!(holder(Cause::Interrupt, "", None, None, "inferred", None), "interrupt (inferred)");
-        let worker = holder(Cause::EqualPriority, "kworker/1:1", Some(98), Some("vmstat_update"), "seen", None);
-        assert_eq!(worker, "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)");
     }
 }

@@ -28,9 +28,18 @@ pub struct ExplainArgs {
     /// How the traced kernel preempts its own code (/sys/kernel/debug/sched/preempt there): tells kernel code from preemption off
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
+    /// The thread's period, as in 1ms: takes due times from a grid that is fitted to its wake-ups, for traces without its timers
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, required_if_eq("due_from", "period"))]
+    pub period: Option<Nanos>,
+    /// Where due times come from [default: period where --period is given, else hrtimer]
+    #[arg(long, value_name = "SOURCE", value_enum)]
+    pub due_from: Option<DueSource>,
     /// Instance whose buffer to read, where the trace has several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the processor; replaced at once when all of it is there
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -51,6 +60,15 @@ pub enum PreemptMode {
     Rt,
 }
 
+/// Where due times come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DueSource {
+    /// The thread's timers (timer:hrtimer_start and hrtimer_expire_entry)
+    Hrtimer,
+    /// A grid of --period that no wake-up lies before
+    Period,
+}
+
 impl ExplainArgs {
     /// The same as a question.
     #[must_use]
@@ -65,6 +83,7 @@ impl ExplainArgs {
                 // A real-time thread is switched to at once in lazy mode too.
                 PreemptMode::Lazy | PreemptMode::Full | PreemptMode::Rt => Preemption::Full,
             }),
+            period: self.period,
         }
     }
 }
@@ -76,5 +95,7 @@ const AFTER_HELP: &str = "Record, as root, while the application runs:
 Then:
   tardy explain trace.dat --task my_loop
   tardy explain trace.dat --task my_loop --above 100us --worst 5
+  tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
+  tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
 Events that the kernel does not have (irq_vectors off x86) are left out. docs/explain.md tells how to read the answer.
 Exit codes: 0 explained; 2 wrong use, no such thread, or a file that cannot be read.";

@@ -1,6 +1,6 @@
 //! `tardy explain`: who made a thread late, from a trace.
 
-use std::io;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use tardy_results::exit::Exit;
@@ -8,7 +8,7 @@ use tardy_results::explain::{ExplainError, Explanation, explain};
 use tardy_results::report::explain_text;
 
 use super::output;
-use crate::cli::explain::ExplainArgs;
+use crate::cli::explain::{DueSource, ExplainArgs};
 
 /// Why nothing is explained.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,16 @@ enum CommandError {
     Folder { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Trace { path: PathBuf, error: ExplainError },
+    #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
+    TwoSources,
+    #[error("{}: {error}", path.display())]
+    Perfetto { path: PathBuf, error: io::Error },
+}
+
+impl CommandError {
+    fn exit(&self) -> Exit {
+        if matches!(self, Self::Perfetto { .. }) { Exit::Machine } else { Exit::Usage }
+    }
 }
 
 /// Runs the command.
@@ -28,7 +38,7 @@ pub fn run(args: &ExplainArgs) -> Exit {
         Ok(explanation) => explanation,
         Err(error) => {
             eprintln!("tardy: {error}");
-            return Exit::Usage;
+            return error.exit();
         }
     };
     let text = if args.json {
@@ -50,8 +60,20 @@ fn explained(path: &Path, args: &ExplainArgs) -> Result<Explanation, CommandErro
     if path.is_dir() {
         return Err(CommandError::Folder { path });
     }
-    match std::fs::read(&path) {
-        Ok(bytes) => explain(&bytes, &args.question()).map_err(|error| CommandError::Trace { path, error }),
-        Err(error) => Err(CommandError::Unreadable { path, error }),
+    if args.period.is_some() && args.due_from == Some(DueSource::Hrtimer) {
+        return Err(CommandError::TwoSources);
     }
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(CommandError::Unreadable { path, error }),
+    };
+    let question = args.question();
+    let explained = match &args.perfetto {
+        None => explain(&bytes, &question, None),
+        Some(place) => output::replace(place, |file| explain(&bytes, &question, Some(&mut BufWriter::new(file)))),
+    };
+    explained.map_err(|error| match (error, &args.perfetto) {
+        (ExplainError::Perfetto(error), Some(place)) => CommandError::Perfetto { path: place.clone(), error },
+        (error, _) => CommandError::Trace { path, error },
+    })
 }

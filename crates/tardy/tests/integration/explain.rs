@@ -119,6 +119,60 @@ fn a_clock_that_is_not_monotonic_is_told_from_the_trace_itself() {
 }
 
 #[test]
+fn a_period_stands_in_for_timers_that_were_not_recorded() {
+    let timers = json("application.dat", &["--task", "my_loop", "--worst", "1000"]);
+    let period = json("application.dat", &["--task", "my_loop", "--worst", "1000", "--period", "1ms"]);
+    assert_eq!((number(&period["wake_ups"]["timed"]), number(&period["wake_ups"]["periodic"])), (0, 300));
+    assert_eq!(period["thread"]["period_ns"], 1_000_000.0);
+    // The truth is in the trace: wake-ups lie on the same grid, but for the least time from a timer's due time to the waking.
+    let due = |found: &Value, from: &str| {
+        let stories = found["worst"].as_array().unwrap().iter().filter(|story| story["due_from"] == from);
+        let mut due: Vec<u64> = stories.map(|story| number(&story["due_ns"])).collect();
+        due.sort_unstable();
+        due
+    };
+    let (true_due, fitted) = (due(&timers, "timer"), due(&period, "period"));
+    let ahead = fitted[0] - true_due[0];
+    assert!((1..100_000).contains(&ahead), "{ahead}");
+    assert!(true_due.iter().zip(&fitted).all(|(&of_timer, &of_grid)| of_timer + ahead == of_grid));
+    assert_eq!(sum(&period["holders"], "sum_ns"), number(&period["lateness"]["sum_ns"]));
+    assert_eq!(period["holders"][0]["name"], "interference");
+    let (_, stdout, _) = explain("application.dat", &["--task", "my_loop", "--period", "1ms", "--due-from", "period"]);
+    assert!(stdout.contains("due by a period of 1.0") && stdout.contains("makes every one of them late does not show"), "{stdout}");
+    for (arguments, words) in [
+        (&["--due-from", "period"][..], "--period"),
+        (&["--due-from", "hrtimer", "--period", "1ms"], "--due-from hrtimer"),
+        (&["--period", "1h"], "leave --period out"),
+    ] {
+        let (code, stdout, stderr) = explain("application.dat", &[&["--task", "my_loop"], arguments].concat());
+        assert_eq!((code, stdout.as_str()), (Some(2), ""));
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
+/// What the file is made of is held by tests of tardy-trace and by `cargo xtask perfetto`.
+#[test]
+fn a_trace_for_perfetto_is_written_whole_or_not_at_all() {
+    let place = Workplace::new();
+    let path = trace("application.dat");
+    let write = |task: &str, file: &str| place.tardy_with(&["explain", path.to_str().unwrap(), "--task", task, "--perfetto", file]);
+    let outcome = write("my_loop", "loop.pftrace").ends_with(0);
+    assert!(outcome.stdout.contains("Who made it late"), "{}", outcome.stdout);
+    let written = std::fs::read(place.path("loop.pftrace")).unwrap();
+    for words in ["my_loop", ": from due to running", "thread of higher priority: interference (real-time 90)", "due to timer interrupt"] {
+        assert!(written.windows(words.len()).any(|window| window == words.as_bytes()), "no {words}");
+    }
+    // Nothing is replaced by a trace that is not explained, and nothing is left of it.
+    write("your_loop", "loop.pftrace").ends_with(2);
+    assert_eq!(std::fs::read(place.path("loop.pftrace")).unwrap(), written);
+    assert_eq!(place.names(), ["loop.pftrace"]);
+    // A device stays what it is.
+    let refused = write("my_loop", "/dev/null").ends_with(3);
+    assert!(refused.stderr.contains("/dev/null") && refused.stderr.contains("name of a file"), "{}", refused.stderr);
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
 fn what_cannot_be_explained_is_refused_with_a_remedy() {
     let refused = |name: &str, arguments: &[&str], words: &[&str]| {
         let (code, stdout, stderr) = explain(name, arguments);

@@ -3,6 +3,7 @@
 
 mod deny;
 mod fuzz;
+mod perfetto;
 mod product;
 #[cfg(test)]
 mod rings;
@@ -43,6 +44,8 @@ enum Task {
         #[arg(value_name = "RULES")]
         rules: Vec<String>,
     },
+    /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
+    Perfetto,
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
     Inject {
         /// Kernels, as for `tardy lab run --kernel`: debian:6.1 and debian:6.1-rt by default
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Deny { rules } => deny::run(&rules),
+        Task::Perfetto => perfetto::run(),
         Task::Inject { kernels } => inject::build(&kernels),
     })
 }

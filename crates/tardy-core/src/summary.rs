@@ -7,4 +7,5 @@ pub mod dependence;
 pub mod fitted_grid;
 pub mod miss_runs;
 pub mod numbers;
+pub mod serial;
 pub mod top;

@@ -4,7 +4,7 @@ use crate::histogram::{Budget, Histogram};
 use crate::sample::Sample;
 use crate::series::Schedule;
 use crate::summary::batches::Batches;
-use crate::summary::dependence::Serial;
+use crate::summary::serial::Serial;
 use crate::summary::top::Top;
 use crate::units::Nanos;
 use crate::verdict::Window;
@@ -28,8 +28,8 @@ pub struct Cell {
     pub top: Top,
     /// The same samples by stretches of time.
     pub batches: Batches,
-    /// How they depend on each other, where that was looked at after the last one was added.
-    pub serial: Option<Serial>,
+    /// How they depend on each other, where that was kept after the last one was added.
+    serial: Option<Serial>,
     /// Samples outside of the window asked for, and skipped due times behind it.
     pub misses: u64,
     /// How many of them are skipped due times.
@@ -91,6 +91,17 @@ impl Cell {
         self.misses_skipped += other.misses_skipped;
         self.missed += other.missed;
         self.sum += other.sum;
+    }
+
+    /// How the samples of one series depend on each other.
+    #[must_use]
+    pub fn serial(&self) -> Serial {
+        self.serial.clone().unwrap_or_else(|| Serial::of(self.latency.count(), self.extremal_index(), &self.batches))
+    }
+
+    /// Finds how its samples depend on each other once for all who ask. No sample may be added afterwards but by [`Cell::merge`].
+    pub fn keep_serial(&mut self) {
+        self.serial = Some(self.serial());
     }
 
     /// How strongly the late samples of one series cluster, 1 for not at all; `None` where there are too few to tell.

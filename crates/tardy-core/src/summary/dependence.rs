@@ -5,14 +5,10 @@
 //! says more. An event that was not seen is taken to hit each series once, and to last there as long as those that were seen where enough were.
 
 use crate::statistics::clustering::Clustering;
-use crate::statistics::dispersion::{DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion};
-use crate::summary::batches::{Batch, Batches, Stratum};
+use crate::summary::batches::Batches;
 use crate::summary::cell::Cell;
+use crate::summary::serial::{CLUSTERS_MIN, Level, Serial, clusters_min, known, levels, of_misses};
 
-/// Clusters from which on their size is known.
-const CLUSTERS_MIN: f64 = 20.0;
-/// The same where another level bounds nothing: what drifts there may drive this one as well, and the fewer clusters there are, the less of it is seen.
-const CLUSTERS_MIN_OF_DRIFT: f64 = 60.0;
 /// The extremal index is that of so many largest samples of each series.
 const TAIL_SAMPLES: f64 = 1000.0;
 
@@ -33,19 +29,13 @@ pub struct Dependence {
     clusters_min: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Level {
-    share_above: f64,
-    dispersion: f64,
-}
-
 impl Dependence {
     /// Of series that were measured at the same time, one cell each.
     #[must_use]
     pub fn of(cells: &[&Cell]) -> Self {
         let cells: Vec<&&Cell> = cells.iter().filter(|cell| cell.latency.count() > 0).collect();
         let samples: u64 = cells.iter().map(|cell| cell.latency.count()).sum();
-        let serial: Vec<Serial> = cells.iter().map(|cell| cell.serial.clone().unwrap_or_else(|| Serial::of(cell))).collect();
+        let serial: Vec<Serial> = cells.iter().map(|cell| cell.serial()).collect();
         let count = serial.len().max(1) as f64;
         let of_tail = serial.iter().map(|serial| serial.of_tail).sum::<f64>() / count;
         let (levels, of_misses) = match &cells[..] {
@@ -129,124 +119,4 @@ impl Dependence {
     pub fn misses(&self) -> Clustering {
         Clustering::new(self.of_misses.unwrap_or(self.of_tail), self.unseen)
     }
-}
-
-/// What one series says of its dependence by itself.
-#[derive(Debug, Clone)]
-pub struct Serial {
-    levels: Vec<Level>,
-    of_misses: Option<f64>,
-    of_tail: f64,
-    /// Events of a cause that was not seen.
-    size: f64,
-    is_assumed: bool,
-}
-
-impl Serial {
-    /// Of the samples of one series.
-    #[must_use]
-    pub fn of(cell: &Cell) -> Self {
-        let samples = cell.latency.count() as f64;
-        let extremal_index = cell.extremal_index();
-        let of_tail = extremal_index.map_or(1.0, |index| 1.0 / index);
-        let list = cell.batches.list();
-        let (levels, freedom_min) = levels(&list);
-        let size = known(&levels, samples);
-        Self {
-            of_misses: of_misses(&list, freedom_min),
-            of_tail,
-            size: size.max(of_tail),
-            is_assumed: levels.is_empty() && extremal_index.is_none(),
-            levels,
-        }
-    }
-}
-
-/// The dispersion at the highest level with enough clusters to know their size; where none has, a level that bounds nothing goes before what is known of the others.
-fn known(levels: &[Level], samples: f64) -> f64 {
-    let least = clusters_min(levels);
-    let has_enough = |level: &&Level| level.share_above.min(1.0 - level.share_above) * samples / level.dispersion >= least;
-    let best = levels.iter().find(has_enough);
-    let best = best.or_else(|| levels.iter().find(|level| level.dispersion.is_infinite()));
-    best.or(levels.last()).map_or(1.0, |level| level.dispersion)
-}
-
-fn clusters_min(levels: &[Level]) -> f64 {
-    if levels.iter().any(|level| level.dispersion.is_infinite()) { CLUSTERS_MIN_OF_DRIFT } else { CLUSTERS_MIN }
-}
-
-type Stretches = [((Stratum, i64), Batch)];
-
-fn of_misses(batches: &Stretches, freedom_min: usize) -> Option<f64> {
-    let stretch = |((stratum, place), batch): &((Stratum, i64), Batch)| Stretch {
-        stratum: *stratum,
-        place: *place,
-        events: batch.misses.min(batch.due_times),
-        trials: batch.due_times,
-    };
-    dispersion(&batches.iter().map(stretch).collect::<Vec<_>>(), freedom_min)
-}
-
-/// The dispersion at values that halves, quarters, eighths and so on of the samples exceed, or do not exceed, with the degrees of freedom that it was asked for.
-fn levels(batches: &Stretches) -> (Vec<Level>, usize) {
-    let mut all = Batch::default();
-    batches.iter().for_each(|(_, batch)| all.merge(batch));
-    let buckets = chosen_buckets(&all);
-    let mut stretches: Vec<Vec<Stretch>> = vec![Vec::with_capacity(batches.len()); buckets.len()];
-    for ((stratum, place), batch) in batches {
-        let mut entries = batch.buckets().iter().rev().peekable();
-        let mut above = 0;
-        // From the highest bucket downwards, each entry is added once.
-        for (index, &bucket) in buckets.iter().enumerate().rev() {
-            while let Some(&(_, count)) = entries.next_if(|&&(at, _)| at > bucket) {
-                above += u64::from(count);
-            }
-            stretches[index].push(Stretch { stratum: *stratum, place: *place, events: above, trials: batch.samples });
-        }
-    }
-    let samples = all.samples as f64;
-    let levels = |freedom_min: usize| -> Vec<Level> {
-        let level = |stretches: &Vec<Stretch>| {
-            let above: u64 = stretches.iter().map(|stretch| stretch.events).sum();
-            Some(Level { share_above: above as f64 / samples, dispersion: dispersion(stretches, freedom_min)? })
-        };
-        // The highest bucket has the fewest samples above it.
-        stretches.iter().rev().filter_map(level).collect()
-    };
-    let found = levels(FREEDOM_OF_INDEPENDENT);
-    // Dependence at one level is a reason to look at longer stretches at all of them.
-    if !found.is_empty() && found.iter().all(|level| level.dispersion < DEPENDENT) {
-        return (found, FREEDOM_OF_INDEPENDENT);
-    }
-    (levels(FREEDOM_MIN), FREEDOM_MIN)
-}
-
-/// Buckets next to the shares 1/2, 1/4, 1/8 and so on from above and from below, ascending.
-fn chosen_buckets(all: &Batch) -> Vec<u16> {
-    let mut cumulative: Vec<(u64, u16)> = Vec::with_capacity(all.buckets().len());
-    let mut up_to = 0;
-    for &(bucket, count) in all.buckets() {
-        up_to += u64::from(count);
-        cumulative.push((up_to, bucket));
-    }
-    // Above the last bucket there is nothing.
-    cumulative.pop();
-    let mut chosen: Vec<u16> = Vec::new();
-    let mut part = all.samples / 2;
-    while part > 0 {
-        for rank in [part, all.samples - part] {
-            let next = cumulative.partition_point(|&(up_to, _)| up_to < rank);
-            chosen.extend(
-                [next.checked_sub(1), Some(next)]
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|index| cumulative.get(index))
-                    .map(|&(_, bucket)| bucket),
-            );
-        }
-        part /= 2;
-    }
-    chosen.sort_unstable();
-    chosen.dedup();
-    chosen
 }

@@ -9,7 +9,7 @@ use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
-use tardy_core::summary::dependence::{Dependence, Serial};
+use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
@@ -354,7 +354,7 @@ fn read_series(
     let histogram = histogram_file::read(&path.with_extension("histogram"));
     let mut whole = whole(&accumulator, histogram.as_ref(), &descriptor);
     whole.pack(whole.latency.count());
-    whole.serial = Some(Serial::of(&whole));
+    whole.keep_serial();
     accumulator.pack();
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;

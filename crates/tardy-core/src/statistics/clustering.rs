@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::binomial::cumulative_with_complement;
 use super::confidence::Confidence;
 use super::proportion::{proportion_lower, proportion_upper};
-use super::quantile::QuantileRanks;
+use super::quantile::{QuantileRanks, first_rank};
 
 /// How events come together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -114,20 +114,6 @@ impl Clustering {
         let below = super::tolerance::samples_needed(1.0 - probability, 1, side)? as f64 * self.dispersion;
         Some(above.max(below).ceil() as u64)
     }
-}
-
-/// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never does.
-fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (1, samples.saturating_add(1));
-    while low < high {
-        let middle = low.midpoint(high);
-        if condition(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub fn quantile_ranks_of_clustered(samples: u64, probability: f64, extremal_inde
 }
 
 /// The first rank of 1 to `samples` from which on `condition` holds, `samples + 1` if it never does.
-fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
+pub(super) fn first_rank(samples: u64, condition: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (1, samples.saturating_add(1));
     while low < high {
         let middle = low.midpoint(high);

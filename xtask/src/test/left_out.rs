@@ -16,7 +16,6 @@ const EXPECTED: &[(&str, &str)] = &[
     ("every_probe_accounts_for_what_it_took: rtc:", "needs /dev/rtc0; the lab's guests have one"),
     ("the_loop_allocates_nothing_even_when_samples_are_lost: rtc:", "needs /dev/rtc0"),
     ("interrupts_are_among_what_takes_the_processor_from_spin:", "needs tracefs; the lab's guests have it"),
-    ("64 processors:", "emulating them keeps the machine busy for minutes: set TARDY_TEST_MANY_CPUS=1"),
 ];
 
 /// Tests that were left out, as they said it, each once.

@@ -97,5 +97,5 @@ Then:
   tardy explain trace.dat --task my_loop --above 100us --worst 5
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
-Events that the kernel does not have (irq_vectors off x86) are left out. docs/explain.md tells how to read the answer.
+Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. docs/explain.md tells how to read the answer.
 Exit codes: 0 explained; 2 wrong use, no such thread, or a file that cannot be read.";

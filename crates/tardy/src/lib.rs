@@ -14,7 +14,6 @@ pub mod load;
 pub mod measure;
 pub mod plan;
 pub mod probe;
-pub mod processors;
 pub mod record;
 pub mod request;
 pub mod scenario;

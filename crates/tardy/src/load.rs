@@ -29,7 +29,6 @@ pub mod io;
 pub mod ipi;
 pub mod kcore;
 pub mod kernel_build;
-pub mod kernel_tree;
 pub mod memory;
 mod memory_group;
 pub mod mmap_lock;
@@ -49,7 +48,6 @@ pub mod resolution;
 pub mod scratch;
 pub mod sharing;
 pub mod spin;
-pub mod surroundings;
 pub mod thp;
 mod threads;
 pub mod timers;
@@ -62,8 +60,7 @@ pub mod writeback;
 pub use info::{LoadInfo, Placement};
 pub use plan::resolve_all;
 pub use request::LoadRequest;
-pub use surroundings::Surroundings;
-pub use tardy_machine::absent::Absent;
+use tardy_machine::absent::Absent;
 
 /// Every load, in the order in which they are listed.
 pub const LOADS: &[&LoadInfo] = &[

@@ -1,6 +1,5 @@
 //! Preparing the machine for a run, and putting back what was changed.
 
 pub mod cpu_latency;
-pub mod groups;
 pub mod journal;
 pub mod resume_latency;

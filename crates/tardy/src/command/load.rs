@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
+use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::clock;
@@ -17,8 +19,7 @@ use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEve
 use crate::load::bounds::Bounds;
 use crate::load::sharing;
 use crate::load::worker::describe_parameters;
-use crate::load::{LoadRequest, Surroundings, resolve_all};
-use crate::processors::Processors;
+use crate::load::{LoadRequest, resolve_all};
 use crate::setup::journal::{self, Journal, JournalError};
 
 /// The only phase of a run without probes.

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tardy_core::bytes::format_bytes;
+use tardy_machine::absent::Absent;
+use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
+use tardy_machine::surroundings::Surroundings;
+use tardy_machine::surroundings::disk_floor;
 use tardy_run::cost::CostSet;
 use tardy_sys::disk;
 
 use super::folder::CostError;
 use super::program::{Ended, Experiment, Runner, failed};
 use super::session::Scratch;
-use crate::load::bounds::disk_floor;
-use crate::load::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
-use crate::load::{Absent, Surroundings};
 
 /// What is to be built.
 #[derive(Debug)]

@@ -52,7 +52,7 @@ impl Guard {
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
         if !group.as_os_str().is_empty() {
             let named = |error: std::io::Error| std::io::Error::new(error.kind(), format!("cannot join {}: {error}", group.display()));
-            crate::setup::groups::join_process(group).map_err(named)?;
+            tardy_machine::groups::join_process(group).map_err(named)?;
         }
         bind(cpus)?;
         let unknown = || std::io::Error::other(format!("there is no containment `{strongest}`"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::surroundings::Surroundings;
+use tardy_machine::surroundings::Surroundings;
 
 /// What a file that is written in a folder ends up on.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! How much of the machine all loads together may take.
 
-use super::surroundings::Surroundings;
+use tardy_machine::surroundings::{Surroundings, disk_floor};
 
 /// What the loads of one phase may take together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +17,6 @@ pub struct Bounds {
 const MEMORY_UNKNOWN: u64 = 64 << 20;
 /// Processes assumed where the kernel does not tell.
 const PROCESSES_UNKNOWN: u64 = 4096;
-/// Part of a file system that stays free, and never less than this many bytes: logs and the run itself need room.
-const DISK_FLOOR_PART: u64 = 10;
-const DISK_FLOOR_MIN: u64 = 256 << 20;
 
 impl Bounds {
     /// The default bounds on this machine.
@@ -41,12 +38,6 @@ impl Bounds {
     }
 }
 
-/// Bytes that stay free on a file system of `total` bytes.
-#[must_use]
-pub fn disk_floor(total: u64) -> u64 {
-    (total / DISK_FLOOR_PART).max(DISK_FLOOR_MIN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,11 +53,5 @@ mod tests {
         assert_eq!((bounds.memory, bounds.processes), (512 * 1024, 1000));
         assert_eq!(bounds.shared_by(4).memory, 128 * 1024);
         assert_eq!(bounds.shared_by(0), bounds);
-    }
-
-    #[test]
-    fn a_small_file_system_keeps_the_least_room() {
-        assert_eq!(disk_floor(100 << 20), DISK_FLOOR_MIN);
-        assert_eq!(disk_floor(100 << 30), 10 << 30);
     }
 }

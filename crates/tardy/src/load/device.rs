@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::disk_floor;
 use tardy_run::parameter::Parameter;
 
 use super::Absent;
 use super::allowance;
 use super::backing::Backing;
-use super::bounds::disk_floor;
 use super::resolution::Resolution;
 
 /// The parameter that names the folder.

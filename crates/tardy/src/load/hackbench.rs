@@ -347,7 +347,7 @@ mod tests {
         let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
         let groups = |text: &str, cpus: &str| {
             let requests = crate::load::LoadRequest::parse(text).unwrap();
-            let surroundings = crate::load::Surroundings::of_this_machine();
+            let surroundings = tardy_machine::surroundings::Surroundings::of_this_machine();
             let mut plans = crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &surroundings, bounds);
             plans.remove(0).1.unwrap().parameters.number("groups")
         };

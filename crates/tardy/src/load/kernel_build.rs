@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
 use tardy_run::parameter::{Kind, Parameter, Value};
 
 use super::Absent;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
 use super::info::{Doing, LoadInfo, Placement, WorkError};
-use super::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;

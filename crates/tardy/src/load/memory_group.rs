@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_machine::surroundings::Surroundings;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
 use super::Absent;
-use super::surroundings::Surroundings;
 
 /// The file that says which controllers the groups below have; of version 2 alone.
 const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";

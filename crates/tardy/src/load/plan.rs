@@ -6,6 +6,7 @@ use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Values;
 use tardy_run::plan::{Budget, LoadPlan, Share};
 
@@ -13,7 +14,6 @@ use super::bounds::Bounds;
 use super::info::Placement;
 use super::request::LoadRequest;
 use super::resolution::Resolution;
-use super::surroundings::Surroundings;
 
 /// How long a load may take to end by itself, where it says nothing else.
 pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);

@@ -5,6 +5,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::Surroundings;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
@@ -100,7 +101,7 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
 
 /// A file of holes, larger than what the group may have: reading it fills the page cache, and nothing is ever written. None where files are in memory anyway.
 fn empty_file(size: u64) -> Option<File> {
-    let surroundings = super::Surroundings::of_this_machine();
+    let surroundings = Surroundings::of_this_machine();
     if matches!(Backing::of(&surroundings.scratch, &surroundings), Backing::Memory(_)) {
         return None;
     }

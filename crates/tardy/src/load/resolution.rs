@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use tardy_core::bytes::format_bytes;
 use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::{Kind, Value};
 use tardy_run::plan::LoadPlan;
 
 use super::bounds::Bounds;
-use super::surroundings::Surroundings;
 
 /// A plan in the making; a load's `resolve` completes it.
 #[derive(Debug)]

@@ -8,12 +8,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_machine::surroundings::Surroundings;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Value;
 use tardy_run::plan::{LoadPlan, Share};
 
 use super::request::LoadRequest;
-use super::surroundings::Surroundings;
 
 /// File of a group of version 2 that says which controllers its children have.
 const CHILDREN_HAVE: &str = "cgroup.subtree_control";

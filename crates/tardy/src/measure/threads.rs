@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::groups;
 use tardy_run::overhead::ThreadOverhead;
 use tardy_run::plan::ThreadEntry;
 use tardy_run::system_clock::SystemClock;
@@ -19,7 +20,6 @@ use super::overhead::Before;
 use super::scheduling::Scheduling;
 use crate::probe::{Member, Ready};
 use crate::record::control::Control;
-use crate::setup::groups;
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::warning::Warning;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{LoadPlan, PhasePlan};
 
 use super::error::PlanError;
 use crate::cli::run::RunArgs;
 use crate::load::bounds::Bounds;
 use crate::load::sharing;
-use crate::load::{self, Absent, LoadRequest, Surroundings};
+use crate::load::{self, LoadRequest};
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 

@@ -7,8 +7,12 @@ use rand_pcg::Pcg64Mcg;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::absent::Absent;
+use tardy_machine::groups;
 use tardy_machine::irq_affinity::{self, IrqPlan};
+use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
@@ -17,12 +21,10 @@ use tardy_sys::{clock, disk, sched};
 use super::error::PlanError;
 use super::{phases, wake_up_cost};
 use crate::cli::run::{CpuDmaLatency, LoadCpus, MeasuredCpus, RunArgs};
-use crate::load::{Absent, Surroundings};
 use crate::probe::{Placement, ProbeInfo, Refusal};
-use crate::processors::Processors;
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
-use crate::setup::{groups, resume_latency};
+use crate::setup::resume_latency;
 
 /// Room for the records and reserves of one run, in bytes.
 const BYTES_A_RUN: u64 = 2 << 20;

@@ -4,6 +4,7 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::{sched, signal};
@@ -14,7 +15,6 @@ use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
 use crate::app::program::{Ending, Found, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
-use crate::load::Surroundings;
 
 const DONE: SeriesInfo =
     SeriesInfo { part: "", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false };

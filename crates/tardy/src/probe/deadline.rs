@@ -7,7 +7,9 @@ use std::io;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
 use tardy_machine::root::Root;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::sched::{self, Policy};
@@ -18,7 +20,6 @@ use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
 use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
-use crate::load::{Absent, Surroundings};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "deadline",

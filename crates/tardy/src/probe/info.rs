@@ -2,13 +2,14 @@
 
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
 use super::member::{Opened, Opening};
 use super::series_info::{SeriesInfo, SeriesKind};
-use crate::load::{Absent, Surroundings};
 
 /// A probe's description of itself.
 #[derive(Debug)]

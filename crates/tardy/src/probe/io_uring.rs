@@ -3,6 +3,8 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::io_uring::Ring;
@@ -12,7 +14,6 @@ use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
 use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
-use crate::load::{Absent, Surroundings};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "io-uring",

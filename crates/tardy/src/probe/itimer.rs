@@ -7,6 +7,7 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
 use tardy_sys::interval_timer::IntervalTimer;
@@ -16,7 +17,6 @@ use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
-use crate::load::Surroundings;
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 

@@ -14,13 +14,14 @@ mod timeline;
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan};
 
 use super::info::{Placement, ProbeInfo};
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
-use crate::load::{Absent, Surroundings};
 
 use card::Card;
 

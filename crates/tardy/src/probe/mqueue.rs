@@ -2,13 +2,13 @@
 
 use std::io;
 
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::message_queue::MessageQueue;
 
 use super::ProbeInfo;
 use super::info::Refusal;
 use super::pair::{self, Channel};
-use crate::load::Surroundings;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "mqueue",

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
@@ -21,7 +23,6 @@ use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening};
-use crate::load::{Absent, Surroundings};
 use crate::record::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.

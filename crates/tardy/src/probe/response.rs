@@ -5,6 +5,7 @@ use std::io;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 
@@ -21,7 +22,6 @@ use crate::link::parport::PortInitiator;
 use crate::link::respond::Responder;
 use crate::link::udp::UdpInitiator;
 use crate::link::{self, Link, route};
-use crate::load::Surroundings;
 
 const ROUND_TRIP: SeriesInfo =
     SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };

@@ -7,6 +7,8 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
 use tardy_sys::clock;
@@ -17,7 +19,6 @@ use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
-use crate::load::{Absent, Surroundings};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::timer_fd::PeriodicTimerFd;
 
@@ -12,7 +13,6 @@ use super::member::{Member, Run};
 use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
-use crate::load::Surroundings;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",

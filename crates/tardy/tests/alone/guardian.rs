@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tardy::guardian::{Containment, Guardian, GuardianOptions, LoadEnd, LoadEvent};
 use tardy::load::bounds::Bounds;
-use tardy::load::{LoadRequest, Surroundings, resolve_all};
+use tardy::load::{LoadRequest, resolve_all};
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::process;
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tardy::load::Surroundings;
 use tardy::probe::{Member, Opening, ProbeInfo, Ready};
 use tardy::record::control::Control;
 use tardy::record::ring::ring;
 use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::ThreadPlan;
 use tardy_run::system_clock::ThreadClocks;
 

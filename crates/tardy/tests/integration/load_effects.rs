@@ -6,8 +6,8 @@ use std::path::Path;
 
 use support::machine;
 use support::workplace::{Running, Workplace, family};
-use tardy::load::Surroundings;
 use tardy::load::backing::Backing;
+use tardy_machine::surroundings::Surroundings;
 
 fn is_on_device(folder: &Path) -> bool {
     matches!(Backing::of(folder, &Surroundings::of_this_machine()), Backing::Device(_))

@@ -4,6 +4,7 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::surroundings::Surroundings;
 use tardy_sys::clock;
 
 use super::alsa::CardSound;
@@ -11,7 +12,6 @@ use super::audio::AudioClock;
 use super::card::Card;
 use super::player::{Delay, Player, Rings, Sound, Time};
 use super::{AudioBy, FRAME, SKEW, audio_by};
-use crate::load::Surroundings;
 use crate::probe::member::{Member, Run};
 use crate::probe::schedule::grid_of;
 use crate::probe::series_info::SeriesKind;

@@ -7,7 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::pcm::{Format, Playback, Quantity, Space};
 
-use crate::load::{Absent, Surroundings};
+use tardy_machine::absent::Absent;
+use tardy_machine::surroundings::Surroundings;
 
 /// A device that is taken, and set to play.
 #[derive(Debug)]

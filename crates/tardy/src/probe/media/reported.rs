@@ -6,6 +6,7 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::{affinity, clock, sched, signal};
 
@@ -13,7 +14,6 @@ use super::mpv::{Mpv, Orders, PROGRAM, Said};
 use super::timeline::{Fate, Frame, Timeline};
 use super::{FRAME, SKEW};
 use crate::app::track::Track;
-use crate::load::Surroundings;
 use crate::probe::member::{FoundGrid, Member, Run};
 use crate::probe::{Opened, Opening, SeriesInfo};
 use crate::record::control::Control;

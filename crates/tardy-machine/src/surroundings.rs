@@ -1,8 +1,12 @@
-//! What a load can find on this machine: its kernel's file systems, scratch space and programs.
+//! What loads, probes and costs can find on this machine: its kernel's file systems, scratch space and programs.
 
 use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
+
+/// Part of a file system that stays free, and never less than this many bytes: logs and the run itself need room.
+const DISK_FLOOR_PART: u64 = 10;
+const DISK_FLOOR_MIN: u64 = 256 << 20;
 
 /// Where to look; tests point it at folders of their own.
 #[derive(Debug, Clone)]
@@ -83,6 +87,12 @@ impl Surroundings {
     }
 }
 
+/// Bytes that stay free on a file system of `total` bytes.
+#[must_use]
+pub fn disk_floor(total: u64) -> u64 {
+    (total / DISK_FLOOR_PART).max(DISK_FLOOR_MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +139,11 @@ mod tests {
         std::fs::write(root.path().join("sys/kernel/pid_max"), "32768\n").unwrap();
         std::fs::write(root.path().join("sys/kernel/threads-max"), "4000\n").unwrap();
         assert_eq!(surroundings(root.path()).processes_max(), Some(4000));
+    }
+
+    #[test]
+    fn a_small_file_system_keeps_the_least_room() {
+        assert_eq!(disk_floor(100 << 20), DISK_FLOOR_MIN);
+        assert_eq!(disk_floor(100 << 30), 10 << 30);
     }
 }

@@ -6,8 +6,9 @@
 use std::io;
 
 use tardy_core::cpu::{CpuId, CpuList};
-use tardy_machine::root::Root;
 use tardy_sys::affinity;
+
+use super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Absent;
+use super::absent::Absent;
 
 /// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's largest files.
 pub const JOB_BYTES: u64 = 256 << 20;

@@ -2,15 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
-pub mod children;
 pub mod cli;
 pub mod command;
 pub mod cost;
 pub mod descriptors;
-pub mod guardian;
-mod lines;
 pub mod link;
-pub mod load;
 pub mod measure;
 pub mod plan;
 pub mod probe;

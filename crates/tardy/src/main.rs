@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     }
     tardy::descriptors::raise_limit();
     // The guardian and the workers of loads are this binary too; they have a command line of their own.
-    if let Some(code) = tardy::guardian::dispatch(std::env::args_os()) {
+    if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
     match Cli::parse().command {

@@ -6,6 +6,11 @@ use std::process::ExitCode;
 
 use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
+use tardy_loads::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
+use tardy_loads::load::bounds::Bounds;
+use tardy_loads::load::sharing;
+use tardy_loads::load::worker::describe_parameters;
+use tardy_loads::load::{LoadRequest, resolve_all};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
@@ -15,11 +20,6 @@ use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
-use crate::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
-use crate::load::bounds::Bounds;
-use crate::load::sharing;
-use crate::load::worker::describe_parameters;
-use crate::load::{LoadRequest, resolve_all};
 use crate::setup::journal::{self, Journal, JournalError};
 
 /// The only phase of a run without probes.
@@ -29,7 +29,7 @@ const PHASE: u32 = 0;
 #[derive(Debug, thiserror::Error)]
 enum LoadCommandError {
     #[error(transparent)]
-    Request(#[from] crate::load::request::RequestError),
+    Request(#[from] tardy_loads::load::request::RequestError),
     #[error("--for {0} is no length: give a time above 0, as in 30s")]
     Length(Nanos),
     #[error(transparent)]
@@ -230,7 +230,7 @@ fn rate_line(before: &Previous, now: &Previous, on: &str, errors: u64) -> String
 /// The text of `tardy list loads`.
 #[must_use]
 pub fn list() -> String {
-    use crate::load::{LOADS, composite::COMPOSITES};
+    use tardy_loads::load::{LOADS, composite::COMPOSITES};
     let mut text = String::new();
     for info in LOADS {
         let marks = if info.by_name_only { ", only when asked for by name" } else { "" };
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn every_load_is_listed_with_its_parameters_and_their_limits() {
         let text = list();
-        for info in crate::load::LOADS {
+        for info in tardy_loads::load::LOADS {
             assert!(text.contains(&format!("\n{} (", info.name)) || text.starts_with(info.name), "{}", info.name);
             for parameter in info.parameters {
                 assert!(text.contains(parameter.means), "{}: {}", info.name, parameter.name);

@@ -10,6 +10,7 @@ use std::path::Path;
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_loads::guardian::{Guardian, GuardianError, GuardianOptions};
 use tardy_machine::clock::clock_kind;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
@@ -20,7 +21,6 @@ use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use crate::descriptors::remedy;
-use crate::guardian::{Guardian, GuardianError, GuardianOptions};
 use crate::setup::journal::JournalError;
 
 /// Why a run could not be made or finished.

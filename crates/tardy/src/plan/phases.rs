@@ -4,15 +4,15 @@ use std::path::Path;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::warning::Warning;
+use tardy_loads::load::bounds::Bounds;
+use tardy_loads::load::sharing;
+use tardy_loads::load::{self, LoadRequest};
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{LoadPlan, PhasePlan};
 
 use super::error::PlanError;
 use crate::cli::run::RunArgs;
-use crate::load::bounds::Bounds;
-use crate::load::sharing;
-use crate::load::{self, LoadRequest};
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 

@@ -2,8 +2,8 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use tardy_loads::load::LoadRequest;
 
-use crate::load::LoadRequest;
 use crate::probe::ProbeAsked;
 
 /// Highest number of repeats.

@@ -4,10 +4,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tardy::guardian::{Containment, Guardian, GuardianOptions, LoadEnd, LoadEvent};
-use tardy::load::bounds::Bounds;
-use tardy::load::{LoadRequest, resolve_all};
 use tardy_core::units::Nanos;
+use tardy_loads::guardian::{Containment, Guardian, GuardianOptions, LoadEnd, LoadEvent};
+use tardy_loads::load::bounds::Bounds;
+use tardy_loads::load::{LoadRequest, resolve_all};
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::process;

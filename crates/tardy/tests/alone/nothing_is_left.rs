@@ -5,7 +5,7 @@ use crate::tool;
 use tool::Tool;
 
 fn requests() -> Vec<String> {
-    tardy::load::LOADS.iter().filter_map(|info| tool::request_for_test(info)).collect()
+    tardy_loads::load::LOADS.iter().filter_map(|info| tool::request_for_test(info)).collect()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn nothing_is_left_of_any_load_that_ends_in_order() {
         let Some(mut tool) = Tool::start(&request) else { continue };
         tool.interrupt();
         let ends = tool.ends();
-        assert!(ends.iter().all(|end| *end == tardy::guardian::LoadEnd::Finished) && !ends.is_empty(), "{request}: {ends:?}");
+        assert!(ends.iter().all(|end| *end == tardy_loads::guardian::LoadEnd::Finished) && !ends.is_empty(), "{request}: {ends:?}");
         tool.assert_nothing_is_left(&request);
     }
 }

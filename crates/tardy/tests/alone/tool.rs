@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use tardy::guardian::{LoadEnd, LoadEvent};
+use tardy_loads::guardian::{LoadEnd, LoadEvent};
 use tardy_sys::process;
 
 /// How long anything may take that only waits for the kernel; never a measure of how long it does take.
@@ -72,7 +72,7 @@ fn mounts() -> String {
 
 /// The request of a load for these tests: its name, with values where it needs some and with small ones where defaults are large. None for one
 /// that can do harm, where nobody said that it may.
-pub(crate) fn request_for_test(info: &tardy::load::LoadInfo) -> Option<String> {
+pub(crate) fn request_for_test(info: &tardy_loads::load::LoadInfo) -> Option<String> {
     if info.by_name_only && std::env::var_os("TARDY_TEST_DANGEROUS").is_none() {
         println!("{} runs only with TARDY_TEST_DANGEROUS=1", info.name);
         return None;

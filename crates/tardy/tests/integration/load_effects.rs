@@ -6,7 +6,7 @@ use std::path::Path;
 
 use support::machine;
 use support::workplace::{Running, Workplace, family};
-use tardy::load::backing::Backing;
+use tardy_loads::load::backing::Backing;
 use tardy_machine::surroundings::Surroundings;
 
 fn is_on_device(folder: &Path) -> bool {

@@ -1,12 +1,12 @@
 //! What the guests are to measure, read on the host before anything is fetched or booted: a mistake in it would else cost a boot of every guest.
 
 use clap::Parser;
+use tardy_loads::load::LoadRequest;
 
 use super::ensemble::{SCENARIO_PATH, program, scenario_file};
 use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
-use crate::load::LoadRequest;
 use crate::request;
 
 /// Reads the guests' command line as they will; what a guest lacks only it can tell.

@@ -8,6 +8,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
 use tardy_run::folder::RunFolder;
 use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
@@ -16,7 +17,6 @@ use tardy_sys::signal::SignalFd;
 use tardy_sys::{affinity, clock, memlock, signal_handler};
 
 use super::{SessionError, system};
-use crate::guardian::Guardian;
 use crate::measure::clock_watch::ClockWatch;
 use crate::measure::interference::Snapshot;
 use crate::measure::keeper::KeeperThread;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
 use tardy_run::overhead::{Overhead, ThreadOverhead};
 use tardy_run::record::{RunRecord, SeriesRecord, State};
@@ -12,7 +13,6 @@ use tardy_sys::usage::{Who, usage};
 
 use super::follow::Followed;
 use super::{SessionError, system};
-use crate::guardian::Guardian;
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;

@@ -8,7 +8,7 @@ use tardy_core::warning::Warning;
 use tardy_run::plan::LoadPlan;
 use tardy_run::record::{LoadWork, RunRecord};
 
-use crate::guardian::{LoadEnd, LoadEvent};
+use tardy_loads::guardian::{LoadEnd, LoadEvent};
 
 /// A phase that had this part of its time without one of its loads, or more, was not under these loads: one in ten.
 const UNLOADED_PART: i64 = 10;

@@ -15,7 +15,7 @@ pub(crate) const TIED_COMMAND: &str = "__tied";
 
 /// The numbers of this process's children, in its own PID namespace, zombies included. Empty where /proc is not mounted.
 #[must_use]
-pub fn of_this_process() -> Vec<i32> {
+pub(crate) fn of_this_process() -> Vec<i32> {
     of(Path::new("/proc"))
 }
 
@@ -42,7 +42,7 @@ fn child(status: &str, parent: i32) -> Option<i32> {
 /// CPU time of the living processes below this one, and of those that ended below them; what this process has reaped itself is not in it.
 /// Zero where /proc is not mounted.
 #[must_use]
-pub fn living_cpu_time() -> Nanos {
+pub(crate) fn living_cpu_time() -> Nanos {
     cpu_time_below(Path::new("/proc"), tick_length(&Root::system()))
 }
 
@@ -93,14 +93,14 @@ impl ProcessTime {
 ///
 /// std offers no safe way to have the child run code before exec; a detour over this binary does the same.
 #[must_use]
-pub fn tied_command(program: &Path) -> Command {
+pub(crate) fn tied_command(program: &Path) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(TIED_COMMAND).arg(program);
     command
 }
 
 /// The detour: asks for a signal at the parent's end, then becomes the program.
-pub(super) fn become_tied_command(program: OsString, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn become_tied_command(program: OsString, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let tied = process::set_parent_death_signal(process::KILL);
     let error = match tied {
         Ok(()) => Command::new(&program).args(arguments).exec(),

@@ -1,0 +1,7 @@
+//! Loads: ways to stress the system while something is measured ([`load`]), and the process that owns everything they start ([`guardian`]).
+#![forbid(unsafe_code)]
+
+mod children;
+pub mod guardian;
+mod lines;
+pub mod load;

@@ -92,7 +92,7 @@ fn a_sample([short, long]: &[Counted; 2], count: impl Fn(&Counted) -> u64) -> f6
 fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &mut Vec<String>) -> Result<Counted> {
     let mut arguments = Vec::new();
     if is_loop_only {
-        arguments.push("--toggle-collect=tardy::probe::cyclic::measure*");
+        arguments.push("--toggle-collect=tardy_probes::probe::cyclic::measure*");
     }
     let samples = samples.to_string();
     let program = bench.tardy.to_string_lossy();

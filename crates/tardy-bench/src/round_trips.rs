@@ -20,7 +20,7 @@ pub(crate) const FIGURE: Figure = Figure {
 
 const PORT: &str = "45999";
 const ADDRESS: &str = "10.98.7.2";
-/// As the datagrams of the probe (crates/tardy/src/link/packet.rs).
+/// As the datagrams of the probe (crates/tardy-probes/src/link/packet.rs).
 const BYTES: &str = "40";
 const PRIORITY: &str = "95";
 

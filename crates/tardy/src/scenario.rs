@@ -34,8 +34,8 @@ use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
-use crate::probe::request::{PRIORITY, ProbeRequestError};
-use crate::probe::{ProbeAsked, ProbeInfo};
+use tardy_probes::probe::request::{PRIORITY, ProbeRequestError};
+use tardy_probes::probe::{ProbeAsked, ProbeInfo};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

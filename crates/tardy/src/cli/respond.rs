@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tardy_core::units::Nanos;
+use tardy_probes::link::Link;
 use tardy_run::keep::Keep;
 
 use super::positive_duration;
-use crate::link::Link;
 
 /// What the user asks for.
 #[derive(Debug, Clone, Args)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use tardy_probes::probe::request::COMMON;
+use tardy_probes::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
 use tardy_results::exit::Exit;
 use tardy_run::cost::CacheState;
 use tardy_run::plan::PolicyName;
@@ -9,8 +11,6 @@ use tardy_run::plan::PolicyName;
 use super::output;
 use crate::cli::{ListArgs, Listed};
 use crate::cost::metrics::METRICS;
-use crate::probe::request::COMMON;
-use crate::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
 
 /// Runs the command.
 #[must_use]

@@ -10,6 +10,9 @@ use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
+use tardy_probes::link::answer_log::AnswerLog;
+use tardy_probes::link::respond::{Answered, Responder};
+use tardy_probes::link::{Link, PORT_REMEDY};
 use tardy_results::exit::Exit;
 use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
@@ -17,9 +20,6 @@ use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::output;
 use crate::cli::respond::RespondArgs;
-use crate::link::answer_log::AnswerLog;
-use crate::link::respond::{Answered, Responder};
-use crate::link::{Link, PORT_REMEDY};
 use crate::measure::responding::{RespondRun, Responding};
 use crate::measure::session::SessionError;
 

@@ -103,9 +103,9 @@ fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::series::Worst;
     use tardy_core::accounting::Counts;
     use tardy_core::cpu::CpuId;
+    use tardy_probes::record::series::Worst;
 
     #[test]
     fn the_worst_processor_comes_first_and_losses_are_loud() {

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_probes::record::series::{SeriesRecorder, Worst};
 use tardy_run::histogram_file;
 use tardy_run::reserved_file::ReservedFile;
 use tardy_run::series_writer::FLUSH_INTERVAL;
@@ -16,7 +17,6 @@ use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched};
 
 use super::keeper::Keeper;
-use crate::record::series::{SeriesRecorder, Worst};
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;

@@ -8,6 +8,10 @@ use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
+use tardy_probes::link::Link;
+use tardy_probes::link::answer_log::AnswerLog;
+use tardy_probes::record::ring::ring;
+use tardy_probes::record::series::SeriesRecorder;
 use tardy_run::folder::RunFolder;
 use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
@@ -20,10 +24,6 @@ use super::keeper::KeeperThread;
 use super::recorder::Recorder;
 use super::session::closing::note_series;
 use super::session::{SessionError, first_record, system};
-use crate::link::Link;
-use crate::link::answer_log::AnswerLog;
-use crate::record::ring::ring;
-use crate::record::series::SeriesRecorder;
 
 /// As the largest ring of a probe.
 const RING_SAMPLES: usize = 32_768;

@@ -10,6 +10,8 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::groups;
+use tardy_probes::probe::{Member, Ready};
+use tardy_probes::record::control::Control;
 use tardy_run::overhead::ThreadOverhead;
 use tardy_run::plan::ThreadEntry;
 use tardy_run::system_clock::SystemClock;
@@ -18,8 +20,6 @@ use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::overhead::Before;
 use super::scheduling::Scheduling;
-use crate::probe::{Member, Ready};
-use crate::record::control::Control;
 
 /// Small, because all of it is locked into memory; [`memlock::touch_stack`] touches 64 KiB of it.
 const STACK_BYTES: usize = 256 << 10;

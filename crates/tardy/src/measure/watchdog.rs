@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::{CpuId, CpuList};
+use tardy_probes::record::control::Control;
 use tardy_sys::rlimit::{self, Resource};
 use tardy_sys::{affinity, clock, sched};
 
 use super::threads::MeasuringThread;
-use crate::record::control::Control;
 
 const PRIORITY: u32 = 99;
 const LOOKS: std::time::Duration = std::time::Duration::from_millis(500);

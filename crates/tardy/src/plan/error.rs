@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_loads::load::request::RequestError;
+use tardy_probes::probe::request::ProbeRequestError;
 
 use super::wake_up_cost::COSTS_A_PERIOD_MIN;
-use crate::probe::request::ProbeRequestError;
 
 /// Why a request cannot be planned.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ use tardy_machine::irq_affinity::{self, IrqPlan};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
+use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
@@ -21,7 +22,6 @@ use tardy_sys::{clock, disk, sched};
 use super::error::PlanError;
 use super::{phases, wake_up_cost};
 use crate::cli::run::{CpuDmaLatency, LoadCpus, MeasuredCpus, RunArgs};
-use crate::probe::{Placement, ProbeInfo, Refusal};
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
@@ -146,7 +146,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
 /// Several probes of a kind have names of their own: as given, else numbered.
 fn name_apart(plan: &mut ProbePlan, before: &[Probe]) -> Result<(), PlanError> {
     let is_taken = |name: &str| before.iter().any(|(_, other)| other.name == name);
-    if plan.kind.is_some() && (is_taken(&plan.name) || crate::probe::find(&plan.name).is_some()) {
+    if plan.kind.is_some() && (is_taken(&plan.name) || tardy_probes::probe::find(&plan.name).is_some()) {
         return Err(PlanError::SameName { name: plan.name.clone() });
     }
     if is_taken(&plan.name) {

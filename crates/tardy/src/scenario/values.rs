@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tardy_loads::load::LoadRequest;
 
-use crate::probe::ProbeAsked;
+use tardy_probes::probe::ProbeAsked;
 
 /// Highest number of repeats.
 const REPEATS_MAX: u32 = 10_000;

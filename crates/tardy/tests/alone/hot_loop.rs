@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tardy::probe::{Member, Opening, ProbeInfo, Ready};
-use tardy::record::control::Control;
-use tardy::record::ring::ring;
 use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
+use tardy_probes::probe::{Member, Opening, ProbeInfo, Ready};
+use tardy_probes::record::control::Control;
+use tardy_probes::record::ring::ring;
 use tardy_run::plan::ThreadPlan;
 use tardy_run::system_clock::ThreadClocks;
 
@@ -41,7 +41,7 @@ fn count_instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     let mut valgrind = place.prepared(machine::program("valgrind", "valgrind"), ["--tool=callgrind", "--separate-threads=yes"]);
     // Only what happens in the probe's loop and below it is counted, whatever else the same thread number is used for later.
-    valgrind.arg("--toggle-collect=tardy::probe::cyclic::measure*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);
+    valgrind.arg("--toggle-collect=tardy_probes::probe::cyclic::measure*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);
     let cpu = machine::last_cpu().to_string();
     valgrind.args(["run", "--cycles", &cycles.to_string(), "--cpus", &cpu, "--period", "2ms", "--quiet", "--json", "--out", &run]);
     let summary = finish(valgrind).json();
@@ -172,7 +172,7 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
     let surroundings = Surroundings::of_this_machine();
     // The signal of `itimer` would end the test's process, whose other threads do not block it; its loop is that of `nanosleep`.
-    for probe in tardy::probe::PROBES.iter().filter(|probe| probe.name != "itimer") {
+    for probe in tardy_probes::probe::PROBES.iter().filter(|probe| probe.name != "itimer") {
         // What times other programs and machines has tests of its own.
         if probe.parameters.iter().any(|parameter| parameter.needed) {
             continue;

@@ -173,8 +173,8 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
     let place = Workplace::new();
     let text = place.tardy("list probes").ends_with(0).stdout;
     let list = place.tardy("list probes --json").ends_with(0).json();
-    assert_eq!(list.as_array().unwrap().len(), tardy::probe::PROBES.len());
-    for probe in tardy::probe::PROBES {
+    assert_eq!(list.as_array().unwrap().len(), tardy_probes::probe::PROBES.len());
+    for probe in tardy_probes::probe::PROBES {
         assert!(text.contains(&format!("{} ({}", probe.name, probe.series[0].quantity)) && text.contains(probe.context), "{text}");
     }
 }
@@ -208,7 +208,7 @@ fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
         "parallel",
         "deadline",
     ];
-    for probe in by_themselves.map(|name| tardy::probe::find(name).unwrap()) {
+    for probe in by_themselves.map(|name| tardy_probes::probe::find(name).unwrap()) {
         let place = Workplace::new();
         let outcome = place.tardy(&format!("run --for 400ms --load none --probe {} --quiet --json --out run", probe.name));
         if !ran(&outcome, &format!("every_probe_accounts_for_what_it_took: {}", probe.name)) {

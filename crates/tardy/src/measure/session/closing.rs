@@ -6,6 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
+use tardy_probes::record::series::SeriesRecorder;
 use tardy_run::overhead::{Overhead, ThreadOverhead};
 use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_sys::clock;
@@ -16,7 +17,6 @@ use super::{SessionError, system};
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
-use crate::record::series::SeriesRecorder;
 
 pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, SessionError> {
     let Followed { armed, mut state } = followed;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tardy::cost::metrics::tiny_program;
+use tardy_costs::metrics::tiny_program;
 use tardy_sys::affinity;
 
 use super::figure::{Bench, Figure, Measured, row};

@@ -3,7 +3,6 @@
 
 pub mod cli;
 pub mod command;
-pub mod cost;
 pub mod descriptors;
 pub mod measure;
 pub mod plan;

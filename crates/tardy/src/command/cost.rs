@@ -3,6 +3,11 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
+use tardy_costs::folder::CostError;
+use tardy_costs::kernel_build::{BuildRequest, KernelBuild};
+use tardy_costs::metrics;
+use tardy_costs::program::{self, Given};
+use tardy_costs::session::{self, CostRequest};
 use tardy_machine::root::Root;
 use tardy_results::cost::reference::{Reference, published};
 use tardy_results::cost::summary::{CostSummary, CostSummaryError, summarize};
@@ -12,11 +17,6 @@ use tardy_run::record::{RunRecord, State};
 
 use super::{folder_name, output};
 use crate::cli::cost::{BuildArgs, CostArgs, CostWhole};
-use crate::cost::folder::CostError;
-use crate::cost::kernel_build::{BuildRequest, KernelBuild};
-use crate::cost::metrics;
-use crate::cost::program::{self, Given};
-use crate::cost::session::{self, CostRequest};
 
 /// Trials of a metric in a round when the command line does not say: as many as LMbench makes (TRIES of its bench.h).
 const TRIALS: u32 = 11;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tardy_costs::metrics::METRICS;
 use tardy_probes::probe::request::COMMON;
 use tardy_probes::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
 use tardy_results::exit::Exit;
@@ -10,7 +11,6 @@ use tardy_run::plan::PolicyName;
 
 use super::output;
 use crate::cli::{ListArgs, Listed};
-use crate::cost::metrics::METRICS;
 
 /// Runs the command.
 #[must_use]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tardy::cost::folder::CostFolder;
 use tardy_core::units::Nanos;
+use tardy_costs::folder::CostFolder;
 use tardy_machine::root::Root;
 use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, MetricRecord};
 use tardy_run::record::State;

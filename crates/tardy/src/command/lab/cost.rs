@@ -1,5 +1,6 @@
 //! `tardy lab run --cost`: what services cost on each kernel, in instructions.
 
+use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;
 use tardy_lab::cost_comparison_text;
 use tardy_lab::experiment::Outcome;
@@ -12,7 +13,6 @@ use super::ensemble::{code, run_programs};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
-use crate::cost::metrics::chosen;
 
 /// Whether there are such metrics, before anything is booted.
 pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {

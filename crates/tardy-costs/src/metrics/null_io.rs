@@ -7,7 +7,7 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 
-use crate::cost::metric::{Metric, Unavailable, Work};
+use crate::metric::{Metric, Unavailable, Work};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -10,7 +10,7 @@ use tardy_sys::clock;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
 use super::big_file::{FILE_BYTES, big_file};
-use crate::cost::metric::{Metric, Place, Unavailable, Work, share};
+use crate::metric::{Metric, Place, Unavailable, Work, share};
 
 /// Of a file.
 pub(super) const FILE: Metric = Metric {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use crate::cost::metric::{Place, Unavailable};
+use crate::metric::{Place, Unavailable};
 
 /// As long as the blocks of the metrics of memory, so that rereading a file stands beside reading memory.
 pub(super) const FILE_BYTES: usize = super::memory::BLOCK_BYTES;

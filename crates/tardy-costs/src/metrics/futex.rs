@@ -10,8 +10,8 @@ use tardy_sys::clock;
 use tardy_sys::futex;
 use tardy_sys::inheriting_lock::InheritingLock;
 
-use crate::cost::metric::{Metric, Unavailable, Work};
-use crate::cost::peer::Partner;
+use crate::metric::{Metric, Unavailable, Work};
+use crate::peer::Partner;
 
 /// A token that goes from thread to thread.
 pub(super) const ROUND_TRIP: Metric = Metric {

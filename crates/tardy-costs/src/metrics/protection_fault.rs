@@ -8,7 +8,7 @@ use tardy_sys::clock;
 use tardy_sys::signal_handler::ProtectedPage;
 
 use super::signal::Handle;
-use crate::cost::metric::{Metric, Unavailable, Work};
+use crate::metric::{Metric, Unavailable, Work};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

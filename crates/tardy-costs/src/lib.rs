@@ -2,6 +2,7 @@
 //!
 //! The way of the data: [`metric`] says what can be measured, [`session`] measures into a run folder of kind `cost`, [`program`] times whole programs into one.
 //! `tardy_results::cost` reads one, and holds published numbers to set beside it.
+#![forbid(unsafe_code)]
 
 pub mod folder;
 pub mod kernel_build;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use tardy_run::cost::{CacheState, Group};
 
 use super::memory::BLOCK_BYTES;
-use crate::cost::metric::{Metric, repeated};
+use crate::metric::{Metric, repeated};
 
 /// Words that the loop copies before it counts.
 const UNROLLED: usize = 8;

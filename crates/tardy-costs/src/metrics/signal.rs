@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::{clock, process, signal_handler};
 
-use crate::cost::metric::{Metric, Unavailable, Work, repeated};
+use crate::metric::{Metric, Unavailable, Work, repeated};
 
 /// Installing.
 pub(super) const INSTALL: Metric = Metric {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, Unavailable, Work, repeated};
+use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const PORTMAPPER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 111);
 /// How long an answer over loopback may take before the portmapper counts as absent.

@@ -9,7 +9,7 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::{clock, file};
 
-use crate::cost::metric::{Metric, Place, Unavailable, Work};
+use crate::metric::{Metric, Place, Unavailable, Work};
 
 /// Files that are there at most: what a larger folder costs is another question.
 const FILES: usize = 1000;

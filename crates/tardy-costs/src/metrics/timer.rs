@@ -4,7 +4,7 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::silent_timer::SilentTimer;
 
-use crate::cost::metric::{Metric, Unavailable, repeated};
+use crate::metric::{Metric, Unavailable, repeated};
 
 /// Later than any measurement ends.
 const NEVER: Nanos = Nanos::from_secs(365 * 24 * 3600);

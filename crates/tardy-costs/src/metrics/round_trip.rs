@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, Unavailable, Work, repeated};
-use crate::cost::peer::Peer;
+use crate::metric::{Metric, Unavailable, Work, repeated};
+use crate::peer::Peer;
 
 /// Pipes.
 pub(super) const PIPE: Metric = Metric {

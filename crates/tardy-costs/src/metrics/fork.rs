@@ -9,7 +9,7 @@ use tardy_run::cost::{CacheState, Group};
 use tardy_sys::spawn::{self, Program};
 
 use super::tiny_program;
-use crate::cost::metric::{Metric, Place, Unavailable, Work, repeated};
+use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
 /// A process.
 pub(super) const FORK: Metric = Metric {

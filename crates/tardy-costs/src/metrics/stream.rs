@@ -9,8 +9,8 @@ use tardy_sys::clock;
 
 use super::big_file::PORTION_BYTES;
 use super::round_trip::tcp_pair;
-use crate::cost::metric::{Metric, Unavailable, Work};
-use crate::cost::peer::Peer;
+use crate::metric::{Metric, Unavailable, Work};
+use crate::peer::Peer;
 
 /// A pipe.
 pub(super) const PIPE: Metric = Metric {

@@ -7,7 +7,7 @@ use tardy_run::cost::{CacheState, Group};
 use tardy_sys::mapping::Mapping;
 
 use super::big_file::{FILE_BYTES, PORTION_BYTES, big_file};
-use crate::cost::metric::{Metric, Place, Unavailable, Work, repeated};
+use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
 /// With read.
 pub(super) const FILE: Metric = Metric {

@@ -3,7 +3,7 @@
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::io_uring::Ring;
 
-use crate::cost::metric::{Metric, Unavailable, repeated};
+use crate::metric::{Metric, Unavailable, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

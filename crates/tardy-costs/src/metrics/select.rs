@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::select::DescriptorSet;
 
-use crate::cost::metric::{Metric, Place, Unavailable, Work, repeated};
+use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
 const DESCRIPTORS: usize = 100;
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, repeated};
+use crate::metric::{Metric, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, Place, Unavailable, repeated};
+use crate::metric::{Metric, Place, Unavailable, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

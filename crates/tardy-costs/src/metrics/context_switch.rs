@@ -10,8 +10,8 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::clock;
 
-use crate::cost::metric::{Metric, Place, Unavailable, Work, share};
-use crate::cost::peer::Peer;
+use crate::metric::{Metric, Place, Unavailable, Work, share};
+use crate::peer::Peer;
 
 /// Turns of the ring between two looks at what it costs without switches.
 const STRETCH: u64 = 50;

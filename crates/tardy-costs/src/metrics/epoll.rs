@@ -8,7 +8,7 @@ use tardy_run::cost::{CacheState, Group};
 use tardy_sys::epoll::Epoll;
 
 use super::round_trip::tcp_pair;
-use crate::cost::metric::{Metric, Unavailable, Work, repeated};
+use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const CONNECTIONS: usize = 100;
 

@@ -9,8 +9,8 @@ use tardy_core::units::Nanos;
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::{affinity, clock};
 
-use crate::cost::metric::{Metric, Place, Unavailable, Work};
-use crate::cost::peer::Partner;
+use crate::metric::{Metric, Place, Unavailable, Work};
+use crate::peer::Partner;
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use tardy_run::cost::{CacheState, Group};
 use tardy_sys::affinity;
 
-use crate::cost::metric::{Metric, Unavailable, repeated};
-use crate::cost::peer::Peer;
+use crate::metric::{Metric, Unavailable, repeated};
+use crate::peer::Peer;
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

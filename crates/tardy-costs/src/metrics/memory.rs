@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, repeated};
+use crate::metric::{Metric, repeated};
 
 /// Larger than the caches of most processors that real-time systems run on; LMbench's own summary uses at most half the memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;

@@ -4,7 +4,7 @@ use tardy_run::cost::{CacheState, Group};
 use tardy_sys::mapping::Mapping;
 
 use super::big_file::{FILE_BYTES, big_file};
-use crate::cost::metric::{Metric, repeated};
+use crate::metric::{Metric, repeated};
 
 /// The first tenth of the mapping is written to, once each 16 KiB.
 const TOUCHED_BYTES: usize = FILE_BYTES / 10;

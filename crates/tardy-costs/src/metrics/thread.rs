@@ -2,7 +2,7 @@
 
 use tardy_run::cost::{CacheState, Group};
 
-use crate::cost::metric::{Metric, repeated};
+use crate::metric::{Metric, repeated};
 
 /// The metric.
 pub(super) const METRIC: Metric = Metric {

@@ -1,9 +1,15 @@
-//! From the command line to the scenario that is meant: flags go before the scenario's own values. Pure but for reading a scenario's file.
+//! What the user asks for, and the scenario that is meant by it: flags go before the scenario's own values. Pure but for reading a scenario's file.
 
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_run::keep::Keep;
 use tardy_run::plan::{FLAGS, Origin, PolicyName};
+use tardy_run::system_clock::SystemClock;
 
-use crate::cli::run::RunArgs;
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
 /// The idle phase before a load that was named: long enough to see what the machine does by itself, never more than a third of the run.
@@ -11,37 +17,171 @@ const IDLE_MAX: Nanos = Nanos::from_secs(10);
 /// Length of a run with `--load` and without `--for`.
 const LENGTH: Nanos = Nanos::from_secs(30);
 
-/// What in `args` would have no effect, and why; nothing where all of it has one. Names of loads are checked where they are planned.
+/// What the user asks for, not yet compared with the machine. A field that is absent was not asked for: the scenario's value stands, or the usual one.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Built-in scenario or file to follow.
+    pub scenario: Option<String>,
+    /// How long to measure in all.
+    pub length: Option<Nanos>,
+    /// Cycles of each probe in every phase, in place of a length.
+    pub cycles: Option<u64>,
+    /// Probes, as for `--probe`; those of the scenario where there are none.
+    pub probes: Vec<String>,
+    /// A program whose loop is measured, with its arguments; none where it is empty.
+    pub program: Vec<String>,
+    /// Time between two wake-ups.
+    pub period: Option<Nanos>,
+    /// Scheduling policy of the probes.
+    pub policy: Option<PolicyName>,
+    /// Real-time priority of the probes.
+    pub priority: Option<u32>,
+    /// Widest random move of a due time.
+    pub dither: Option<Nanos>,
+    /// Clock of the probes' timers.
+    pub clock: Option<SystemClock>,
+    /// Clock on which due times are whole multiples of the period.
+    pub align: Option<SystemClock>,
+    /// Whether due times of all CPUs coincide.
+    pub aligned: bool,
+    /// CPUs to measure.
+    pub cpus: Option<MeasuredCpus>,
+    /// Loads, as for `--load`.
+    pub loads: Vec<String>,
+    /// CPUs of the loads.
+    pub load_cpus: Option<LoadCpus>,
+    /// Loads of a built-in scenario that run although they can do harm.
+    pub allow: Vec<String>,
+    /// What the run is held to.
+    pub requirement: Requirement,
+    /// Samples to store.
+    pub keep: Keep,
+    /// Folder in memory to write to while measuring.
+    pub spool: Option<PathBuf>,
+    /// What to do about sleep states of all CPUs.
+    pub cpu_dma_latency: CpuDmaLatency,
+    /// The same for the measured CPUs alone, in us.
+    pub resume_latency: Option<u32>,
+    /// Control group for the measuring threads.
+    pub probe_cgroup: Option<PathBuf>,
+    /// Control group for the loads.
+    pub load_cgroup: Option<PathBuf>,
+    /// Whether interrupts are moved off the measured CPUs.
+    pub steer_irqs: bool,
+    /// Seed of everything random; drawn where there is none.
+    pub seed: Option<u64>,
+    /// Latency at which the run stops.
+    pub stop_above: Option<Nanos>,
+    /// Whether the kernel's tracing stops there too.
+    pub tracing_off: bool,
+    /// Whether periods and priorities are accepted that the machine may not keep up with.
+    pub force: bool,
+}
+
+/// What to do about sleep states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuDmaLatency {
+    /// Nothing.
+    Leave,
+    /// Ask the power management for at most so many us.
+    Micros(i32),
+}
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MeasuredCpus {
+    /// Those that are set apart by `isolcpus=` or `nohz_full=`.
+    Isolated,
+    /// Those that are not.
+    Housekeeping,
+    /// All that the kernel lets this process use.
+    All,
+    /// These.
+    List(CpuList),
+}
+
+/// Where loads run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadCpus {
+    /// The measured processors.
+    Measured,
+    /// Those that are not measured.
+    Other,
+    /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
+    All,
+    /// These.
+    List(CpuList),
+}
+
+impl FromStr for MeasuredCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "isolated" => Self::Isolated,
+            "housekeeping" => Self::Housekeeping,
+            "all" => Self::All,
+            list => Self::List(list.parse().map_err(|error: ParseCpuListError| format!("{error}; or isolated, housekeeping, all"))?),
+        })
+    }
+}
+
+impl FromStr for LoadCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "measured" => Self::Measured,
+            "other" => Self::Other,
+            "all" => Self::All,
+            list => Self::List(list.parse().map_err(|error: ParseCpuListError| format!("{error}; or measured, other, all"))?),
+        })
+    }
+}
+
+impl FromStr for CpuDmaLatency {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "leave" {
+            return Ok(Self::Leave);
+        }
+        let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
+        micros.map(Self::Micros).ok_or_else(|| format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave"))
+    }
+}
+
+/// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads are checked where they are planned.
 #[must_use]
-pub fn contradiction(args: &RunArgs) -> Option<&'static str> {
-    let is_ordinary = args.policy == Some(PolicyName::Other);
+pub fn contradiction(request: &Request) -> Option<&'static str> {
+    let is_ordinary = request.policy == Some(PolicyName::Other);
     match () {
-        () if args.deadline.misses.is_some() && args.deadline.window().is_none() => {
+        () if request.requirement.misses_allowed.is_some() && request.requirement.window.is_none() => {
             Some("--misses is the share that may miss a deadline: give --deadline or --window too")
         }
-        () if is_ordinary && args.priority.is_some() => Some("--policy other has no priority: leave --priority out, or use fifo or rr"),
-        () if args.loads.len() > 1 && args.loads.iter().any(|load| load == "none") => {
+        () if is_ordinary && request.priority.is_some() => Some("--policy other has no priority: leave --priority out, or use fifo or rr"),
+        () if request.loads.len() > 1 && request.loads.iter().any(|load| load == "none") => {
             Some("--load none is for no load at all: leave it out beside other loads")
         }
         () => None,
     }
 }
 
-/// The scenario that `args` ask for.
+/// The scenario that `request` ask for.
 ///
 /// # Errors
 /// [`ScenarioError`] where a scenario is named that is not there, or not one.
-pub fn scenario(args: &RunArgs) -> Result<Scenario, ScenarioError> {
-    let mut scenario = match &args.scenario {
+pub fn scenario(request: &Request) -> Result<Scenario, ScenarioError> {
+    let mut scenario = match &request.scenario {
         Some(name) => scenario::find(name)?,
-        None => by_flags(args)?,
+        None => by_flags(request)?,
     };
-    override_probes(&mut scenario, args);
-    if args.cycles.is_some() {
-        scenario.phases.iter_mut().for_each(|phase| phase.cycles = args.cycles);
+    override_probes(&mut scenario, request);
+    if request.cycles.is_some() {
+        scenario.phases.iter_mut().for_each(|phase| phase.cycles = request.cycles);
     }
     scenario.estimate_lengths();
-    if let (Some(length), true) = (args.length, args.loads.is_empty()) {
+    if let (Some(length), true) = (request.length, request.loads.is_empty()) {
         if scenario.counts_cycles() {
             return Err(ScenarioError::CountsCycles);
         }
@@ -50,17 +190,17 @@ pub fn scenario(args: &RunArgs) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-fn by_flags(args: &RunArgs) -> Result<Scenario, ScenarioError> {
-    if args.loads.is_empty() && args.cycles.is_none() {
+fn by_flags(request: &Request) -> Result<Scenario, ScenarioError> {
+    if request.loads.is_empty() && request.cycles.is_none() {
         return scenario::find("default");
     }
-    let length = args.length.unwrap_or(LENGTH);
-    let phases = if args.loads.is_empty() || args.loads == ["none"] {
+    let length = request.length.unwrap_or(LENGTH);
+    let phases = if request.loads.is_empty() || request.loads == ["none"] {
         vec![idle(length)]
     } else {
         let before = IDLE_MAX.min(Nanos(length.get() / 3));
-        let loads = args.loads.iter().filter(|load| *load != "none").cloned().collect();
-        vec![idle(before), PhaseRequest { name: args.loads.join("+"), length: length - before, cycles: None, loads }]
+        let loads = request.loads.iter().filter(|load| *load != "none").cloned().collect();
+        vec![idle(before), PhaseRequest { name: request.loads.join("+"), length: length - before, cycles: None, loads }]
     };
     Ok(Scenario {
         name: FLAGS.into(),
@@ -79,26 +219,26 @@ fn idle(length: Nanos) -> PhaseRequest {
     PhaseRequest { name: "idle".into(), length, cycles: None, loads: Vec::new() }
 }
 
-fn override_probes(scenario: &mut Scenario, args: &RunArgs) {
-    if !args.probes.is_empty() {
+fn override_probes(scenario: &mut Scenario, request: &Request) {
+    if !request.probes.is_empty() {
         let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new("cyclic"));
-        scenario.probes = args.probes.iter().map(|text| like.renamed(text)).collect();
+        scenario.probes = request.probes.iter().map(|text| like.renamed(text)).collect();
     }
-    if !args.program.is_empty() {
-        let app = ProbeRequest::new(&format!("app:command={}", shell_words(&args.program)));
+    if !request.program.is_empty() {
+        let app = ProbeRequest::new(&format!("app:command={}", shell_words(&request.program)));
         // With a program alone it is the one that is measured; scenarios and --probe name what is measured beside it.
-        if args.probes.is_empty() && args.scenario.is_none() {
+        if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
         }
         scenario.probes.push(app);
     }
     for probe in &mut scenario.probes {
-        probe.period = args.period.or(probe.period);
-        probe.policy = args.policy.or(probe.policy);
-        probe.priority = args.priority.or(probe.priority);
-        probe.dither = args.dither.or(probe.dither);
-        probe.clock = args.clock.or(probe.clock);
-        probe.align = args.align.or(probe.align);
+        probe.period = request.period.or(probe.period);
+        probe.policy = request.policy.or(probe.policy);
+        probe.priority = request.priority.or(probe.priority);
+        probe.dither = request.dither.or(probe.dither);
+        probe.clock = request.clock.or(probe.clock);
+        probe.align = request.align.or(probe.align);
     }
 }
 
@@ -110,114 +250,9 @@ fn shell_words(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser;
-
-    fn asked(flags: &str) -> Scenario {
-        let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
-        let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
-        scenario(&args).unwrap()
-    }
-
-    fn phases(scenario: &Scenario) -> Vec<(&str, i64)> {
-        scenario.phases.iter().map(|phase| (phase.name.as_str(), phase.length.get())).collect()
-    }
 
     #[test]
-    fn what_would_have_no_effect_is_refused() {
-        let refused = |flags: &str| {
-            let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
-            let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
-            contradiction(&args).is_some()
-        };
-        for flags in ["--misses 1e-6", "--policy other --priority 50", "--load none --load memory"] {
-            assert!(refused(flags), "{flags}");
-        }
-        for flags in [
-            "",
-            "--misses 1e-6 --deadline 1ms",
-            "--misses 0 --window -1us..1us",
-            "--policy rr --priority 50",
-            "--policy other",
-            "--load none",
-        ] {
-            assert!(!refused(flags), "{flags}");
-        }
-    }
-
-    const SECOND: i64 = 1_000_000_000;
-
-    #[test]
-    fn a_probe_that_is_named_has_its_own_period_unless_one_is_given() {
-        let period = |flags| asked(flags).probes[0].plan().unwrap().1.period;
-        assert_eq!(period(""), Nanos::from_millis(1));
-        assert_eq!(period("--probe media"), period("--probe media --load none"));
-        assert!(period("--probe media") > Nanos::from_millis(30));
-        assert_eq!(period("--probe media --period 40ms"), Nanos::from_millis(40));
-    }
-
-    #[test]
-    fn a_load_comes_after_an_idle_phase_of_at_most_ten_seconds() {
-        assert_eq!(phases(&asked("--load io")), [("idle", 10 * SECOND), ("io", 20 * SECOND)]);
-        assert_eq!(phases(&asked("--load io --load fork --for 6s")), [("idle", 2 * SECOND), ("io+fork", 4 * SECOND)]);
-        assert_eq!(phases(&asked("--load none --for 5s")), [("idle", 5 * SECOND)]);
-    }
-
-    #[test]
-    fn cycles_are_a_length_of_so_many_periods_in_each_phase() {
-        assert_eq!(phases(&asked("--cycles 500 --period 2ms")), [("idle", SECOND)]);
-        assert_eq!(phases(&asked("--cycles 500 --period 2ms --load none")), [("idle", SECOND)]);
-        let loaded = asked("--cycles 500 --period 2ms --load io --load fork");
-        assert_eq!(phases(&loaded), [("idle", SECOND), ("io+fork", SECOND)]);
-        assert!(loaded.phases.iter().all(|phase| phase.cycles == Some(500)));
-        let of_scenario = asked("--cycles 500 --period 2ms --scenario abeni2002");
-        assert!(of_scenario.phases.len() > 3 && of_scenario.phases.iter().all(|phase| phase.length == Nanos(SECOND)));
-    }
-
-    #[test]
-    fn cycles_of_probes_of_different_periods_take_as_long_as_the_slowest() {
-        assert_eq!(phases(&asked("--cycles 500 --probe cyclic:period=1ms --probe timerfd:period=2ms")), [("idle", SECOND)]);
-        // Reads of a clock take no periods.
-        assert!(asked("--cycles 1000000 --probe gtod").length() < Nanos(SECOND));
-    }
-
-    #[test]
-    fn phases_of_a_scenario_are_stretched_to_the_length_asked_for() {
-        let usual = asked("");
-        assert!(usual.length() <= Nanos::from_secs(60), "{:?}", usual.length());
-        let stretched = asked("--for 1h");
-        assert_eq!(stretched.phases.len(), usual.phases.len());
-        assert_eq!(stretched.length(), Nanos::from_secs(3600));
-        assert_eq!(asked("--for 10s").length(), Nanos::from_secs(10), "the report tells how to repeat the run");
-    }
-
-    #[test]
-    fn flags_go_before_the_scenarios_values() {
-        let scenario = asked("--scenario abeni2002 --priority 50 --probe nanosleep");
-        let [probe] = scenario.probes.as_slice() else { panic!("{:?}", scenario.probes) };
-        assert_eq!((probe.name.as_str(), probe.priority, probe.period), ("nanosleep", Some(50), Some(Nanos::from_micros(100))));
-    }
-
-    #[test]
-    fn a_probes_own_values_go_before_flags_and_scenario() {
-        let scenario = asked("--scenario abeni2002 --priority 50 --period 2ms --probe usleep:period=300us:policy=rr --probe cyclic");
-        let plans: Vec<_> = scenario.probes.iter().map(|probe| probe.plan().unwrap().1).collect();
-        let of = |index: usize| (plans[index].name.as_str(), plans[index].period, plans[index].policy, plans[index].priority);
-        assert_eq!(of(0), ("usleep", Nanos::from_micros(300), PolicyName::Rr, Some(50)));
-        assert_eq!(of(1), ("cyclic", Nanos::from_millis(2), PolicyName::Fifo, Some(50)));
-    }
-
-    #[test]
-    fn a_program_is_measured_alone_or_beside_the_probes_that_are_named() {
-        let names = |flags: &str| asked(flags).probes.iter().map(|probe| probe.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names("--load none -- ./loop 1000"), ["app:command='./loop' '1000'"]);
-        assert_eq!(names("--probe cyclic --priority 80 -- a:b=c"), ["cyclic", "app:command='a:b=c'"]);
+    fn words_are_quoted_for_a_shell() {
         assert_eq!(shell_words(&["it's".into(), "a b".into()]), r"'it'\''s' 'a b'");
-    }
-
-    #[test]
-    fn an_unknown_scenario_is_named() {
-        let Command::Run(args) = Cli::parse_from(["tardy", "run", "--scenario", "nope"]).command else { panic!("not a run") };
-        assert!(scenario(&args).unwrap_err().to_string().contains("`nope`"));
     }
 }

@@ -1,18 +1,17 @@
 //! `tardy run`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
-use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
 use super::{DeadlineArgs, choice, positive_duration};
+use crate::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 
-/// What the user asks for; pure, not yet compared with the machine.
+/// The arguments of `tardy run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   tardy run                                           53 s: idle, then under load, on every CPU
@@ -124,79 +123,42 @@ pub struct RunArgs {
     pub program: Vec<String>,
 }
 
-/// What to do about sleep states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CpuDmaLatency {
-    /// Nothing.
-    Leave,
-    /// Ask the power management for at most so many us.
-    Micros(i32),
-}
-
-/// What is measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MeasuredCpus {
-    /// Those that are set apart by `isolcpus=` or `nohz_full=`.
-    Isolated,
-    /// Those that are not.
-    Housekeeping,
-    /// All that the kernel lets this process use.
-    All,
-    /// These.
-    List(CpuList),
-}
-
-/// Where loads run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LoadCpus {
-    /// The measured processors.
-    Measured,
-    /// Those that are not measured.
-    Other,
-    /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
-    All,
-    /// These.
-    List(CpuList),
-}
-
-impl FromStr for MeasuredCpus {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "isolated" => Self::Isolated,
-            "housekeeping" => Self::Housekeeping,
-            "all" => Self::All,
-            list => Self::List(
-                list.parse().map_err(|error: tardy_core::cpu::ParseCpuListError| format!("{error}; or isolated, housekeeping, all"))?,
-            ),
-        })
-    }
-}
-
-impl FromStr for LoadCpus {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "measured" => Self::Measured,
-            "other" => Self::Other,
-            "all" => Self::All,
-            list => {
-                Self::List(list.parse().map_err(|error: tardy_core::cpu::ParseCpuListError| format!("{error}; or measured, other, all"))?)
-            }
-        })
-    }
-}
-
-impl FromStr for CpuDmaLatency {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "leave" {
-            return Ok(Self::Leave);
+impl RunArgs {
+    /// What is asked for; where the run goes, and what is said meanwhile, is the command's alone.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        Request {
+            scenario: self.scenario.clone(),
+            length: self.length,
+            cycles: self.cycles,
+            probes: self.probes.clone(),
+            program: self.program.clone(),
+            period: self.period,
+            policy: self.policy,
+            priority: self.priority,
+            dither: self.dither,
+            clock: self.clock,
+            align: self.align,
+            aligned: self.aligned,
+            cpus: self.cpus.clone(),
+            loads: self.loads.clone(),
+            load_cpus: self.load_cpus.clone(),
+            allow: self.allow.clone(),
+            requirement: self.deadline.requirement(),
+            keep: self.keep,
+            spool: self.spool.clone(),
+            cpu_dma_latency: self.cpu_dma_latency,
+            resume_latency: self.resume_latency,
+            probe_cgroup: self.probe_cgroup.clone(),
+            load_cgroup: self.load_cgroup.clone(),
+            steer_irqs: self.steer_irqs,
+            seed: self.seed,
+            stop_above: self.stop_above,
+            tracing_off: self.tracing_off,
+            force: self.force,
         }
-        let micros = text.parse::<i32>().ok().filter(|&micros| micros >= 0);
-        micros.map(Self::Micros).ok_or_else(|| format!("`{text}` is neither `leave` nor a number of microseconds: write 0, or leave"))
     }
 }
+
+#[cfg(test)]
+mod tests;

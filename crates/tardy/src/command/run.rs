@@ -17,20 +17,21 @@ use crate::request;
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs) -> Exit {
-    if let Some(reason) = request::contradiction(args) {
+    let request = args.request();
+    if let Some(reason) = request::contradiction(&request) {
         eprintln!("tardy: {reason}");
         return Exit::Usage;
     }
     let root = Root::system();
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
-    let scenario = match request::scenario(args) {
+    let scenario = match request::scenario(&request) {
         Ok(scenario) => scenario,
         Err(error) => {
             eprintln!("tardy: --scenario: {error}");
             return Exit::Usage;
         }
     };
-    let plan = match resolve(args, &scenario, &out, &root) {
+    let plan = match resolve(&request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
             eprintln!("tardy: {error}");

@@ -12,13 +12,13 @@ use tardy_machine::surroundings::Surroundings;
 use tardy_run::plan::{LoadPlan, PhasePlan};
 
 use super::error::PlanError;
-use crate::cli::run::RunArgs;
+use crate::request::Request;
 use crate::scenario::order::in_order;
 use crate::scenario::{PhaseRequest, Scenario, built_in};
 
 /// The phases, and what of their loads is not there. A phase that has none left is left out.
 pub(super) fn resolve(
-    request: &RunArgs,
+    request: &Request,
     scenario: &Scenario,
     out: &Path,
     cpus: &CpuList,

@@ -21,7 +21,7 @@ use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
 use super::{phases, wake_up_cost};
-use crate::cli::run::{CpuDmaLatency, LoadCpus, MeasuredCpus, RunArgs};
+use crate::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::resume_latency;
@@ -40,7 +40,7 @@ const BYTES_LEFT: u64 = 16 << 20;
 ///
 /// # Errors
 /// [`PlanError`]; nothing was changed or written then.
-pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
+pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) -> Result<Plan, PlanError> {
     let probes = probes_of(scenario)?;
     let processors = Processors::read(root).map_err(PlanError::NoProcessors)?;
     let measured = measured_cpus(request, &of_probes(request, &processors, root)?)?;
@@ -81,9 +81,9 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
         measured_cpus: measured,
         phases,
         cycles: scenario.only_cycles(),
-        window: request.deadline.window(),
-        misses_allowed: request.deadline.misses,
-        skipped_allowed: request.deadline.skipped,
+        window: request.requirement.window,
+        misses_allowed: request.requirement.misses_allowed,
+        skipped_allowed: request.requirement.skipped_allowed,
         keep: request.keep,
         spool: request.spool.clone(),
         cpu_dma_latency_us: match request.cpu_dma_latency {
@@ -106,14 +106,14 @@ pub fn resolve(request: &RunArgs, scenario: &Scenario, out: &Path, root: &Root) 
 }
 
 /// The processors as the measuring threads' group has them.
-fn of_probes(request: &RunArgs, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
+fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
     let Some(folder) = &request.probe_cgroup else { return Ok(own.clone()) };
     let of_group = groups::within(folder, || Processors::read(root));
     of_group.map_err(|error| PlanError::ProbeGroup { folder: folder.clone(), error })?.map_err(PlanError::NoProcessors)
 }
 
 /// The processors as the loads' group has them.
-fn of_loads(request: &RunArgs, own: &Processors) -> Result<Processors, PlanError> {
+fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
     let Some(folder) = &request.load_cgroup else { return Ok(own.clone()) };
     if !folder.join("cgroup.procs").is_file() {
         return Err(PlanError::LoadGroup(folder.clone()));
@@ -206,7 +206,7 @@ fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn load_cpus(request: &RunArgs, measured: &CpuList, processors: &Processors) -> Result<CpuList, PlanError> {
+fn load_cpus(request: &Request, measured: &CpuList, processors: &Processors) -> Result<CpuList, PlanError> {
     let usable = &processors.usable;
     let cpus = match &request.load_cpus {
         None => processors.housekeeping(),
@@ -222,7 +222,7 @@ fn load_cpus(request: &RunArgs, measured: &CpuList, processors: &Processors) -> 
     }
 }
 
-fn measured_cpus(request: &RunArgs, processors: &Processors) -> Result<CpuList, PlanError> {
+fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, PlanError> {
     let usable = &processors.usable;
     let asked = match &request.cpus {
         None => return Ok(processors.by_default()),
@@ -241,14 +241,14 @@ fn measured_cpus(request: &RunArgs, processors: &Processors) -> Result<CpuList, 
 }
 
 /// Which processors are set apart, and what of that a reader of the numbers must know.
-fn isolation(request: &RunArgs, measured: &CpuList, tool: &CpuList, processors: &Processors) -> Option<Warning> {
+fn isolation(request: &Request, measured: &CpuList, tool: &CpuList, processors: &Processors) -> Option<Warning> {
     let isolated = processors.set_apart();
     let is_told = !isolated.is_empty() && (request.cpus.is_none() || !measured.and(&isolated).is_empty());
     is_told.then(|| Warning::IsolatedCpus { isolated, measured: measured.clone(), others: tool.clone() })
 }
 
 /// The places of each probe, with start times that neither lock to each other nor to the tick.
-fn threads_of(request: &RunArgs, cycles: Option<u64>, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
+fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured: &CpuList, seed: u64) -> Vec<ThreadEntry> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let copies = |count: u64| (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|copy| (None, Some(copy))).collect::<Vec<_>>();
     let places_of = |(info, probe): &Probe| match info.placement {
@@ -276,7 +276,7 @@ fn threads_of(request: &RunArgs, cycles: Option<u64>, probes: &[Probe], measured
         .collect()
 }
 
-fn bytes_needed(request: &RunArgs, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
+fn bytes_needed(request: &Request, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
     let samples_of = |thread: &ThreadEntry| {
         let of_probe = probes.iter().find(|(_, plan)| plan.name == thread.probe);
         of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
@@ -286,7 +286,7 @@ fn bytes_needed(request: &RunArgs, probes: &[Probe], threads: &[ThreadEntry], le
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
-fn check_folders(request: &RunArgs, out: &Path, needed: u64) -> Result<(), PlanError> {
+fn check_folders(request: &Request, out: &Path, needed: u64) -> Result<(), PlanError> {
     if out.exists() {
         return Err(PlanError::OutExists(out.to_owned()));
     }
@@ -307,7 +307,7 @@ fn nearest_existing(path: &Path) -> PathBuf {
     path.ancestors().find(|ancestor| ancestor.is_dir()).map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
+fn check_wake_up_cost(request: &Request, probes: &[Probe], measured: &CpuList, is_cpu_left: bool) -> Result<Option<Nanos>, PlanError> {
     let Some((_, shortest)) = probes.iter().filter(|(info, _)| info.has_period()).min_by_key(|(_, probe)| probe.period) else {
         return Ok(None);
     };
@@ -326,7 +326,7 @@ fn check_wake_up_cost(request: &RunArgs, probes: &[Probe], measured: &CpuList, i
     }
 }
 
-fn changes_of(request: &RunArgs, measured: &CpuList, housekeeping: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
+fn changes_of(request: &Request, measured: &CpuList, housekeeping: &CpuList, root: &Root) -> (Vec<Change>, Vec<Warning>) {
     let mut changes = Vec::new();
     let mut warnings = Vec::new();
     if let (CpuDmaLatency::Micros(value_us), None) = (request.cpu_dma_latency, request.resume_latency) {

@@ -4,8 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(scenario) = tardy::scenario::parse(text) {
-        let written = tardy::scenario::to_text(&scenario);
-        assert_eq!(tardy::scenario::parse(&written).expect("what was written is read"), scenario);
+    if let Ok(scenario) = tardy_measure::scenario::parse(text) {
+        let written = tardy_measure::scenario::to_text(&scenario);
+        assert_eq!(tardy_measure::scenario::parse(&written).expect("what was written is read"), scenario);
     }
 });

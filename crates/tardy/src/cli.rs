@@ -1,5 +1,5 @@
 //! The command line: one definition a flag, from which parser, help and manual page follow. Parsing is pure; what a request comes to on
-//! this machine is decided in [`crate::plan`].
+//! this machine is decided in [`tardy_measure::plan`].
 
 pub mod advise;
 pub mod choice;

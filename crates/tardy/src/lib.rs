@@ -1,11 +1,5 @@
-//! The library behind the `tardy` binary; modules stand in the order in which data flows.
+//! The library behind the `tardy` binary: its command line, and the glue from there to what measures and what shows.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod command;
-pub mod descriptors;
-pub mod measure;
-pub mod plan;
-pub mod request;
-pub mod scenario;
-pub mod setup;

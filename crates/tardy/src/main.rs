@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         eprintln!("tardy: the guest could not be switched off: {error}");
         return ExitCode::FAILURE;
     }
-    tardy::descriptors::raise_limit();
+    tardy_measure::descriptors::raise_limit();
     // The guardian and the workers of loads are this binary too; they have a command line of their own.
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tardy_core::units::Nanos;
+use tardy_measure::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
 use super::{DeadlineArgs, choice, positive_duration};
-use crate::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 
 /// The arguments of `tardy run`.
 #[derive(Debug, Clone, Args)]

@@ -14,13 +14,13 @@ use tardy_loads::load::{LoadRequest, resolve_all};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
+use tardy_measure::setup::journal::{self, Journal, JournalError};
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use crate::cli::load::LoadArguments;
-use crate::setup::journal::{self, Journal, JournalError};
 
 /// The only phase of a run without probes.
 const PHASE: u32 = 0;

@@ -10,6 +10,8 @@ use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
+use tardy_measure::measure::responding::{RespondRun, Responding};
+use tardy_measure::measure::session::SessionError;
 use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::link::respond::{Answered, Responder};
 use tardy_probes::link::{Link, PORT_REMEDY};
@@ -20,8 +22,6 @@ use tardy_sys::{affinity, clock, memlock, sched};
 
 use super::output;
 use crate::cli::respond::RespondArgs;
-use crate::measure::responding::{RespondRun, Responding};
-use crate::measure::session::SessionError;
 
 const STACK_BYTES: usize = 256 << 10;
 /// How often it looks whether it is to end.

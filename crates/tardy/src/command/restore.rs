@@ -1,11 +1,11 @@
 //! `tardy restore`: puts back what a killed run left changed.
 
 use tardy_machine::root::Root;
+use tardy_measure::setup::journal;
 use tardy_results::exit::Exit;
 
 use super::output;
 use crate::cli::RestoreArgs;
-use crate::setup::journal;
 
 /// Runs the command.
 #[must_use]

@@ -5,14 +5,14 @@ use std::path::Path;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_machine::root::Root;
+use tardy_measure::measure::session::{self, SessionError};
+use tardy_measure::plan::resolve::resolve;
+use tardy_measure::request;
 use tardy_results::exit::Exit;
 use tardy_results::report::plan_text;
 
 use super::{folder_name, output, show};
 use crate::cli::run::RunArgs;
-use crate::measure::session::{self, SessionError};
-use crate::plan::resolve::resolve;
-use crate::request;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]

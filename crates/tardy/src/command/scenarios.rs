@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use tardy_measure::scenario::{self, Scenario, built_in};
 use tardy_results::exit::Exit;
 
 use super::output;
 use crate::cli::{ScenariosArgs, ScenariosVerb};
-use crate::scenario::{self, Scenario, built_in};
 
 /// Runs the command.
 #[must_use]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tardy::scenario::ProbeRequest;
 use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
+use tardy_measure::scenario::ProbeRequest;
 use tardy_probes::probe::{Member, Opening, ProbeInfo, Ready};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::ring;

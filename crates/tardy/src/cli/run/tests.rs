@@ -2,11 +2,11 @@
 
 use clap::Parser;
 use tardy_core::units::Nanos;
+use tardy_measure::request::{contradiction, scenario};
+use tardy_measure::scenario::Scenario;
 use tardy_run::plan::PolicyName;
 
 use crate::cli::{Cli, Command};
-use crate::request::{contradiction, scenario};
-use crate::scenario::Scenario;
 
 fn asked(flags: &str) -> Scenario {
     let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());

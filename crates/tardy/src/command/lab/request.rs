@@ -2,12 +2,12 @@
 
 use clap::Parser;
 use tardy_loads::load::LoadRequest;
+use tardy_measure::request;
 
 use super::ensemble::{SCENARIO_PATH, program, scenario_file};
 use super::setting::LabError;
 use crate::cli::lab::MeasureArguments;
 use crate::cli::{Cli, Command};
-use crate::request;
 
 /// Reads the guests' command line as they will; what a guest lacks only it can tell.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {

@@ -11,8 +11,8 @@ use tardy_core::histogram::Histogram;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
-use tardy_results::import::sink::Sink;
-use tardy_results::import::{FORMATS, Settings, Source, Unit};
+use tardy_formats::import::sink::Sink;
+use tardy_formats::import::{FORMATS, Settings, Source, Unit};
 use tardy_run::histogram_file;
 use tardy_run::imported::Stated;
 

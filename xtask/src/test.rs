@@ -130,7 +130,7 @@ fn checks() -> Vec<(&'static str, Command)> {
         check("cargo doc", &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"]),
         check(
             "cargo clippy with arrow",
-            &["clippy", "--package", "tardy-results", "--features", "arrow", "--locked", "--", "-D", "warnings"],
+            &["clippy", "--package", "tardy-formats", "--features", "arrow", "--locked", "--", "-D", "warnings"],
         ),
     ];
     checks[2].1.env("RUSTDOCFLAGS", "-D warnings");

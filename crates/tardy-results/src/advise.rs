@@ -2,7 +2,6 @@
 
 pub mod advice;
 pub mod curves;
-pub mod figure;
 pub mod flow;
 pub mod help;
 pub mod judgement;

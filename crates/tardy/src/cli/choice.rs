@@ -1,9 +1,9 @@
 //! Values of which there are few, each with a name and a line of help. What they mean stands in crates that know no command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use tardy_results::chart::model::Kind;
+use tardy_formats::import::Unit;
+use tardy_report::chart::model::Kind;
 use tardy_results::cost::reference::Reference;
-use tardy_results::import::Unit;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 use tardy_run::work_kind::WorkKind;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use tardy_results::export::EXPORTERS;
+use tardy_formats::export::EXPORTERS;
 
 use super::DeadlineArgs;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use tardy_core::units::Nanos;
-use tardy_results::import::{FORMATS, Settings, Unit};
+use tardy_formats::import::{FORMATS, Settings, Unit};
 
 use super::{choice, positive_duration};
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use tardy_core::units::Nanos;
-use tardy_results::chart::model::Kind;
+use tardy_report::chart::model::Kind;
 
 use super::{DeadlineArgs, choice, positive_duration};
 

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use tardy_report::report::compare::{
+    cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
+};
 use tardy_results::compare::model::Outcome;
 use tardy_results::compare::over_time::over_time;
 use tardy_results::compare::read::compare;
 use tardy_results::compare::side::CompareError;
 use tardy_results::compare::{cost, cost_over_time};
 use tardy_results::exit::Exit;
-use tardy_results::report::compare::{
-    cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
-};
 
 use super::output;
 use crate::cli::compare::{CompareArgs, CompareFormat};

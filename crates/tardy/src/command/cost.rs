@@ -9,10 +9,10 @@ use tardy_costs::metrics;
 use tardy_costs::program::{self, Given};
 use tardy_costs::session::{self, CostRequest};
 use tardy_machine::root::Root;
+use tardy_report::report::cost_text;
 use tardy_results::cost::reference::{Reference, published};
 use tardy_results::cost::summary::{CostSummary, CostSummaryError, summarize};
 use tardy_results::exit::Exit;
-use tardy_results::report::cost_text;
 use tardy_run::record::{RunRecord, State};
 
 use super::{folder_name, output};

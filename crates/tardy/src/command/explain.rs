@@ -3,9 +3,9 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
+use tardy_report::report::explain_text;
 use tardy_results::exit::Exit;
 use tardy_results::explain::{ExplainError, Explanation, explain};
-use tardy_results::report::explain_text;
 
 use super::output;
 use crate::cli::explain::{DueSource, ExplainArgs};

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use tardy_formats::export::run::ExportedRun;
+use tardy_formats::export::{self, ExportError, Exporter, Options};
 use tardy_results::cost::run::{CostRun, is_cost};
 use tardy_results::exit::Exit;
-use tardy_results::export::run::ExportedRun;
-use tardy_results::export::{self, ExportError, Exporter, Options};
 
 use super::output;
 use crate::cli::export::ExportArgs;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tardy_results::report::date::civil_from_days;
+use tardy_report::report::date::civil_from_days;
 
 /// A folder named after the time (UTC), as in `tardy-20261121-031200`; the first that does not exist.
 pub(super) fn by_time() -> PathBuf {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_formats::import::folder_sink::{Made, import};
+use tardy_formats::import::{self, ImportError};
 use tardy_results::exit::Exit;
-use tardy_results::import::folder_sink::{Made, import};
-use tardy_results::import::{self, ImportError};
 
 use super::output;
 use crate::cli::import::ImportArgs;

@@ -1,7 +1,9 @@
 //! `tardy lab`: glue between the command line and [`tardy_lab`].
 
 mod check;
+mod comparison_text;
 mod cost;
+mod cost_comparison_text;
 mod ensemble;
 mod list;
 mod progress;

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use tardy_results::chart::build;
-use tardy_results::chart::build::costs;
-use tardy_results::chart::data::{DataError, Detail, RunData};
-use tardy_results::chart::draw::{Frame, beside, draw};
-use tardy_results::chart::model::{Chart, Kind};
-use tardy_results::chart::picture::{Picture, PictureError};
+use tardy_report::chart::build;
+use tardy_report::chart::build::costs;
+use tardy_report::chart::data::{DataError, Detail, RunData};
+use tardy_report::chart::draw::{Frame, beside, draw};
+use tardy_report::chart::model::{Chart, Kind};
+use tardy_report::chart::picture::{Picture, PictureError};
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;

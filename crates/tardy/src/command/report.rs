@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tardy_core::units::Nanos;
-use tardy_results::chart::data::{DataError, Detail, RunData};
+use tardy_report::chart::data::{DataError, Detail, RunData};
+use tardy_report::report::html;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
-use tardy_results::report::html;
 use tardy_results::statistics::read::Question;
 
 use crate::cli::plot::ReportArgs;
@@ -18,7 +18,7 @@ const COLUMNS: usize = 64 * 1024;
 const COLUMNS_MIN: usize = 4096;
 
 /// Series of a probe whose tail is modelled: those that have a colour in charts.
-const SERIES_MAX: usize = tardy_results::chart::data::LANES_MAX;
+const SERIES_MAX: usize = tardy_report::chart::data::LANES_MAX;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@ use tardy_machine::root::Root;
 use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
+use tardy_report::report::plan_text;
 use tardy_results::exit::Exit;
-use tardy_results::report::plan_text;
 
 use super::{folder_name, output, show};
 use crate::cli::run::RunArgs;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_report::report::terminal_histogram::{self, Blocks};
+use tardy_report::report::{statistics_text, summary_text};
 use tardy_results::exit::Exit;
-use tardy_results::report::terminal_histogram::{self, Blocks};
-use tardy_results::report::{statistics_text, summary_text};
 use tardy_results::statistics::read::{Question, Statistics, statistics};
 use tardy_results::summary::model::Summary;
 use tardy_results::summary::read::read;

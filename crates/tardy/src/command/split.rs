@@ -1,7 +1,7 @@
 //! `tardy split`: timer resolution, scheduling jitter and non-preemptable sections side by side.
 
+use tardy_report::report::split_text;
 use tardy_results::exit::Exit;
-use tardy_results::report::split_text;
 use tardy_results::summary::split::split;
 
 use super::output;

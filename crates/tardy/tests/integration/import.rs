@@ -10,8 +10,8 @@ use tardy_core::histogram::Histogram;
 use tardy_core::sample::Record;
 use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
-use tardy_results::import::sink::Sink;
-use tardy_results::import::{FORMATS, Settings, Source, Unit};
+use tardy_formats::import::sink::Sink;
+use tardy_formats::import::{FORMATS, Settings, Source, Unit};
 use tardy_run::imported::Stated;
 
 use support::made_run::MadeRun;

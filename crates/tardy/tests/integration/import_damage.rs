@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_results::import::folder_sink::import;
-use tardy_results::import::{FORMATS, ImportError, Settings, Unit};
+use tardy_formats::import::folder_sink::import;
+use tardy_formats::import::{FORMATS, ImportError, Settings, Unit};
 use tardy_results::statistics::read::{Question, statistics};
 use tardy_results::summary::read::read;
 

@@ -3,7 +3,7 @@
 use crate::support;
 
 use rand::{RngExt, SeedableRng};
-use tardy_results::chart::model::Kind;
+use tardy_report::chart::model::Kind;
 
 use support::made_run::MadeRun;
 use support::workplace::Workplace;

@@ -2,7 +2,6 @@
 
 use tardy_costs::metrics::chosen;
 use tardy_lab::cost_comparison::CostComparison;
-use tardy_lab::cost_comparison_text;
 use tardy_lab::experiment::Outcome;
 use tardy_lab::plan::{OUTPUT_FOLDER, Program};
 use tardy_lab::variant::Variant;
@@ -29,7 +28,7 @@ pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Settin
     let text = if arguments.json {
         serde_json::to_string_pretty(&comparison).expect("a comparison is plain data") + "\n"
     } else {
-        cost_comparison_text::text(&comparison)
+        super::cost_comparison_text::text(&comparison)
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))

@@ -1,7 +1,6 @@
 //! `tardy lab run`.
 
 use tardy_lab::comparison::Comparison;
-use tardy_lab::comparison_text;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{code, compare, refuse_used_folder, run_all};
@@ -32,7 +31,7 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
     let text = if is_json {
         serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
     } else {
-        comparison_text::text(comparison)
+        super::comparison_text::text(comparison)
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

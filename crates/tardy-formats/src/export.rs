@@ -1,0 +1,148 @@
+//! Runs for other tools: one file an exporter, one line in [`EXPORTERS`] each. Text that comes from runs is data and is escaped as the format
+//! wants it.
+
+#[cfg(any(test, not(feature = "arrow")))]
+mod absent;
+#[cfg(feature = "arrow")]
+mod arrow;
+pub mod costs;
+mod csv;
+mod hgrm;
+mod json;
+mod junit;
+mod kcidb;
+mod lava;
+mod markdown;
+mod metric;
+mod npy;
+mod openmetrics;
+mod rt_tests_json;
+pub mod run;
+
+use std::io::{self, Write};
+
+use tardy_results::summary::read::SummaryError;
+use tardy_run::read_series::SeriesError;
+
+use self::run::ExportedRun;
+
+/// Everything that can be written.
+pub const EXPORTERS: &[&dyn Exporter] = &[
+    &csv::Csv,
+    &npy::Npy,
+    ARROW,
+    &json::Json,
+    &hgrm::Hgrm,
+    &openmetrics::OpenMetrics,
+    &rt_tests_json::RtTestsJson,
+    &lava::Lava,
+    &kcidb::Kcidb,
+    &junit::Junit,
+    &markdown::Markdown,
+];
+
+#[cfg(feature = "arrow")]
+const ARROW: &dyn Exporter = &arrow::Arrow;
+#[cfg(not(feature = "arrow"))]
+const ARROW: &dyn Exporter = &absent::ARROW;
+
+/// One format.
+pub trait Exporter: Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Whether it is no text, and does not belong on a terminal.
+    fn is_binary(&self) -> bool {
+        false
+    }
+
+    /// Writes the run.
+    ///
+    /// # Errors
+    /// [`ExportError`].
+    fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError>;
+}
+
+/// What formats may need beside the run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Counts by value in place of samples (csv).
+    pub is_histogram: bool,
+    /// Who reports (kcidb).
+    pub origin: Option<String>,
+    /// The build that was tested (kcidb).
+    pub build_id: Option<String>,
+}
+
+/// Why there is no export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The run cannot be read.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
+    /// One of its series cannot be read.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+    /// It holds costs, for which the format has no place.
+    #[error("{run} holds costs of operations, for which {format} has no place: choose one of {}", costs::FORMATS.join(", "))]
+    CostFormat {
+        /// The run.
+        run: String,
+        /// The format.
+        format: String,
+    },
+    /// It holds costs, and cannot be read.
+    #[error(transparent)]
+    Cost(#[from] tardy_results::cost::summary::CostSummaryError),
+    /// There is no such probe.
+    #[error("{run} has no probe `{probe}`: it has {has}")]
+    NoProbe {
+        /// The run.
+        run: String,
+        /// What was asked for.
+        probe: String,
+        /// What there is.
+        has: String,
+    },
+    /// The format has room for one probe.
+    #[error("{format} holds one probe, and the run has {has}: choose one with --probe")]
+    OneProbe {
+        /// The format.
+        format: &'static str,
+        /// What there is.
+        has: String,
+    },
+    /// Samples are wanted and were not kept.
+    #[error("{0} keeps no sample, only how often each value came: export those with --histogram, or a format that needs no samples")]
+    NoSamples(String),
+    /// The format is not in this build.
+    #[error("this tardy was built without {format}: build it with `cargo build --release --features {format}`; {instead}")]
+    NotBuilt {
+        /// The format, and the feature.
+        format: &'static str,
+        /// What has the same.
+        instead: &'static str,
+    },
+    /// A format needs to be told something.
+    #[error("{format} needs {flag}: {why}")]
+    Needs {
+        /// The format.
+        format: &'static str,
+        /// What to give.
+        flag: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// The output cannot be written.
+    #[error("cannot write the export: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// The exporter of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Exporter> {
+    EXPORTERS.iter().copied().find(|exporter| exporter.name() == name)
+}

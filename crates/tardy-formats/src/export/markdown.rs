@@ -1,0 +1,100 @@
+//! A run as Markdown, for a merge request or a wiki: verdict and warnings first, then a table a probe.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use tardy_core::summary::numbers::Numbers;
+use tardy_report::report::compare::markdown::{escape, table};
+use tardy_report::report::summary_text;
+
+use super::run::ExportedRun;
+use super::{ExportError, Exporter, Options};
+
+/// `--format markdown`.
+pub(super) struct Markdown;
+
+impl Exporter for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn about(&self) -> &'static str {
+        "verdict, warnings and tables for a merge request or a wiki"
+    }
+
+    fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
+        out.write_all(text(run).as_bytes())?;
+        Ok(())
+    }
+}
+
+fn text(run: &ExportedRun) -> String {
+    let summary = &run.summary;
+    let mut out = format!("## {}\n\n", escape(&summary.run));
+    for (outcome, sentence) in summary_text::verdict_lines(summary) {
+        let _ = writeln!(out, "**{}**: {}\n", summary_text::word(outcome).to_lowercase(), escape(&sentence));
+    }
+    for warning in &summary.warnings {
+        let _ = writeln!(out, "- :warning: {}", escape(&warning.to_string()));
+    }
+    for probe in &summary.probes {
+        let period = if probe.period_ns.get() > 0 { format!(" every {}", probe.period_ns.exact()) } else { String::new() };
+        let _ = writeln!(out, "\n### {} ({}){}\n", escape(&probe.probe), escape(&probe.quantity), escape(&period));
+        let head = head(probe.numbers.as_ref());
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for series in summary.series.iter().filter(|series| series.probe == probe.probe) {
+            let label = match (series.cpu, series.copy) {
+                (Some(cpu), _) => format!("cpu {cpu}"),
+                (None, Some(copy)) => format!("copy {copy}"),
+                (None, None) => "not bound".to_owned(),
+            };
+            rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, series.is_missed_unknown)));
+        }
+        if rows.len() > 1 {
+            rows.extend(probe.numbers.as_ref().map(|numbers| row("together".to_owned(), numbers, probe.is_missed_unknown)));
+        }
+        out.push_str(&table(&head, &rows));
+    }
+    if summary.loads.len() > 1 {
+        let _ = writeln!(out, "\n### {}\n", if summary.is_ranked { "Loads, worst first" } else { "Phases" });
+        let mut rows = Vec::new();
+        for load in &summary.loads {
+            for (probe, numbers) in &load.probes {
+                let label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
+                let is_missed_unknown = summary.probes.iter().any(|of| of.probe == *probe && of.is_missed_unknown);
+                rows.extend(numbers.as_ref().map(|numbers| row(label, numbers, is_missed_unknown)));
+            }
+        }
+        out.push_str(&table(&head(summary.probes.first().and_then(|probe| probe.numbers.as_ref())), &rows));
+    }
+    out.push('\n');
+    for line in summary.machine.iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "{}  ", escape(line));
+    }
+    out
+}
+
+fn head(numbers: Option<&Numbers>) -> Vec<String> {
+    let mut head = ["us", "samples", "skipped", "min", "mean"].map(str::to_owned).to_vec();
+    let percentiles = numbers.iter().flat_map(|numbers| &numbers.percentiles);
+    head.extend(percentiles.map(|percentile| format!("{} %", (percentile.probability * 1e9).round() / 1e7)));
+    head.push("max".to_owned());
+    head.extend(numbers.and_then(|numbers| numbers.misses).map(|_| "misses".to_owned()));
+    head
+}
+
+/// A percentile stands with the upper end of its interval, or with how many samples one would need.
+fn row(label: String, numbers: &Numbers, is_missed_unknown: bool) -> Vec<String> {
+    let micros = |nanos: i64| format!("{:.1}", nanos as f64 / 1e3);
+    let missed = if is_missed_unknown { "-".to_owned() } else { numbers.missed.to_string() };
+    let mut cells = vec![label, numbers.samples.to_string(), missed, micros(numbers.min_ns)];
+    cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
+    cells.extend(numbers.percentiles.iter().map(|percentile| match (percentile.upper_ns, percentile.samples_needed) {
+        (Some(upper), _) => format!("{} (<= {})", micros(percentile.value_ns), micros(upper)),
+        (None, Some(needed)) => format!("~{} (n >= {needed})", micros(percentile.value_ns)),
+        (None, None) => format!("~{}", micros(percentile.value_ns)),
+    }));
+    cells.push(micros(numbers.max_ns));
+    cells.extend(numbers.misses.map(|misses| misses.to_string()));
+    cells
+}

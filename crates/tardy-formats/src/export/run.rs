@@ -1,0 +1,163 @@
+//! A run as exporters see it: its record, its summary, its samples and its counts by value.
+
+use std::path::{Path, PathBuf};
+
+use tardy_core::cpu::CpuId;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::sample::Sample;
+use tardy_core::series::Descriptor;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_results::summary::model::{SeriesSummary, Summary};
+use tardy_results::summary::read::{SummaryError, summarize};
+use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_run::record::{PhaseRecord, RunRecord};
+use tardy_run::{folder, histogram_file};
+
+use super::ExportError;
+
+/// One run to be written.
+#[derive(Debug)]
+pub struct ExportedRun {
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its numbers.
+    pub summary: Summary,
+    /// Its series, in the order of their names.
+    pub series: Vec<ExportedSeries>,
+}
+
+/// One series of it.
+#[derive(Debug)]
+pub struct ExportedSeries {
+    /// What it is.
+    pub descriptor: Descriptor,
+    file: SeriesFile,
+    path: PathBuf,
+}
+
+impl ExportedRun {
+    /// Reads the run in `path` but for its samples; `probe` leaves the others out.
+    ///
+    /// # Errors
+    /// [`ExportError`] where it cannot be read, is of another kind, or has no such probe.
+    pub fn open(path: &Path, requirement: &Requirement, probe: Option<&str>) -> Result<Self, ExportError> {
+        let record = folder::open(path).map_err(SummaryError::Folder)?;
+        let mut summary = summarize(path, requirement)?;
+        let samples = record.samples_folder.clone().unwrap_or_else(|| path.join("samples"));
+        let mut series = Vec::new();
+        for entry in &record.series {
+            let path = samples.join(&entry.file);
+            let file = SeriesFile::open(&path)?;
+            series.push(ExportedSeries { descriptor: file.descriptor().clone(), file, path });
+        }
+        series.sort_by_key(|series| (series.descriptor.probe.clone(), series.descriptor.cpu, series.descriptor.copy));
+        if let Some(probe) = probe {
+            let has = names(&series);
+            series.retain(|series| series.descriptor.probe == probe);
+            summary.series.retain(|series| series.probe == probe);
+            summary.probes.retain(|summary| summary.probe == probe);
+            summary.loads.iter_mut().for_each(|load| load.probes.retain(|(name, _)| name == probe));
+            if series.is_empty() {
+                return Err(ExportError::NoProbe { run: path.display().to_string(), probe: probe.to_owned(), has });
+            }
+        }
+        Ok(Self { record, summary, series })
+    }
+
+    /// Refuses runs of several probes.
+    ///
+    /// # Errors
+    /// [`ExportError::OneProbe`].
+    pub fn one_probe(&self, format: &'static str) -> Result<(), ExportError> {
+        let is_one = self.series.windows(2).all(|pair| pair[0].descriptor.probe == pair[1].descriptor.probe);
+        if is_one { Ok(()) } else { Err(ExportError::OneProbe { format, has: names(&self.series) }) }
+    }
+
+    /// Refuses runs of which no sample was kept.
+    ///
+    /// # Errors
+    /// [`ExportError::NoSamples`].
+    pub fn needs_samples(&self) -> Result<(), ExportError> {
+        let stored: u64 = self.summary.series.iter().map(|series| series.counts.stored()).sum();
+        if stored > 0 { Ok(()) } else { Err(ExportError::NoSamples(self.summary.run.clone())) }
+    }
+
+    /// The numbers of a series.
+    #[must_use]
+    pub fn summary_of(&self, series: &ExportedSeries) -> Option<&SeriesSummary> {
+        let Descriptor { probe, cpu, copy, .. } = &series.descriptor;
+        self.summary.series.iter().find(|summary| summary.probe == *probe && summary.cpu == *cpu && summary.copy == *copy)
+    }
+
+    /// Names of the phases, each with the time on the run's clock for which it was under its loads as far as `cpu` is concerned.
+    pub(super) fn phases(&self, cpu: Option<CpuId>) -> Vec<(Nanos, Nanos, &str)> {
+        let phases = self.record.phases.iter().enumerate();
+        let span = |(index, phase)| {
+            let (begin, end) = self.record.under_load(index, cpu);
+            let phase: &PhaseRecord = phase;
+            (begin, end, phase.name.as_str())
+        };
+        phases.map(span).collect()
+    }
+}
+
+impl ExportedSeries {
+    /// Calls `visit` with each sample, in order.
+    ///
+    /// # Errors
+    /// Those of the disk, and the first that `visit` gives.
+    pub fn samples(&self, mut visit: impl FnMut(Sample) -> std::io::Result<()>) -> Result<(), ExportError> {
+        let mut failed = None;
+        self.file.read(|chunk| {
+            for (_, sample) in chunk.samples(&self.descriptor.schedule) {
+                if failed.is_none() {
+                    failed = visit(sample).err();
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// How often each value came: from the histogram where not every sample was kept.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn histogram(&self) -> Result<Histogram, SeriesError> {
+        let mut histogram = Histogram::new(Budget::ANALYSIS);
+        self.file.read(|chunk| chunk.latency.iter().for_each(|&latency| histogram.record(latency)))?;
+        let stored = histogram_file::read(&self.path.with_extension("histogram"));
+        Ok(match stored {
+            Some(stored) if stored.histogram.count() > histogram.count() => stored.histogram,
+            _ => histogram,
+        })
+    }
+
+    /// How many samples its file holds.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn stored(&self) -> Result<u64, SeriesError> {
+        let mut samples = 0;
+        self.file.read(|chunk| samples += chunk.latency.len() as u64)?;
+        Ok(samples)
+    }
+
+    /// The number of its processor, as text; empty where it was not bound.
+    #[must_use]
+    pub fn cpu_text(&self) -> String {
+        self.descriptor.cpu.map_or_else(String::new, |CpuId(cpu)| cpu.to_string())
+    }
+
+    /// Its number among the copies of a probe that was not bound, as text; empty where there is one alone.
+    #[must_use]
+    pub fn copy_text(&self) -> String {
+        self.descriptor.copy.map_or_else(String::new, |copy| copy.to_string())
+    }
+}
+
+fn names(series: &[ExportedSeries]) -> String {
+    let mut names: Vec<&str> = series.iter().map(|series| series.descriptor.probe.as_str()).collect();
+    names.dedup();
+    names.join(", ")
+}

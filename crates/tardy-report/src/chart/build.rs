@@ -1,0 +1,114 @@
+//! From the data of runs to charts: one file a kind. Charts of several runs have the same axes.
+
+mod bars;
+pub mod costs;
+mod cpu_map;
+mod distribution;
+mod grid;
+mod hist;
+mod percentiles;
+mod running_max;
+mod timeline;
+pub mod total_delay;
+
+use super::data::{ProbeData, RunData};
+use super::model::{Axis, Chart, Kind, Rule, Values};
+use super::scale::Scale;
+
+/// A chart of `kind` of the probe for each run, in their order; none where the run does not have what it shows.
+#[must_use]
+pub fn each(kind: Kind, runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    match kind {
+        Kind::Timeline => timeline::charts(runs, probe),
+        Kind::Hist => hist::charts(runs, probe),
+        Kind::Cdf | Kind::Ccdf => distribution::charts(kind, runs, probe),
+        Kind::Percentiles => percentiles::charts(runs, probe),
+        Kind::RunningMax => running_max::charts(runs, probe),
+        Kind::Heatmap => grid::heat_maps(runs, probe),
+        Kind::CpuMap => cpu_map::charts(runs, probe),
+        Kind::Scatter => grid::scatters(runs, probe),
+        Kind::Bars => vec![together(runs, probe)],
+        // It needs costs and a model beside runs.
+        Kind::TotalDelay => Vec::new(),
+    }
+}
+
+/// The chart that has all runs in one: smallest, median and largest latency of each run and load.
+#[must_use]
+pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
+    bars::chart(runs, probe)
+}
+
+/// The complementary distributions of all runs in one chart.
+#[must_use]
+pub fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
+    distribution::overlaid(runs, probe)
+}
+
+fn probes<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a ProbeData> {
+    runs.iter().filter_map(move |run| run.probe(probe))
+}
+
+/// The quantity with a capital letter, as titles begin.
+fn capital(quantity: &str) -> String {
+    let mut letters = quantity.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+/// Smallest and largest latency of all runs; the axes of all charts reach so far.
+fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
+    let histograms = || probes(runs, probe).map(|probe| &probe.all().histogram);
+    let min = histograms().filter_map(|histogram| histogram.min()).min().unwrap_or(0);
+    let max = histograms().filter_map(|histogram| histogram.max()).max().unwrap_or(0);
+    (min, max)
+}
+
+/// An axis for latencies, with a little room at its ends, that shows the deadline where one is near.
+fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
+    let (min, max) = extent(runs, probe);
+    let scale = Scale::of_latency(min);
+    let quantity = probes(runs, probe).next().map_or("latency", |probe| probe.quantity.as_str());
+    let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
+    for window in probes(runs, probe).filter_map(|probe| probe.window) {
+        let deadline = scale.place(window.latest.get() as f64);
+        // A deadline ten times as long as anything seen would leave the chart empty.
+        if deadline > high && deadline < high + 1.0 {
+            high = deadline;
+        }
+    }
+    let room = ((high - low) * 0.04).max(0.02);
+    let title = format!("{quantity} (logarithmic)");
+    Axis::new(title, scale, Values::Latency, (scale.value(low - room), scale.value(high + room)))
+}
+
+/// The longest run's time.
+fn time_axis(runs: &[RunData], probe: &str) -> Axis {
+    let longest = probes(runs, probe).map(|probe| probe.length).fold(0.0, f64::max);
+    let unit = if longest <= 120.0 {
+        "s"
+    } else if longest < 7200.0 {
+        "min:s"
+    } else {
+        "h:min:s"
+    };
+    Axis::new(format!("time from the start of the run ({unit})"), Scale::Linear, Values::Seconds, (0.0, longest))
+}
+
+/// The deadline of a probe as lines across its chart.
+fn rules(probe: &ProbeData, is_vertical: bool) -> Vec<Rule> {
+    let Some(window) = probe.window else { return Vec::new() };
+    let name = |what: &str, value: f64| format!("{what} {}", super::scale::latency_name(value, "µs"));
+    let latest = window.latest.get() as f64;
+    let what = if window.earliest.is_some() { "latest" } else { "deadline" };
+    let mut rules = vec![Rule { is_vertical, value: latest, text: name(what, latest) }];
+    if let Some(earliest) = window.earliest {
+        let earliest = earliest.get() as f64;
+        rules.push(Rule { is_vertical, value: earliest, text: name("earliest", earliest) });
+    }
+    rules
+}
+
+/// What is said of charts over time where not every sample was kept.
+fn kept_note(probe: &ProbeData) -> &'static str {
+    if probe.is_partial { " Only samples that were stored are shown." } else { "" }
+}

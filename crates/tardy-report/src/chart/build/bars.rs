@@ -1,0 +1,63 @@
+//! Smallest, median and largest latency of each load, a bar a run.
+
+use tardy_core::summary::numbers::Numbers;
+
+use super::super::data::RunData;
+use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
+use super::super::words;
+use super::{latency_axis, probes, rules};
+
+/// Share of a load's room that its bars take.
+const FILLED: f64 = 0.76;
+/// Share of the axis that is left free above the highest bar.
+const ROOM_ABOVE: f64 = 0.06;
+
+pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
+    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let mut loads: Vec<String> = Vec::new();
+    for load in runs.iter().flat_map(|run| &run.summary.loads) {
+        if !loads.contains(&load.name) {
+            loads.push(load.name.clone());
+        }
+    }
+    loads.push("whole run".to_owned());
+    let mut x = Axis::new("load", super::super::scale::Scale::Linear, Values::Category, (-0.5, loads.len() as f64 - 0.5));
+    x.categories = loads.clone();
+    let note = format!("From the smallest to the largest {quantity}; the thick line is the median. A bar a run in each load.");
+    let mut y = latency_axis(runs, probe);
+    // The number of the highest bar stands above it.
+    let (low, high) = (y.scale.place(y.low), y.scale.place(y.high));
+    y.high = y.scale.value(high + (high - low) * ROOM_ABOVE);
+    let mut chart = Chart::new(Kind::Bars, format!("{} by load and kernel", super::capital(&quantity)), note, x, y);
+    let width = FILLED / runs.len() as f64;
+    let head = ["run", "kernel", "load", "samples", "min, µs", "median, µs", "99.9 %, µs", "max, µs"];
+    chart.table = Table { head: head.map(str::to_owned).to_vec(), rows: Vec::new() };
+    for (index, run) in runs.iter().enumerate() {
+        let mut ranges = Vec::new();
+        for (place, load) in loads.iter().enumerate() {
+            let is_whole = place + 1 == loads.len();
+            let Some(numbers) = (if is_whole { whole(run, probe) } else { of_load(run, probe, load) }) else { continue };
+            let median = numbers.percentiles.first().map_or(numbers.min_ns, |percentile| percentile.value_ns);
+            let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
+            let (min, max) = (numbers.min_ns as f64, numbers.max_ns as f64);
+            ranges.push(Range { x, width: width * 0.86, min, median: median as f64, max });
+            let tail = numbers.percentiles.get(2).map_or_else(String::new, |percentile| words::micros(percentile.value_ns));
+            let values = [words::micros(numbers.min_ns), words::micros(median), tail, words::micros(numbers.max_ns)];
+            let names = [run.name.clone(), run.kernel(), load.clone(), words::whole(numbers.samples)];
+            chart.table.rows.push(names.into_iter().chain(values).collect());
+        }
+        let name = if runs.len() == 1 { run.kernel() } else { format!("{} ({})", run.name, run.kernel()) };
+        chart.layers.push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
+    }
+    chart.rules = probes(runs, probe).next().map_or_else(Vec::new, |data| rules(data, false));
+    Some(chart)
+}
+
+fn whole<'a>(run: &'a RunData, probe: &str) -> Option<&'a Numbers> {
+    run.summary.probes.iter().find(|summary| summary.probe == probe)?.numbers.as_ref()
+}
+
+fn of_load<'a>(run: &'a RunData, probe: &str, load: &str) -> Option<&'a Numbers> {
+    let load = run.summary.loads.iter().find(|summary| summary.name == load)?;
+    load.probes.iter().find(|(name, _)| name == probe)?.1.as_ref()
+}

@@ -1,0 +1,293 @@
+//! What charts are made from: the cells of a run's summary, and one sweep of its samples. Read once, whatever charts are wanted.
+
+use std::path::Path;
+
+use tardy_core::histogram::Histogram;
+use tardy_core::series::Descriptor;
+use tardy_core::summary::dependence::Dependence;
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_results::statistics;
+use tardy_results::statistics::read::{Question, Statistics, statistics};
+use tardy_results::statistics::tail::CurvePoint;
+use tardy_results::summary::model::Summary;
+use tardy_results::summary::read::{Read, ReadRun, SummaryError, read};
+use tardy_run::record::{RunKind, RunRecord};
+
+use super::cpu_map::CpuMap;
+use super::model::Span;
+use super::sweep::{Division, Swept, sweep};
+
+/// Processors that get a colour each; of more, the worst do, and the others share one.
+pub const LANES_MAX: usize = 7;
+
+/// Why there are no charts.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The folder or a series of it cannot be read.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
+    /// It holds costs.
+    #[error("{0} holds what operations cost, and no latencies: see `tardy show {0}`")]
+    Cost(String),
+}
+
+/// How closely to look.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    /// Stretches of time that keep their extremes, over all processors that are drawn.
+    pub columns: usize,
+    /// Samples that are drawn one by one; more are drawn as places.
+    pub points: usize,
+    /// What is asked of the statistics, with the model of the tail; they are not computed where nothing is asked.
+    pub statistics: Option<Question>,
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct RunData {
+    /// As it is called: the folder's name.
+    pub name: String,
+    /// Its folder as it was given.
+    pub folder: String,
+    /// Its `run.json`.
+    pub record: RunRecord,
+    /// Its numbers.
+    pub summary: Summary,
+    /// Its probes.
+    pub probes: Vec<ProbeData>,
+    /// Its statistics, where they were asked for.
+    pub statistics: Option<Statistics>,
+}
+
+/// Samples that belong together.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// As legends name it.
+    pub name: String,
+    /// What they have in common.
+    pub what: What,
+    /// Their latencies.
+    pub histogram: Histogram,
+    /// How they depend on each other.
+    pub dependence: Dependence,
+    /// The tail by a model, from the threshold on; empty where there is no model, or the gate is closed.
+    pub model: Vec<CurvePoint>,
+}
+
+/// What the samples of a group have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The probe only.
+    All,
+    /// The load.
+    Load,
+    /// The processor.
+    Processor,
+}
+
+/// One series over time, or several put together.
+#[derive(Debug, Clone)]
+pub struct Lane {
+    /// Its processor.
+    pub name: String,
+    /// What was found.
+    pub swept: Swept,
+}
+
+/// One probe of a run.
+#[derive(Debug)]
+pub struct ProbeData {
+    /// Its name.
+    pub probe: String,
+    /// What a value is.
+    pub quantity: String,
+    /// All samples first, then those of each load where there are several, then those of each processor.
+    pub groups: Vec<Group>,
+    /// Processors over time, worst first.
+    pub lanes: Vec<Lane>,
+    /// All processors over time, by number.
+    pub map: CpuMap,
+    /// From the start of the run to its last wake-up, in s.
+    pub length: f64,
+    /// Its phases, in s from the start on.
+    pub spans: Vec<Span>,
+    /// The largest latency: when it was due in s, and its ns.
+    pub worst: Option<(f64, i64)>,
+    /// Whether samples were not stored, so that charts over time do not show all.
+    pub is_partial: bool,
+    /// Values that are in time; absent where the probe can miss no deadline.
+    pub window: Option<Window>,
+}
+
+impl ProbeData {
+    /// All samples.
+    #[must_use]
+    pub fn all(&self) -> &Group {
+        &self.groups[0]
+    }
+
+    /// Whether there is anything to draw over time.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.length > 0.0 && self.lanes.iter().any(|lane| lane.swept.samples > 0)
+    }
+}
+
+impl RunData {
+    /// Reads the run in `path`, judged against `window`, or against the one that it was made with.
+    ///
+    /// # Errors
+    /// [`DataError`].
+    pub fn read(path: &Path, requirement: &Requirement, detail: &Detail) -> Result<Self, DataError> {
+        let run = read(path, requirement)?;
+        if run.record.kind == RunKind::Cost {
+            return Err(DataError::Cost(path.display().to_string()));
+        }
+        let summary = run.summary();
+        let probes = run.probes();
+        let statistics = detail.statistics.as_ref().map(|question| statistics(&run, question)).transpose().map_err(SummaryError::from)?;
+        let one = |probe: &&str| probe_data(&run, &summary, statistics.as_ref(), probe, detail);
+        let data: Result<Vec<ProbeData>, DataError> = probes.iter().map(one).collect();
+        let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
+        Ok(Self {
+            name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            folder: path.display().to_string(),
+            probes: data?,
+            statistics,
+            record: run.record,
+            summary,
+        })
+    }
+
+    /// The probe of that name.
+    #[must_use]
+    pub fn probe(&self, name: &str) -> Option<&ProbeData> {
+        self.probes.iter().find(|probe| probe.probe == name).filter(|probe| probe.all().histogram.count() > 0)
+    }
+
+    /// The kernel in a word, for captions.
+    #[must_use]
+    pub fn kernel(&self) -> String {
+        self.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned())
+    }
+}
+
+fn probe_data(
+    run: &ReadRun,
+    summary: &Summary,
+    statistics: Option<&Statistics>,
+    probe: &str,
+    detail: &Detail,
+) -> Result<ProbeData, DataError> {
+    let start = run.record.started.monotonic_ns;
+    let length = run.last_wake().map_or(Nanos::ZERO, |last| last - start);
+    let all = run.of_probe(probe);
+    let worst = all.worst.map(|worst| ((worst.due - start).as_secs_f64(), worst.latency.get()));
+    let series: Vec<_> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
+    let is_partial = series.iter().any(|read| read.counts().unstored > 0);
+    let division = Division { start, length, columns: columns_each(detail, series.len()), points: detail.points };
+    let (lanes, map) = lanes(run, probe, division)?;
+    Ok(ProbeData {
+        probe: probe.to_owned(),
+        quantity: series.first().map_or_else(String::new, |read| read.descriptor().quantity.clone()),
+        groups: groups(run, summary, statistics, probe, all.latency),
+        lanes,
+        map,
+        length: length.as_secs_f64(),
+        spans: summary
+            .phases
+            .iter()
+            .map(|phase| Span {
+                name: phase.name.clone(),
+                begin: phase.begin_ns.as_secs_f64(),
+                end: phase.end_ns.as_secs_f64().min(length.as_secs_f64()),
+            })
+            .collect(),
+        worst,
+        is_partial,
+        window: run.window().filter(|_| series.iter().any(|read| read.is_judged())),
+    })
+}
+
+fn columns_each(detail: &Detail, series: usize) -> usize {
+    detail.columns / series.clamp(1, LANES_MAX + 1)
+}
+
+fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
+    let mut groups = vec![Group {
+        name: "all samples".to_owned(),
+        what: What::All,
+        histogram: all,
+        dependence: run.dependence_of_probe(probe),
+        model: Vec::new(),
+    }];
+    if summary.loads.len() > 1 {
+        for load in &summary.loads {
+            let histogram = run.of_load(probe, &load.name, &load.not_stressed).latency;
+            let dependence = run.dependence_of_load(probe, &load.name, &load.not_stressed);
+            groups.push(Group { name: load.name.clone(), what: What::Load, histogram, dependence, model: Vec::new() });
+        }
+    }
+    let series = worst_first(run, probe);
+    match series.as_slice() {
+        // A model is of one series: several together are a mixture that none describes.
+        [one] => groups[0].model = model(statistics, one),
+        several => {
+            for read in several.iter().take(LANES_MAX) {
+                let (name, what, histogram) = (series_name(read), What::Processor, read.whole().latency.clone());
+                let dependence = Dependence::of(&[read.whole()]);
+                groups.push(Group { name, what, histogram, dependence, model: model(statistics, read) });
+            }
+        }
+    }
+    groups.retain(|group| group.what == What::All || group.histogram.count() > 0);
+    groups
+}
+
+/// The model's curve of a series, where the gate let it through.
+fn model(statistics: Option<&Statistics>, read: &Read) -> Vec<CurvePoint> {
+    let Descriptor { probe, cpu, copy, .. } = read.descriptor();
+    let is_same = |group: &&statistics::read::Group| !group.is_together && (&group.probe, group.cpu, group.copy) == (probe, *cpu, *copy);
+    let group = statistics.and_then(|statistics| statistics.groups.iter().find(is_same));
+    group.and_then(|group| group.tail.as_ref()?.model.as_ref()).map_or_else(Vec::new, |model| model.curve.clone())
+}
+
+fn worst_first<'a>(run: &'a ReadRun, probe: &str) -> Vec<&'a Read> {
+    let mut series: Vec<&Read> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
+    series.sort_by_key(|read| (std::cmp::Reverse(read.whole().latency.max()), read.descriptor().cpu, read.descriptor().copy));
+    series
+}
+
+/// The processor or the copy that took a series.
+fn series_name(read: &Read) -> String {
+    let descriptor = read.descriptor();
+    match (descriptor.cpu, descriptor.copy) {
+        (Some(cpu), _) => format!("cpu {cpu}"),
+        (None, Some(copy)) => format!("copy {copy}"),
+        (None, None) => "no fixed cpu".to_owned(),
+    }
+}
+
+fn lanes(run: &ReadRun, probe: &str, division: Division) -> Result<(Vec<Lane>, CpuMap), DataError> {
+    let series = worst_first(run, probe);
+    let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
+    let mut lanes: Vec<Lane> = Vec::new();
+    let count = series.len();
+    for (index, read) in series.into_iter().enumerate() {
+        let swept = sweep(read.file(), division).map_err(SummaryError::from)?;
+        if let Some(cpu) = read.descriptor().cpu {
+            map.add(cpu, &swept.columns);
+        }
+        match lanes.get_mut(LANES_MAX) {
+            // With one series more than there are colours, no colour is shared.
+            Some(rest) if index > LANES_MAX => {
+                rest.swept.add_beside(&swept);
+                rest.name = format!("{} others", count - LANES_MAX);
+            }
+            _ => lanes.push(Lane { name: series_name(read), swept }),
+        }
+    }
+    Ok((lanes, map))
+}

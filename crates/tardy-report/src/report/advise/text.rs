@@ -1,0 +1,240 @@
+//! Advice as text: what it comes to, each kernel's verdict with its conditions, the path through the rules, the model.
+
+use std::fmt::Write as _;
+
+use tardy_core::units::Nanos;
+use tardy_core::verdict::{Outcome, Verdict};
+use tardy_machine::checks::{Finding, State};
+use tardy_results::advise::advice::{Advice, Comparison};
+use tardy_results::advise::flow::{self, Choice};
+use tardy_results::advise::help::Helps;
+use tardy_results::advise::judgement::{Basis, Conditions, Judgement, Margin};
+
+use super::words::{crossing, time};
+
+const WARNINGS_SHOWN: usize = 4;
+const HELPS_SHOWN: usize = 4;
+
+/// The text; `is_colored` for terminals.
+#[must_use]
+pub fn text(advice: &Advice, is_colored: bool) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}: {}", head(advice.outcome, is_colored), advice.conclusion);
+    for judgement in &advice.kernels {
+        kernel(&mut out, judgement, advice);
+    }
+    rules(&mut out, &advice.path);
+    for comparison in &advice.comparisons {
+        model(&mut out, comparison);
+    }
+    help(&mut out, &advice.helps);
+    out
+}
+
+fn head(outcome: Option<Outcome>, is_colored: bool) -> String {
+    let Some(outcome) = outcome else { return "ADVICE".to_owned() };
+    let (word, color) = match outcome {
+        Outcome::Passed => ("PASSED", "32"),
+        Outcome::Failed => ("FAILED", "31"),
+        Outcome::Inconclusive => ("INCONCLUSIVE", "33"),
+    };
+    if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word.to_owned() }
+}
+
+fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
+    let (head, sentence) = match (&judgement.verdict, &judgement.no_verdict_because) {
+        (Some(verdict), _) => (head(Some(verdict.outcome), false), verdict.sentence.as_str()),
+        (None, Some(why)) => ("no verdict".to_owned(), why.as_str()),
+        (None, None) => ("no verdict".to_owned(), "nothing was measured"),
+    };
+    let _ = writeln!(out, "{}: {head}: {sentence}", judgement.kernel);
+    if let Some(judged) = &judgement.judged {
+        let _ = writeln!(out, "  judged: {}", basis(judged, advice));
+    }
+    if let (Some(margin), Some(deadline)) = (&judgement.margin, advice.task.deadline_ns) {
+        let _ = writeln!(out, "  margin: {}", margin_text(margin, deadline, judgement));
+    }
+    if let Some(verdict) = judgement.verdict.as_ref().filter(|verdict| verdict.outcome == Outcome::Inconclusive) {
+        let _ = writeln!(out, "  cannot say: {}", what_would_decide(judgement, verdict));
+    }
+    if let Some(misses) = judgement.misses_a_year_at_most {
+        let _ = writeln!(out, "  misses a year: at most {} at 95 %, if these conditions last all year", count(misses));
+    }
+    if let Some(conditions) = &judgement.conditions {
+        let _ = writeln!(out, "  conditions: {}", conditions_text(conditions));
+    }
+    for warning in judgement.warnings.iter().take(WARNINGS_SHOWN) {
+        let _ = writeln!(out, "  ! {warning}");
+    }
+    if judgement.warnings.len() > WARNINGS_SHOWN {
+        let _ = writeln!(out, "  ! and {} more warnings: see --json", judgement.warnings.len() - WARNINGS_SHOWN);
+    }
+}
+
+fn basis(judged: &Basis, advice: &Advice) -> String {
+    match judged {
+        Basis::Completion { probe, length_ns, added_ns } => {
+            let of = length_ns.map_or_else(String::new, |length| format!(" of {}", length.exact()));
+            let model = match added_ns.get() {
+                0 => String::new(),
+                added if added > 0 => format!("; {} added by a model, which was not measured", time(added as f64)),
+                less => format!("; {} taken off by a model, which was not measured", time(-less as f64)),
+            };
+            format!("completions of work{of}, as measured by {probe}{model}")
+        }
+        Basis::Model { probe, work_ns, slowdown } => {
+            let stretched = match (slowdown, advice.task.work_ns) {
+                (None, _) => " (not stretched: no runs of costs of both kernels tell by how much)".to_owned(),
+                (Some(share), Some(work)) if *work_ns != work => format!(" ({} stretched by {:.1} %)", work.exact(), share * 100.0),
+                (Some(_), _) => String::new(),
+            };
+            format!(
+                "a model: late starts measured by {probe}, and {} of work{stretched} added, which was not measured",
+                time(work_ns.get() as f64)
+            )
+        }
+        Basis::Start { probe } => format!("late starts alone, as measured by {probe}: the length of the work is not known (--work)"),
+    }
+}
+
+fn margin_text(margin: &Margin, deadline: Nanos, judgement: &Judgement) -> String {
+    let done = if matches!(judgement.judged, Some(Basis::Start { .. })) { "started" } else { "done" };
+    let place = |left: Nanos| {
+        let (distance, word) = if left < Nanos::ZERO { (-left, "after") } else { (left, "before") };
+        format!("{} {word} the deadline of {}", time(distance.get() as f64), deadline.exact())
+    };
+    let mut text = format!("the latest seen was {done} after {}, {}", time(margin.worst_ns.get() as f64), place(margin.to_deadline_ns));
+    if margin.share >= 0.0 {
+        let _ = write!(text, " ({:.0} % of it)", margin.share * 100.0);
+    }
+    if let Some(bounded) = margin.bounded {
+        let share = (bounded.probability * 1e9).round() / 1e7;
+        let _ = write!(text, "; {share} % by {} at 95 %, {}", time(bounded.upper_ns.get() as f64), place(bounded.to_deadline_ns));
+    }
+    text
+}
+
+fn what_would_decide(judgement: &Judgement, verdict: &Verdict) -> String {
+    let evidence = &verdict.evidence;
+    match judgement.measure_longer_ns {
+        Some(longer) => format!("run for {} more, if misses stay as rare as seen", hours(longer)),
+        None if evidence.due_times == 0 => "no sample was taken; run again".to_owned(),
+        None if !evidence.degraded.is_empty() || !evidence.incomplete.is_empty() => {
+            "no longer run would decide; run again without what is warned of".to_owned()
+        }
+        None => "no length of run would decide: the share of misses seen is about the one allowed".to_owned(),
+    }
+}
+
+fn hours(span: Nanos) -> String {
+    let hours = span.as_secs_f64() / 3600.0;
+    match hours {
+        below if below < 0.1 => format!("{:.1} minutes", hours * 60.0),
+        below if below < 100.0 => format!("{hours:.1} hours"),
+        _ => format!("{hours:.0} hours ({:.0} days)", hours / 24.0),
+    }
+}
+
+/// Two digits, rounded up: a bound must not become smaller by being printed.
+fn count(value: f64) -> String {
+    if value < 1e-9 {
+        return "1e-9".to_owned();
+    }
+    let step = 10_f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / step - 1e-9).ceil() * step;
+    if (0.1..1e6).contains(&rounded) { format!("{}", (rounded * 100.0).round() / 100.0) } else { format!("{rounded:.1e}") }
+}
+
+fn conditions_text(conditions: &Conditions) -> String {
+    let under =
+        if conditions.is_idle { "idle alone, which says nothing of what loads would do".to_owned() } else { conditions.phases.join(", ") };
+    let scheduling = conditions.scheduling.as_ref().map_or_else(String::new, |scheduling| format!(" at {scheduling}"));
+    let awake =
+        if conditions.is_kept_awake { ", sleep states held off through /dev/cpu_dma_latency (the work must do the same)" } else { "" };
+    let clock = match conditions.clock {
+        tardy_core::series::ClockKind::Virtual => "virtual time",
+        _ => "hardware clock",
+    };
+    format!(
+        "{} on cpus {}{scheduling}, {clock}, under {under}{awake}; from {}",
+        conditions.measured_ns,
+        conditions.cpus,
+        conditions.runs.join(", ")
+    )
+}
+
+fn rules(out: &mut String, path: &flow::Path) {
+    out.push_str("which kind of kernel, by the rules:\n");
+    let width = path.steps.iter().map(|step| step.question.len()).max().unwrap_or(0);
+    for step in &path.steps {
+        let answer = if step.is_yes { "yes" } else { "no" };
+        let basis = match step.basis {
+            flow::Basis::Measured => "measured",
+            flow::Basis::Stated => "stated",
+            flow::Basis::Assumed => "assumed",
+        };
+        let _ = writeln!(out, "  {:<width$}  {answer:<3}  {basis:<8}  {}", step.question, step.reason);
+    }
+    let choice = match path.choice {
+        Choice::RealTime => "real time; measure to confirm",
+        Choice::RealFast => "real fast",
+    };
+    let source = path.steps.last().map_or("", |step| step.source);
+    let _ = writeln!(out, "  so: {choice} ({source})");
+}
+
+fn model(out: &mut String, comparison: &Comparison) {
+    let curves = &comparison.curves;
+    let share = (comparison.probability * 1e9).round() / 1e7;
+    let _ = writeln!(
+        out,
+        "model of total delay: {share} % of starts within {} on {}, {} on {}",
+        time(curves.latency_fast_ns.value),
+        comparison.fast,
+        time(curves.latency_real_time_ns.value),
+        comparison.real_time
+    );
+    match &comparison.slowdown {
+        Some(slowdown) => {
+            let _ = writeln!(out, "  {}; slowdown by {}", crossing(curves.crossing, slowdown.estimate.value), slowdown.measured_by);
+        }
+        None => out.push_str("  no runs of costs of both kernels tell how much slower work is (tardy cost --out ..., on each; --kind); curves without slowdown: --json\n"),
+    }
+}
+
+fn help(out: &mut String, helps: &Helps) {
+    let _ = writeln!(
+        out,
+        "what would help most on {} ({} settings are as they should be, {} cannot be read):",
+        helps.machine,
+        helps.good,
+        helps.unknown.len()
+    );
+    for help in helps.improvable.iter().take(HELPS_SHOWN) {
+        let Finding { check, state, why, .. } = &help.finding;
+        let State::Improvable { current, expected, remedy, needs_restart } = state else { continue };
+        let seen = help.seen_in_run.as_ref().map_or_else(String::new, |seen| format!(" (seen: {seen})"));
+        let restart = if *needs_restart { ", then restart" } else { "" };
+        let _ = writeln!(out, "  {check}: {current}, should be {expected}: {why}{seen}");
+        let _ = writeln!(out, "    {remedy}{restart}");
+    }
+    if helps.improvable.is_empty() {
+        out.push_str("  nothing that was checked\n");
+    }
+    if helps.improvable.len() > HELPS_SHOWN {
+        let rest: Vec<&str> = helps.improvable[HELPS_SHOWN..].iter().map(|help| help.finding.check).collect();
+        let _ = writeln!(out, "  also: {} (--json says how)", rest.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_rounded_up_and_spans_have_a_unit_that_suits_them() {
+        assert_eq!([94_501.0, 2.001, 3.2e9, 0.5].map(count), ["95000", "2.1", "3.2e9", "0.5"]);
+        let spans = [Nanos::from_secs(60), Nanos::from_secs(9_000), Nanos::from_secs(3_600_000)].map(hours);
+        assert_eq!(spans, ["1.0 minutes", "2.5 hours", "1000 hours (42 days)"]);
+    }
+}

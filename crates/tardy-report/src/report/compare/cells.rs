@@ -1,0 +1,215 @@
+//! The cells of a comparison's tables, the same in every format.
+
+use tardy_results::compare::model::{Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings, SpreadSource, Table};
+
+/// The head of a table of quantiles.
+pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
+    let interval = format!("{} interval", settings.confidence);
+    let mut head = ["us", "base", "new", "difference", &interval, "margin", "p", "verdict"].map(str::to_owned).to_vec();
+    if !has_probability(table) {
+        head.remove(PROBABILITY);
+    }
+    head
+}
+
+/// The column of probabilities, which only repeated runs have.
+const PROBABILITY: usize = 6;
+
+fn has_probability(table: &Table) -> bool {
+    let of_maxima = table.maxima.as_ref().is_some_and(|maxima| maxima.all_above_by_chance.is_some());
+    of_maxima || table.rows.iter().any(|row| row.probability.is_some())
+}
+
+/// All rows of a table.
+pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = table.rows.iter().map(quantile).collect();
+    rows.extend(table.maxima.as_ref().map(maxima));
+    rows.extend(table.misses.as_ref().map(misses));
+    if !has_probability(table) {
+        rows.iter_mut().for_each(|row| drop(row.remove(PROBABILITY)));
+    }
+    rows
+}
+
+fn quantile(row: &Row) -> Vec<String> {
+    let interval = row
+        .interval_ns
+        .map_or_else(|| "none".to_owned(), |interval| format!("{:+.1} to {:+.1}", interval.lower / 1e3, interval.upper / 1e3));
+    let verdict = match (row.verdict, row.data_needed) {
+        (Some(Outcome::Inconclusive), Some(factor)) => format!("inconclusive (about {} times the data)", factor_text(factor)),
+        (Some(outcome), _) => outcome.word().to_owned(),
+        (None, _) => "-".to_owned(),
+    };
+    vec![
+        percent(row.quantile),
+        micros(row.base_ns),
+        micros(row.candidate_ns),
+        format!("{:+.1}", row.difference_ns / 1e3),
+        interval,
+        format!("{:.2}", row.margin_ns / 1e3),
+        row.probability.map_or_else(|| "-".to_owned(), probability),
+        verdict,
+    ]
+}
+
+/// Maxima have no interval: they are shown, at equal length, and decide nothing.
+fn maxima(maxima: &Maxima) -> Vec<String> {
+    let middle = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    };
+    let (base, candidate) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
+    let chance = maxima.all_above_by_chance.map_or_else(|| "-".to_owned(), probability);
+    let label = format!("largest of {}", maxima.samples);
+    vec![
+        label,
+        micros(base),
+        micros(candidate),
+        format!("{:+.1}", (candidate - base) / 1e3),
+        "none".into(),
+        String::new(),
+        chance,
+        "-".into(),
+    ]
+}
+
+fn misses(misses: &Misses) -> Vec<String> {
+    let share = |(events, of): (u64, u64)| format!("{events}/{of}");
+    let ratio = misses.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}"));
+    let upper = misses.interval.1.map_or_else(|| "no limit".to_owned(), |upper| format!("x {upper:.2}"));
+    let interval = if misses.verdict.is_some() { format!("x {:.2} to {upper}", misses.interval.0) } else { "no miss".to_owned() };
+    let verdict = misses.verdict.map_or("-", Outcome::word);
+    vec![
+        "deadline missed".to_owned(),
+        share(misses.base),
+        share(misses.candidate),
+        ratio,
+        interval,
+        String::new(),
+        "-".to_owned(),
+        verdict.to_owned(),
+    ]
+}
+
+/// What a table is about, and where its intervals come from.
+pub(super) fn title(table: &Table, settings: &Settings) -> String {
+    let (base, new) = (&table.base, &table.candidate);
+    let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
+    let method = match table.method {
+        Method::Runs => "one number a run, median of the runs, shift between them".to_owned(),
+        Method::Exact => "virtual time, one pad a side: exact for these command lines".to_owned(),
+        Method::Pads => "virtual time, one number a pad".to_owned(),
+        Method::Blocks { blocks, length_ns, .. } => format!(
+            "{} and {} blocks of {:.1} s and {:.1} s, {} resamples, seed {}",
+            blocks.0,
+            blocks.1,
+            length_ns.0.as_secs_f64(),
+            length_ns.1.as_secs_f64(),
+            settings.resamples,
+            settings.seed
+        ),
+        Method::OrderStatistics => "bounds by order statistics".to_owned(),
+    };
+    let between = table.between_runs.map_or_else(String::new, |between| {
+        let unit = if table.method == Method::Pads { "pads" } else { "runs" };
+        let source = match between.source {
+            SpreadSource::Stated => "stated",
+            SpreadSource::Documented => "assumed",
+            SpreadSource::Runs => "seen",
+        };
+        format!(", {:.1} % between {unit} ({source})", between.share * 100.0)
+    });
+    format!("{}: {} and {} samples in {} and {}; {method}{between}", table.key, base.samples, new.samples, runs(base.runs), runs(new.runs))
+}
+
+/// What of a table has no verdict, and why.
+pub(super) fn open_ends(table: &Table) -> Vec<String> {
+    let mut lines: Vec<String> = table.undecided.iter().map(|why| format!("not decided: {why}")).collect();
+    if !table.not_compared.is_empty() {
+        let one = |not: &NotCompared| {
+            let needed = not.data_needed.map_or_else(String::new, |factor| format!(" (needs {} times the data)", factor_text(factor)));
+            format!("{}{needed}", percent(not.quantile))
+        };
+        let quantiles = table.not_compared.iter().map(one).collect::<Vec<_>>().join(", ");
+        lines.push(format!("not compared, because a side has too few independent samples beyond it: {quantiles}"));
+    }
+    lines
+}
+
+/// The head of the table that leads a comparison.
+pub(super) fn overview_head() -> Vec<String> {
+    ["us, base -> new", "median", "99.9 %", "max", "verdict"].map(str::to_owned).to_vec()
+}
+
+/// A row for each table, in their order.
+pub(super) fn overview(tables: &[Table]) -> Vec<Vec<String>> {
+    let kind = |table: &Table| (table.key.probe.clone(), table.key.quantity.clone());
+    let is_one_kind = tables.windows(2).all(|pair| kind(&pair[0]) == kind(&pair[1]));
+    let label = |table: &Table| match &table.key.load {
+        _ if !is_one_kind => table.key.to_string(),
+        Some(load) => load.clone(),
+        None => "whole run".to_owned(),
+    };
+    let row = |table: &Table| {
+        let overview = table.overview;
+        vec![label(table), pair(overview.median), pair(overview.high), pair(overview.max), table.verdict.word().to_owned()]
+    };
+    tables.iter().map(row).collect()
+}
+
+/// Whether a number of the overview is marked as not bounded.
+pub(super) fn has_unbounded(tables: &[Table]) -> bool {
+    tables.iter().any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
+}
+
+fn pair(pair: Pair) -> String {
+    let mark = if pair.is_bounded { "" } else { "~" };
+    format!("{mark}{} -> {} {}", short(pair.base_ns), short(pair.candidate_ns), change(pair.base_ns, pair.candidate_ns))
+}
+
+/// Three or four digits are enough beside a change in per cent.
+fn short(nanos: f64) -> String {
+    if nanos.abs() < 999_950.0 { micros(nanos) } else { format!("{:.0}", nanos / 1e3) }
+}
+
+/// In per cent, or as a factor where one says more.
+fn change(base: f64, candidate: f64) -> String {
+    let ratio = candidate / base;
+    match ratio {
+        _ if base <= 0.0 || candidate <= 0.0 => format!("({:+.1})", (candidate - base) / 1e3),
+        ratio if ratio >= FACTOR_FROM => format!("(x {})", factor_text(ratio)),
+        ratio if ratio <= 1.0 / FACTOR_FROM => format!("(/ {})", factor_text(1.0 / ratio)),
+        ratio => format!("({:+.0} %)", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// From which ratio on a change is told as a factor.
+const FACTOR_FROM: f64 = 3.0;
+
+pub(super) fn percent(quantile: f64) -> String {
+    format!("{} %", (quantile * 1e9).round() / 1e7)
+}
+
+pub(super) fn micros(nanos: f64) -> String {
+    format!("{:.1}", nanos / 1e3)
+}
+
+pub(super) fn probability(probability: f64) -> String {
+    if probability < 0.001 { "<0.001".to_owned() } else { format!("{probability:.3}") }
+}
+
+fn factor_text(factor: f64) -> String {
+    if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
+}
+
+/// A verdict in capitals, coloured for terminals.
+pub(super) fn shouted(outcome: Outcome, is_colored: bool) -> String {
+    let word = outcome.word().to_uppercase();
+    let color = match outcome {
+        Outcome::Better | Outcome::Equivalent => "32",
+        Outcome::Inconclusive => "33",
+        Outcome::Worse => "31",
+    };
+    if is_colored { format!("\x1b[1;{color}m{word}\x1b[0m") } else { word }
+}

@@ -1,0 +1,72 @@
+//! What is said of changes over time, of latencies and of costs alike: the verdict, the steps, and what else changed with them.
+
+use std::fmt::Write as _;
+
+use tardy_results::compare::margin::Margin;
+use tardy_results::compare::model::Outcome;
+use tardy_results::compare::over_time::Change;
+
+use super::cells::shouted;
+use super::{junit, markdown};
+use crate::report::junit::{Case, Suite, document};
+
+const FACTS_SHOWN: usize = 6;
+
+/// What was found.
+pub(super) struct Changes<'a> {
+    /// How many runs there are.
+    pub(super) runs: usize,
+    pub(super) verdict: Outcome,
+    pub(super) reason: &'a str,
+    pub(super) margin: Margin,
+    /// A line each.
+    pub(super) steps: Vec<String>,
+    pub(super) changes: &'a [Change],
+}
+
+impl Changes<'_> {
+    /// As text, above its tables; `is_colored` for terminals.
+    pub(super) fn text(&self, is_colored: bool) -> String {
+        let mut out = format!("{} runs: {}: {} (margin {})\n", self.runs, shouted(self.verdict, is_colored), self.reason, self.margin);
+        for line in &self.steps {
+            let _ = writeln!(out, "{line}");
+        }
+        for change in self.changes {
+            for fact in change.changed.iter().take(FACTS_SHOWN) {
+                let _ = writeln!(out, "changed with run {}: {fact}", change.run + 1);
+            }
+            match change.changed.len() {
+                0 => {
+                    let _ = writeln!(out, "changed with run {}: nothing that the runs know of", change.run + 1);
+                }
+                count if count > FACTS_SHOWN => {
+                    let _ = writeln!(out, "changed with run {}: {} more: see --format json", change.run + 1, count - FACTS_SHOWN);
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// As Markdown, above its tables.
+    pub(super) fn markdown(&self) -> String {
+        let mut out =
+            format!("## {} runs: {}\n\n**{}** (margin {})\n\n", self.runs, self.verdict.word(), markdown::escape(self.reason), self.margin);
+        for line in &self.steps {
+            let _ = writeln!(out, "- {}", markdown::escape(line));
+        }
+        for change in self.changes {
+            for fact in &change.changed {
+                let _ = writeln!(out, "- changed with run {}: {}", change.run + 1, markdown::escape(&fact.to_string()));
+            }
+        }
+        out
+    }
+
+    /// As JUnit, in a suite of this name: the latest change is what fails.
+    pub(super) fn junit(&self, suite: &str) -> String {
+        let outcome = junit::outcome(self.verdict, self.reason);
+        let case = Case { name: "latest change".to_owned(), outcome, output: self.steps.join("\n") };
+        document("tardy compare --over-time", &[Suite { name: suite.to_owned(), cases: vec![case] }])
+    }
+}

@@ -1,0 +1,226 @@
+//! An explained trace as text: who made the thread late, where on the way, the worst wake-ups as time lines, rules for loops.
+
+use std::fmt::Write as _;
+
+use tardy_results::explain::words::{self, priority};
+use tardy_results::explain::{Explanation, HolderRow, RuleRow, Story, StoryPiece};
+use tardy_trace::explain::DueFrom;
+
+use super::table::Table;
+
+/// Rows of holders that are shown; the others are summed up.
+const HOLDERS_SHOWN: usize = 8;
+/// Columns of the bar beside a story.
+const BAR: usize = 32;
+
+/// The text.
+#[must_use]
+pub fn text(explanation: &Explanation, above_ns: i64) -> String {
+    let mut out = String::new();
+    head(&mut out, explanation, above_ns);
+    for warning in warnings(explanation) {
+        let _ = writeln!(out, "! {warning}");
+    }
+    if explanation.lateness.is_some() {
+        holders(&mut out, explanation);
+        components(&mut out, explanation);
+    }
+    for (index, story) in explanation.worst.iter().enumerate() {
+        worst(&mut out, index + 1, story);
+    }
+    rules(&mut out, &explanation.rules);
+    out
+}
+
+fn time(ns: u64) -> String {
+    super::advise::words::time(ns as f64)
+}
+
+/// A period, whose parts of a ns tell a clock's drift.
+fn time_of(ns: f64) -> String {
+    super::advise::words::time(ns)
+}
+
+fn head(out: &mut String, explanation: &Explanation, above_ns: i64) {
+    let (trace, thread, counts) = (&explanation.trace, &explanation.thread, &explanation.wake_ups);
+    let kernel = trace.kernel.as_ref().map_or_else(String::new, |kernel| format!(", Linux {kernel}"));
+    let pids: Vec<String> = thread.pids.iter().take(4).map(ToString::to_string).collect();
+    let more = if thread.pids.len() > 4 { ", ..." } else { "" };
+    let _ = writeln!(
+        out,
+        "{} ({}; thread {}{more}): {} wake-ups in {} on {} CPUs{kernel}",
+        thread.name,
+        priority(thread.priority),
+        pids.join(", "),
+        counts.all,
+        time(trace.length_ns),
+        trace.cpus,
+    );
+    let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
+    let late = explanation.lateness.map_or_else(
+        || " none".to_owned(),
+        |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
+    );
+    let due = match explanation.thread.period_ns {
+        Some(period_ns) => format!("due by a period of {}: {}", time_of(period_ns), counts.periodic),
+        None => format!("due by their timer: {}", counts.timed),
+    };
+    let _ = writeln!(out, "late by:{above}{late} ({due}; the others from their waking)");
+}
+
+fn warnings(explanation: &Explanation) -> Vec<String> {
+    let (trace, counts) = (&explanation.trace, &explanation.wake_ups);
+    let mut warnings = Vec::new();
+    if trace.losses > 0 {
+        let counted = if trace.lost_events > 0 { format!("{} or more events", trace.lost_events) } else { "events".to_owned() };
+        let remedy = "record with a larger buffer (trace-cmd record -b), or fewer events";
+        warnings.push(format!("{counted} were lost at {} places: what was held by whom is unknown there; {remedy}", trace.losses));
+    }
+    warnings.extend(trace.damage.iter().map(|damage| format!("the file is damaged: {damage}")));
+    if counts.lower_bounds > 0 {
+        let why = if trace.switches_out_of_idle == 0 && trace.switches_into_idle > 0 {
+            " (this kernel does not trace switches out of idle)"
+        } else {
+            ""
+        };
+        warnings.push(format!(
+            "the switch to the thread is not in the trace for {} of {} wake-ups{why}: their lateness ends at the event before, and is a lower bound",
+            counts.lower_bounds, counts.all
+        ));
+    }
+    if let Some(left_out) = explanation.left_out_of_perfetto {
+        warnings.push(format!(
+            "the trace for Perfetto lacks {} events of processors from number 1024 on, which Perfetto refuses, and {} wake-ups that overlap too many others",
+            left_out.events, left_out.wake_ups
+        ));
+    }
+    if explanation.thread.period_ns.is_some() {
+        warnings.push(
+            "due times are those of a grid that is fitted to the wake-ups: what makes every one of them late does not show; record \
+             timer:hrtimer_start and timer:hrtimer_expire_entry, and leave --period out"
+                .to_owned(),
+        );
+    }
+    if !trace.is_monotonic && counts.timed > 0 {
+        warnings.push(
+            "the trace's clock is not the monotonic one: latenesses are about 1 us too small; record with trace-cmd record -C mono"
+                .to_owned(),
+        );
+    }
+    if !trace.missing.is_empty() {
+        warnings.push(format!("the trace has no {}: record them too, and holders get their names", trace.missing.join(", no ")));
+    }
+    warnings
+}
+
+fn holders(out: &mut String, explanation: &Explanation) {
+    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+    let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
+    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the processor"]);
+    let (shown, others) = explanation.holders.split_at(explanation.holders.len().min(HOLDERS_SHOWN));
+    for row in shown {
+        table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
+    }
+    if !others.is_empty() {
+        let sum = others.iter().map(|row| row.sum_ns).sum();
+        let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
+        table.row([percent(sum, all), time(sum), String::new(), time(most), format!("{} others", others.len())]);
+    }
+    table.row([
+        percent(explanation.unexplained_ns, all),
+        time(explanation.unexplained_ns),
+        String::new(),
+        String::new(),
+        "unexplained".to_owned(),
+    ]);
+    out.push_str(&last_column_left(&table));
+}
+
+/// The last column of words to the left, as it is read.
+fn last_column_left(table: &Table) -> String {
+    let (head, rows) = table.parts();
+    let last = head.len() - 1;
+    let mut numbers = Table::new(head[..last].iter().cloned());
+    for row in rows {
+        numbers.row(row[..last].iter().cloned());
+    }
+    let words = std::iter::once(&head[last]).chain(rows.iter().map(|row| &row[last])).map(|words| words.trim());
+    let text = numbers.text();
+    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    text.lines().zip(words).map(|(line, words)| format!("{line:<width$}  {words}\n")).collect()
+}
+
+fn percent(part: u64, all: u64) -> String {
+    format!("  {:.1} %", if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 })
+}
+
+fn holder_of(row: &HolderRow) -> String {
+    words::holder(row.cause, &row.name, row.priority, row.work.as_deref(), row.known, row.or)
+}
+
+fn components(out: &mut String, explanation: &Explanation) {
+    out.push_str("\nWhere on the way\n");
+    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+    let mut table = Table::new(["  share", "median", "most", "  part"]);
+    for row in &explanation.components {
+        let part = words::component(row.component);
+        table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
+    }
+    out.push_str(&last_column_left(&table));
+}
+
+fn worst(out: &mut String, place: usize, story: &Story) {
+    let (seconds, rest) = (story.due_ns / 1_000_000_000, story.due_ns % 1_000_000_000 / 1_000);
+    let _ = writeln!(
+        out,
+        "\nWorst {place}: {} late on CPU {}, at {seconds}.{rest:06} s, woken by {}",
+        time(story.lateness_ns),
+        story.cpu,
+        story.waker
+    );
+    let mut marks = story.marks.iter().peekable();
+    let mut mark = |out: &mut String, until: u64| {
+        while let Some(mark) = marks.next_if(|mark| mark.at_ns <= until) {
+            let what = match (mark.what, story.due_from) {
+                ("due", DueFrom::Timer) => "due, by the timer",
+                ("due", DueFrom::Period) => "due, by the period",
+                (what, _) => what,
+            };
+            let _ = writeln!(out, "  {:>10}  {what}", time(mark.at_ns));
+        }
+    };
+    for piece in &story.pieces {
+        mark(out, piece.start_ns);
+        let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
+        let who = words::holder(piece.cause, &piece.name, piece.priority, piece.work.as_deref(), piece.known, piece.or);
+        let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.lateness_ns), time(piece.length_ns));
+    }
+    mark(out, u64::MAX);
+    if let Some(first_sign) = story.first_sign_ns {
+        let _ = writeln!(out, "  {:>10}  first event of the thread: it ran from before on", time(first_sign));
+    }
+}
+
+/// Where in the interval the piece lies. Every piece has a mark, however short it is.
+fn bar(piece: &StoryPiece, whole: u64) -> String {
+    let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
+    let start = column(piece.start_ns).min(BAR - 1);
+    let end = column(piece.start_ns + piece.length_ns).clamp(start + 1, BAR);
+    format!("{}{}{}", " ".repeat(start), "#".repeat(end - start), " ".repeat(BAR - end))
+}
+
+fn rules(out: &mut String, rules: &[RuleRow]) {
+    out.push_str("\nWhat a loop that must be on time does not do\n");
+    let broken = rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0));
+    for rule in broken {
+        let _ = writeln!(out, "  {}: {} ({})\n    remedy: {}", rule.what, rule.count.unwrap_or(0), rule.detail, rule.remedy);
+    }
+    let list = |is_it: fn(&RuleRow) -> bool| rules.iter().filter(|rule| is_it(rule)).map(|rule| rule.what).collect::<Vec<_>>().join("; ");
+    let kept = list(|rule| rule.count == Some(0));
+    if !kept.is_empty() {
+        let _ = writeln!(out, "  not seen: {kept}");
+    }
+    for rule in rules.iter().filter(|rule| rule.count.is_none()) {
+        let _ = writeln!(out, "  not checked: {}: {}", rule.what, rule.remedy);
+    }
+}

@@ -1,0 +1,169 @@
+//! A report of runs as one HTML file that needs nothing else: verdict and warnings first, charts, every number as a table, the machine, and
+//! how to repeat it.
+//!
+//! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what the script reads, and the page's own policy
+//! lets no script run but ours.
+
+mod costs;
+mod facts;
+mod figure;
+mod head;
+mod layers;
+mod repeat;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use tardy_core::units::Nanos;
+
+use crate::chart::build;
+use crate::chart::data::{LANES_MAX, RunData};
+use crate::chart::json;
+use crate::chart::model::Kind;
+use crate::chart::palette::{DARK, LIGHT};
+use figure::Figures;
+use tardy_results::cost::run::CostRun;
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+
+/// The charts of each run, in their order.
+const KINDS: [Kind; 8] =
+    [Kind::Timeline, Kind::CpuMap, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
+
+/// The whole file. `now` is the wall-clock time that it is made at.
+#[must_use]
+pub fn page(runs: &[RunData], now: Nanos) -> String {
+    let mut figures = Figures::new(runs.len());
+    let charts = charts(runs, &mut figures);
+    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
+    let content = html! {
+        (head::head(runs, &title))
+        (charts)
+        (layers::section(runs))
+        (facts::section(&described))
+        (repeat::section(runs))
+    };
+    whole(&format!("{title} – latency report"), runs.len(), &content, "drag over the time line to look closer", figures, now)
+}
+
+/// The whole file of a report of costs. `runs` count the same unit.
+#[must_use]
+pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
+    let mut figures = Figures::new(1);
+    let content = costs::content(runs, &mut figures);
+    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    whole(&format!("{title} – cost report"), runs.len(), &content, "the tables have every number", figures, now)
+}
+
+/// The page around `content`; `hint` ends the sentence on how charts are read.
+fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figures, now: Nanos) -> String {
+    let columns = format!("--runs:{runs}");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(style())) }
+            }
+            body {
+                main class=[(runs == 1).then_some("one")] style=(columns) {
+                    (content)
+                    footer {
+                        "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
+                        "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
+                    }
+                }
+                script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Nothing is fetched, and only our own script runs, even if some text did end up as markup.
+fn policy() -> String {
+    let digest = Sha256::digest(SCRIPT.as_bytes());
+    format!(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        STANDARD.encode(digest)
+    )
+}
+
+/// Paper is light, whatever the screen is.
+fn style() -> String {
+    let (light, dark) = (LIGHT.style(), DARK.style());
+    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}")
+}
+
+fn charts(runs: &[RunData], figures: &mut Figures) -> Markup {
+    let mut probes: Vec<&str> = Vec::new();
+    for probe in runs.iter().flat_map(|run| &run.probes) {
+        if !probes.contains(&probe.probe.as_str()) {
+            probes.push(&probe.probe);
+        }
+    }
+    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, figures)).collect();
+    html! { @for section in sections { (section) } }
+}
+
+/// Charts of one probe: those of all runs in one first, then each kind with a column a run.
+fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup {
+    let bars = build::together(runs, probe).map(|chart| figures.add(chart));
+    let tails = (runs.len() > 1).then(|| build::overlaid(runs, probe)).flatten().map(|chart| figures.add(chart));
+    let mut rows: Vec<Vec<Markup>> = Vec::new();
+    // Where each processor has a colour of its own, the time line says the same.
+    let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);
+    for kind in KINDS.into_iter().filter(|kind| has_map || *kind != Kind::CpuMap) {
+        let charts = build::each(kind, runs, probe);
+        if charts.iter().any(Option::is_some) {
+            rows.push(charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect());
+        }
+    }
+    let quantity = runs.iter().find_map(|run| run.probe(probe)).map_or("latency", |probe| probe.quantity.as_str());
+    html! {
+        section {
+            h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
+            @if let Some(tails) = tails { div class="span" { (tails) } }
+            @if rows.is_empty() { p { "No sample of this probe." } }
+            @for (index, row) in rows.into_iter().enumerate() {
+                div class="columns" {
+                    @for (run, figure) in runs.iter().zip(row) {
+                        div {
+                            @if runs.len() > 1 && index == 0 { p class="run-name" { (run.name) } }
+                            (figure)
+                        }
+                    }
+                }
+                // By load, behind the time line that shows when they were.
+                @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
+            }
+        }
+    }
+}
+
+fn absent() -> Markup {
+    html! { p class="quiet" { "Not shown: this run kept no samples, only their histogram." } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_does_not_end_its_element_and_makes_no_markup_from_text() {
+        for forbidden in
+            ["</", "<!--", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"]
+        {
+            assert!(!SCRIPT.contains(forbidden), "{forbidden}");
+        }
+        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
+    }
+}

@@ -1,0 +1,141 @@
+//! A report of costs: how they were measured, a chart and a table of each group of services, the machines, how to repeat it.
+
+use maud::{Markup, html};
+use tardy_results::cost::run::CostRun;
+use tardy_run::cost::CostSet;
+use tardy_run::record::State;
+
+use super::facts;
+use super::figure::Figures;
+use crate::chart::build::costs;
+use crate::report::date::date_and_time;
+use crate::report::repeat::quoted;
+
+/// What stands above the machines' facts is a column a run, the charts have a bar a run.
+pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
+    let charts: Vec<_> = costs::charts(runs).into_iter().map(|(group, chart)| (group, figures.add(chart))).collect();
+    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let described: Vec<_> = runs.iter().map(facts::of_costs).collect();
+    html! {
+        header {
+            h1 { "Cost report: " (title) }
+            nav aria-label="Contents" {
+                a href="#measured" { "What was measured" }
+                @for (group, _) in &charts { a href={ "#" (group.name()) } { (capital(group.title())) } }
+                a href="#machine" { "Machine" }
+                a href="#repeat" { "How to repeat it" }
+            }
+        }
+        section {
+            h2 id="measured" { "What was measured" }
+            div class="columns" { @for run in runs { div { (first(run)) } } }
+            @if runs.len() > 1 {
+                p class="note" {
+                    "\u{201c}costs more than\u{201d}: how many percent more the run takes than " (runs[0].name)
+                    ", which is the throughput advantage of " (runs[0].name) " as mckenney2009 prints it. Whether a difference is more than chance says "
+                    code { "tardy compare " @for run in runs { (quoted(&run.folder)) " " } } "."
+                }
+            }
+        }
+        @if charts.is_empty() { section { p { "No service was measured." } } }
+        @for (group, figure) in charts {
+            section {
+                h2 id=(group.name()) { (capital(group.title())) }
+                div class="span" { (figure) }
+            }
+        }
+        (facts::section(&described))
+        (repeat(runs))
+    }
+}
+
+fn first(run: &CostRun) -> Markup {
+    let summary = &run.summary;
+    let how = &summary.how;
+    let state = match summary.state {
+        State::Finished => "",
+        State::Interrupted => ", interrupted",
+        _ => ", CUT OFF",
+    };
+    html! {
+        p class="run-name" { (run.name) }
+        p class="quiet" {
+            @if how.set == CostSet::Metrics {
+                (summary.metrics.len()) " services"
+                @if let Some(cpu) = how.cpu { " on cpu " (cpu) }
+                ", " (how.rounds) " rounds of " (how.trials) " trials of " (how.trial_length_ns.exact())
+                "; the figure is the least of the rounds' medians"
+            } @else {
+                (how.trials) " times: " code { (how.command.join(" ")) }
+            }
+            (state) ", " (date_and_time(summary.started_realtime_ns)) " UTC"
+        }
+        @if !summary.warnings.is_empty() || how.unit == "instructions" {
+            ul class="warnings" aria-label="Warnings" {
+                @for warning in &summary.warnings { li { (warning.to_string()) } }
+                @if how.unit == "instructions" {
+                    li { "Counts of executed instructions: how long the kernel's code is, never how fast a machine runs it." }
+                }
+            }
+        }
+        @if !summary.left_out.is_empty() {
+            details {
+                summary { "Left out: " (summary.left_out.len()) }
+                ul { @for one in &summary.left_out { li { (one.name) ": " (one.reason) } } }
+            }
+        }
+    }
+}
+
+fn repeat(runs: &[CostRun]) -> Markup {
+    html! {
+        section {
+            h2 id="repeat" { "How to repeat it" }
+            div class="columns" {
+                @for run in runs {
+                    div {
+                        @if runs.len() > 1 { p class="run-name" { (run.name) } }
+                        pre { (command(run)) }
+                        p class="note" { "Measured with tardy " (run.record.tool.version) "." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The command line that measures the same.
+fn command(run: &CostRun) -> String {
+    let how = &run.summary.how;
+    let mut words = vec!["tardy".to_owned(), "cost".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), quoted(&value)]);
+    match how.set {
+        CostSet::Metrics => {
+            run.summary.metrics.iter().for_each(|metric| option("metric", metric.name.clone()));
+            option("rounds", how.rounds.to_string());
+            option("trials", how.trials.to_string());
+            option("trial-length", how.trial_length_ns.exact());
+            if let Some(cpu) = how.cpu {
+                option("cpu", cpu.to_string());
+            }
+        }
+        CostSet::Command => {
+            option("trials", how.trials.to_string());
+            words.push("--".to_owned());
+            words.extend(how.command.iter().map(|word| quoted(word)));
+        }
+        CostSet::Build => {
+            words.push("build".to_owned());
+            words.extend(["--trials".to_owned(), how.trials.to_string()]);
+            // What was built, of which the run keeps the description and not the path.
+            words.push(format!("   # {}", how.command.join(" ")));
+        }
+    }
+    words.join(" ")
+}
+
+/// With a capital letter, as headings begin.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}

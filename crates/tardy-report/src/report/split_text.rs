@@ -1,0 +1,93 @@
+//! The three sources of lateness side by side, each with what isolated it.
+
+use std::fmt::Write as _;
+
+use tardy_core::series::ClockKind;
+use tardy_results::summary::split::{Isolated, Source, Split};
+
+use super::table::Table;
+
+const SOURCES: [(Source, &str); 3] = [
+    (Source::TimerResolution, "timer resolution (the timer fires late): idle, highest priority"),
+    (Source::SchedulingJitter, "scheduling jitter (someone more important runs): with a competitor and nothing else"),
+    (Source::NonPreemptableSections, "non-preemptable sections (the kernel cannot switch): under load, highest priority"),
+];
+
+/// The text.
+#[must_use]
+pub fn text(split: &Split) -> String {
+    let mut out =
+        String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
+    for (run, warning) in &split.warnings {
+        let _ = writeln!(out, "! {run}: {warning}");
+    }
+    for (source, title) in SOURCES {
+        let _ = writeln!(out, "\n{title}");
+        let rows: Vec<&Isolated> = split.isolated.iter().filter(|isolated| isolated.source == source).collect();
+        if !rows.is_empty() {
+            out.push_str(&table(&rows));
+        }
+        match source {
+            Source::TimerResolution => without_high_resolution(&mut out, &rows),
+            Source::SchedulingJitter => excluded(&mut out, split),
+            Source::NonPreemptableSections if rows.is_empty() => {
+                out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n")
+            }
+            Source::NonPreemptableSections => {}
+        }
+    }
+    if !split.mixed.is_empty() {
+        out.push_str("\nin none of the tables\n");
+    }
+    for mixed in &split.mixed {
+        let _ = writeln!(out, "  {}, {}, phase {}: {}", mixed.run, mixed.probe, mixed.phase, mixed.reason);
+    }
+    out.push_str("\nNo source is computed from another: quantiles and maxima of sums do not come apart by subtracting.\n");
+    out
+}
+
+fn table(rows: &[&Isolated]) -> String {
+    let mut table = Table::new(["  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run"]);
+    for row in rows {
+        // The percentiles of every summary, in their order: 50, 99, 99.9 % and beyond.
+        let percentile =
+            |place: usize| row.numbers.percentiles.get(place).map_or_else(String::new, |percentile| micros(percentile.value_ns));
+        let clock = if row.clock == ClockKind::Virtual { " (virtual time)" } else { "" };
+        table.row([
+            format!("  {}", row.phase),
+            row.probe.clone(),
+            row.by.clone(),
+            row.numbers.samples.to_string(),
+            percentile(0),
+            percentile(1),
+            percentile(2),
+            micros(row.numbers.max_ns),
+            format!("{}{clock}", row.run),
+        ]);
+    }
+    table.text()
+}
+
+fn without_high_resolution(out: &mut String, rows: &[&Isolated]) {
+    let has = |text: &str| rows.iter().any(|row| row.by.contains(text));
+    if rows.is_empty() {
+        out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");
+    } else if !has("ticks of") {
+        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
+    } else if !has("high-resolution") {
+        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
+    }
+}
+
+fn excluded(out: &mut String, split: &Split) {
+    for excluded in &split.excluded {
+        let _ = writeln!(out, "  {}, {}: excluded by priority", excluded.run, excluded.probe);
+    }
+    if !split.isolated.iter().any(|isolated| isolated.source == Source::SchedulingJitter) {
+        out.push_str("  with a competitor: not measured; `tardy run --scenario abeni2002-split` does\n");
+    }
+}
+
+fn micros(nanos: i64) -> String {
+    format!("{:.1}", nanos as f64 / 1e3)
+}

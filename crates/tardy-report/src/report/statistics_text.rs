@@ -1,0 +1,252 @@
+//! Statistics as text: a column a series, the layers one below the other and named.
+
+use std::fmt::Write as _;
+
+use tardy_core::statistics::confidence::Interval;
+use tardy_core::summary::numbers::Percentile;
+use tardy_results::statistics::read::{Group, Statistics};
+use tardy_results::statistics::tail::{Checked, LoadTail, Model, TailModel};
+
+use super::table::Table;
+
+/// Series shown, worst first; all of them are in the JSON.
+const COLUMNS_SHOWN: usize = 4;
+
+/// One layer of a probe, or what is said of one: a head, a table, and sentences below it.
+#[derive(Debug)]
+pub struct Section {
+    /// What it is, and what it holds for.
+    pub head: String,
+    /// A column a series.
+    pub table: Option<Table>,
+    /// Each a sentence; those of checks that failed begin with a dash.
+    pub lines: Vec<String>,
+}
+
+/// The text.
+#[must_use]
+pub fn text(statistics: &Statistics) -> String {
+    let mut out = String::new();
+    for section in sections(statistics) {
+        let _ = writeln!(out, "{}", section.head);
+        out.extend(section.table.as_ref().map(Table::text));
+        for line in section.lines {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    if statistics.rule_of_thumb_ns.is_none() {
+        let _ = writeln!(out, "{NO_RULE_OF_THUMB}");
+    }
+    out
+}
+
+/// What is said where the rule of thumb cannot be.
+pub const NO_RULE_OF_THUMB: &str = "OSADL's rule of thumb (10^5 clock cycles) needs the processor's clock rate: give --mhz";
+
+/// All layers, those of a probe together.
+#[must_use]
+pub fn sections(statistics: &Statistics) -> Vec<Section> {
+    let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
+    of_probe.flat_map(|groups| probe(groups, statistics.rule_of_thumb_ns)).collect()
+}
+
+fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
+    let series: Vec<&Group> = groups.iter().filter(|group| !group.is_together).collect();
+    let together = groups.iter().find(|group| group.is_together);
+    let shown: Vec<&Group> = series.iter().take(COLUMNS_SHOWN).copied().chain(together).collect();
+    let Some(all) = shown.last() else { return Vec::new() };
+    let left_out = all.of_series.saturating_sub(COLUMNS_SHOWN);
+    let more = if left_out > 0 { format!(" ({left_out} more series in tardy show --statistics --json)") } else { String::new() };
+    let name = format!("{} {}", all.probe, all.quantity);
+    let for_comparison = rule_of_thumb.map(|(worst, mhz)| {
+        format!(
+            "for comparison: OSADL's rule of thumb, 10^5 clock cycles, is {:.1} us at {mhz:.0} MHz; the maximum seen is {:.2} of it",
+            worst / 1e3,
+            all.observed.max_ns as f64 / worst
+        )
+    });
+    let bounds_head = format!("{name}: bounds at {} %, whatever the distribution", all.bounds.confidence * 100.0);
+    let mut sections = vec![
+        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: Vec::new() },
+        Section { head: bounds_head, table: Some(bounds(&shown)), lines: for_comparison.into_iter().collect() },
+    ];
+    for group in series.iter().take(COLUMNS_SHOWN) {
+        sections.push(match &group.tail {
+            Some(tail) => model(&label(group), tail),
+            None => Section {
+                head: format!("{}: no model: the time between two due times is not known (see --period of import)", label(group)),
+                table: None,
+                lines: Vec::new(),
+            },
+        });
+        sections.extend(group.tail_by_load.iter().map(|of_load| of_one_load(group, of_load)));
+    }
+    sections
+}
+
+/// The model of one load's samples; of the checks that refuse it the first, because there may be many loads.
+fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
+    let section = model(&format!("{}, {} ({} samples)", label(group), of_load.load, of_load.samples), &of_load.tail);
+    let more = section.lines.len().saturating_sub(1);
+    let is_cut = of_load.tail.model.is_none() && of_load.tail.refused.is_none() && more > 0;
+    if !is_cut {
+        return section;
+    }
+    let first = section.lines[0].clone();
+    Section { lines: vec![format!("{first}; and {more} more, see --json")], ..section }
+}
+
+fn label(group: &Group) -> String {
+    match (group.cpu, group.copy) {
+        _ if group.is_together => "together".to_owned(),
+        (Some(cpu), _) => format!("cpu {cpu}"),
+        (None, Some(copy)) => format!("copy {copy}"),
+        (None, None) => group.probe.clone(),
+    }
+}
+
+fn head(first: &str, shown: &[&Group]) -> Table {
+    Table::new(std::iter::once(first.to_owned()).chain(shown.iter().map(|group| label(group))))
+}
+
+fn row(table: &mut Table, name: &str, shown: &[&Group], cell: impl Fn(&Group) -> String) {
+    table.row(std::iter::once(name.to_owned()).chain(shown.iter().map(|group| cell(group))));
+}
+
+fn observed(shown: &[&Group]) -> Table {
+    let mut table = head("us", shown);
+    let width = shown[0].observed.bucket_ns.exact();
+    row(&mut table, "samples", shown, |group| group.observed.samples.to_string());
+    row(&mut table, &format!("buckets of {width} in use"), shown, |group| group.observed.buckets.to_string());
+    row(&mut table, "min", shown, |group| micros(group.observed.min_ns as f64));
+    row(&mut table, "median", shown, |group| micros(group.observed.median_ns as f64));
+    row(&mut table, &format!("mode, to {width}"), shown, |group| micros(group.observed.mode_ns as f64));
+    row(&mut table, "samples in it", shown, |group| group.observed.mode_samples.to_string());
+    row(&mut table, "mean", shown, |group| format!("{:.3}", group.observed.mean_ns / 1e3));
+    row(&mut table, "variance, us^2", shown, |group| group.observed.variance_ns2.map_or_else(dash, |value| format!("{:.3}", value / 1e6)));
+    row(&mut table, "standard deviation", shown, |group| {
+        group.observed.standard_deviation_ns.map_or_else(dash, |value| format!("{:.3}", value / 1e3))
+    });
+    row(&mut table, "max", shown, |group| micros(group.observed.max_ns as f64));
+    for index in 0..shown[0].observed.below.len() {
+        let limit = shown[0].observed.below[index].limit_ns.exact();
+        row(&mut table, &format!("below {limit}"), shown, |group| {
+            group.observed.below.get(index).map_or_else(dash, |below| percent(below.share, below.samples < group.observed.samples))
+        });
+    }
+    row(&mut table, "five nines: 99.999 % up to", shown, |group| {
+        group.observed.five_nines_ns.map_or_else(|| "n>=100000".to_owned(), |value| micros(value as f64))
+    });
+    table
+}
+
+fn bounds(shown: &[&Group]) -> Table {
+    let mut table = head("us", shown);
+    let longest = shown.iter().map(|group| group.bounds.percentiles.len()).max().unwrap_or(0);
+    for index in 0..longest {
+        let Some(probability) = shown.iter().find_map(|group| group.bounds.percentiles.get(index)).map(|found| found.probability) else {
+            continue;
+        };
+        let name = format!("{} %", (probability * 1e9).round() / 1e7);
+        row(&mut table, &name, shown, |group| group.bounds.percentiles.get(index).map_or_else(dash, interval));
+    }
+    for index in 0..shown[0].bounds.exceedances.len() {
+        let limit = shown[0].bounds.exceedances[index].limit_ns.exact();
+        row(&mut table, &format!("above {limit}, at most"), shown, |group| {
+            let found = group.bounds.exceedances.get(index);
+            found.map_or_else(dash, |found| {
+                let an_hour = found.an_hour_upper.map_or_else(String::new, |rate| format!(", {}/h", significant(rate)));
+                format!("{:.2e}{an_hour} ({} seen)", found.share_upper, found.samples)
+            })
+        });
+    }
+    row(&mut table, "the maximum covers at least", shown, |group| format!("1 - {:.2e}", 1.0 - group.bounds.covered_by_max));
+    for index in 0..2 {
+        if shown.iter().all(|group| group.bounds.needed.get(index).is_some()) {
+            let share = shown[0].bounds.needed[index].share;
+            row(&mut table, &format!("to cover 1 - {:.0e}: samples", 1.0 - share), shown, |group| {
+                let needed = group.bounds.needed.iter().find(|needed| (needed.share - share).abs() < 1e-12);
+                needed.map_or_else(|| "enough".to_owned(), |needed| needed.samples.to_string())
+            });
+        }
+    }
+    row(&mut table, "samples that count at 50 %", shown, |group| {
+        let assumed = if group.bounds.is_independence_assumed { " (assumed)" } else { "" };
+        format!("{:.0}{assumed}", group.bounds.effective_samples)
+    });
+    table
+}
+
+fn model(label: &str, tail: &TailModel) -> Section {
+    let horizon = tail.horizon_ns.exact();
+    if let Some(model) = &tail.model {
+        let head = format!("{label}: MODEL, not measured: {}", level(model, &horizon));
+        let lines = vec![format!("{}; all {} checks passed", parameters(model), tail.checks.len())];
+        return Section { head, table: None, lines };
+    }
+    let failed: Vec<&Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
+    let against = format!("{} of {} checks speak against one", failed.len(), tail.checks.len());
+    let mut lines: Vec<String> = failed.iter().map(|checked| format!("  - {}", checked.check)).collect();
+    if let Some(refused) = &tail.refused {
+        lines.insert(0, format!("  REFUSED MODEL, for a look at the fit alone: {}", level(refused, &horizon)));
+        lines.insert(1, parameters(refused));
+    }
+    Section { head: format!("{label}: no model for {horizon}: {against}"), table: None, lines }
+}
+
+/// What a model says of its horizon.
+fn level(model: &Model, horizon: &str) -> String {
+    format!(
+        "exceeded once in {horizon} if these conditions last: {} us, 95 % interval {}; {} over all thresholds accepted",
+        micros(model.level_ns),
+        between(model.level_interval_ns),
+        between(model.spread_ns)
+    )
+}
+
+/// The fit.
+fn parameters(model: &Model) -> String {
+    let by_blocks =
+        model.level_by_blocks_ns.map_or_else(dash, |(level, interval)| format!("{} us, {}", micros(level), between(Some(interval))));
+    format!(
+        "  generalised Pareto above {} us: shape {:.3}, scale {} us; by block maxima {by_blocks}",
+        micros(model.threshold_ns),
+        model.shape,
+        micros(model.scale_ns)
+    )
+}
+
+fn between(interval: Option<Interval>) -> String {
+    interval.map_or_else(dash, |found| {
+        format!("{} to {}", micros(found.lower), if found.upper.is_finite() { micros(found.upper) } else { "no limit".to_owned() })
+    })
+}
+
+/// `23.7 [23.5, 23.9]`; a percentile that so few samples cannot bound is marked, with how many could.
+fn interval(percentile: &Percentile) -> String {
+    let value = micros(percentile.value_ns as f64);
+    let lower = percentile.lower_ns.map_or_else(dash, |lower| micros(lower as f64));
+    match (percentile.upper_ns, percentile.samples_needed) {
+        (Some(upper), _) => format!("{value} [{lower}, {}]", micros(upper as f64)),
+        (None, Some(needed)) => format!("~{value} [{lower}, n>={needed}]"),
+        (None, None) => format!("~{value} [{lower}, -]"),
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn micros(nanos: f64) -> String {
+    format!("{:.1}", nanos / 1e3)
+}
+
+/// A share as percent with enough digits to tell it from all, unless it is all.
+fn percent(share: f64, is_partial: bool) -> String {
+    let text = format!("{:.4} %", share * 100.0);
+    if is_partial && text == "100.0000 %" { format!("100 % - {:.1e}", (1.0 - share) * 100.0) } else { text }
+}
+
+fn significant(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}

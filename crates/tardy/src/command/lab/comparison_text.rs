@@ -1,0 +1,66 @@
+//! A comparison of the lab as text: a row a variant, a column a phase.
+
+use std::fmt::Write;
+
+use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
+use tardy_report::report::table::Table;
+
+/// The text; it names what could not be measured.
+#[must_use]
+pub(super) fn text(comparison: &Comparison) -> String {
+    let mut columns: Vec<(String, String)> = Vec::new();
+    for phase in comparison.variants.iter().flat_map(|variant| &variant.phases) {
+        let column = (phase.label(), phase.probe.clone());
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
+    let mut text = String::new();
+    if !columns.is_empty() {
+        let runs = if comparison.pads == 1 { "one run".to_owned() } else { format!("{} runs", comparison.pads) };
+        block(&mut text, comparison, &columns, &format!("largest latency in us, {runs} each"), &|phase| phase.max_ns.as_micros_f64());
+        if comparison.pads > 1 {
+            block(&mut text, comparison, &columns, "median of the runs' largest", &|phase| phase.max_median_ns.as_micros_f64());
+        }
+        block(&mut text, comparison, &columns, "median", &|phase| phase.median_ns.as_micros_f64());
+    }
+    for variant in &comparison.variants {
+        remarks(&mut text, &variant.variant.name, &variant.runs);
+    }
+    let restored = comparison.variants.iter().flat_map(|variant| &variant.runs).filter_map(|run| run.restore_ms);
+    if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
+        let words = "from snapshots: compare them with runs from the same snapshots only; restoring took";
+        writeln!(text, "{words} {least} to {most} ms of the host's time").expect("writing to a string cannot fail");
+    }
+    writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
+    text
+}
+
+fn block(text: &mut String, comparison: &Comparison, columns: &[(String, String)], title: &str, value: &dyn Fn(&PhaseResult) -> f64) {
+    let several_probes = columns.iter().any(|(_, probe)| *probe != columns[0].1);
+    let head = columns.iter().map(|(label, probe)| if several_probes { format!("{label} {probe}") } else { label.clone() });
+    let mut table = Table::new([title.to_owned()].into_iter().chain(head));
+    for variant in &comparison.variants {
+        let cell = |(label, probe): &(String, String)| {
+            let phase = variant.phases.iter().find(|phase| phase.label() == *label && phase.probe == *probe);
+            phase.map_or("-".to_owned(), |phase| format!("{:.1}", value(phase)))
+        };
+        table.row([variant.variant.name.clone()].into_iter().chain(columns.iter().map(cell)));
+    }
+    text.push_str(&table.text());
+}
+
+/// A line for what went wrong among the runs of a variant.
+pub(super) fn remarks(text: &mut String, name: &str, runs: &[RunResult]) {
+    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
+    let mut line = |words: String| writeln!(text, "! {name}: {words}").expect("writing to a string cannot fail");
+    if failed > 0 {
+        let first = runs.iter().find_map(|run| run.failure.as_ref()).map(String::as_str).unwrap_or_default();
+        line(format!("{failed} of {} runs gave no result: {first}", runs.len()));
+    }
+    let repeated = runs.iter().filter(|run| run.repeated.is_some()).count();
+    let different = runs.iter().filter(|run| run.repeated == Some(false)).count();
+    if different > 0 {
+        line(format!("NOT DETERMINISTIC: {different} of {repeated} repeated runs differ"));
+    }
+}

@@ -4,13 +4,13 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use tardy_core::statistics::confidence::Confidence;
 use tardy_core::units::Nanos;
 use tardy_results::compare::group::{Key, RunGroup};
 use tardy_results::compare::judge::{settle, table};
 use tardy_results::compare::margin::Margin;
 use tardy_results::compare::model::{Outcome, Settings};
 use tardy_results::compare::verdict;
+use tardy_statistics::confidence::Confidence;
 
 use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::Result;

@@ -1,4 +1,4 @@
-//! Units, samples, the chunk format, histograms and statistics of `tardy`.
+//! Units, samples, the chunk format, histograms, summaries and verdicts of `tardy`.
 //!
 //! Nothing here does I/O, reads a clock or starts a thread: what is in this crate can be tested with values alone.
 #![forbid(unsafe_code)]
@@ -8,10 +8,8 @@ pub mod bytes;
 pub mod chunk;
 pub mod cpu;
 pub mod histogram;
-pub mod log_buckets;
 pub mod sample;
 pub mod series;
-pub mod statistics;
 pub mod summary;
 pub mod total_delay;
 pub mod units;

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::confidence::Interval;
-use crate::statistics::estimate::Estimate;
+use tardy_statistics::confidence::Interval;
+use tardy_statistics::estimate::Estimate;
 
 /// The time from when work is due until it is done, in ns: late by `latency_ns`, and `slowdown` (a share, 0 for none) slower than alone.
 #[must_use]

@@ -9,9 +9,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tardy_statistics::clustering::Clustering;
+use tardy_statistics::confidence::Confidence;
 
-use crate::statistics::clustering::Clustering;
-use crate::statistics::confidence::Confidence;
 use crate::units::{Nanos, ParseNanosError};
 
 use requirement::Requirement;

@@ -3,9 +3,6 @@
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::proportion::proportion_upper;
-use tardy_core::statistics::quantile::quantile_ranks;
 use tardy_core::summary::accumulator::{Questions, SeriesAccumulator};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
@@ -13,6 +10,9 @@ use tardy_core::summary::numbers::{Numbers, numbers_together};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Verdict, Window, judge};
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::proportion::proportion_upper;
+use tardy_statistics::quantile::quantile_ranks;
 
 use super::process::{MadeRun, Process};
 

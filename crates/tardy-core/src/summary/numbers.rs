@@ -1,10 +1,10 @@
 //! The numbers of a summary, ready to be printed or written as JSON: every time in ns, with `_ns` at the end of its key.
 
 use serde::{Deserialize, Serialize};
+use tardy_statistics::clustering::Clustering;
+use tardy_statistics::confidence::Confidence;
 
 use crate::histogram::Histogram;
-use crate::statistics::clustering::Clustering;
-use crate::statistics::confidence::Confidence;
 use crate::summary::cell::Cell;
 use crate::summary::dependence::Dependence;
 

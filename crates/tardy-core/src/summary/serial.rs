@@ -1,6 +1,7 @@
 //! How the samples of one series depend on each other, level by level.
 
-use crate::statistics::dispersion::{DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion};
+use tardy_statistics::dispersion::{DEPENDENT, FREEDOM_MIN, FREEDOM_OF_INDEPENDENT, Stretch, dispersion};
+
 use crate::summary::batches::{Batch, Batches, Stratum};
 
 /// Clusters from which on their size is known.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::statistics::extremal_index::extremal_index;
+use tardy_statistics::extremal_index::extremal_index;
 
 /// Samples that are remembered.
 const KEPT: usize = 1000;

@@ -1,7 +1,8 @@
 //! How much longer one would have to measure for the samples to decide.
 
+use tardy_statistics::confidence::Confidence;
+
 use super::{Outcome, Verdict};
-use crate::statistics::confidence::Confidence;
 use crate::units::Nanos;
 
 /// More samples than this are never taken: at one a microsecond they last 300 years.
@@ -53,8 +54,8 @@ mod tests {
     use super::super::requirement::Requirement;
     use super::super::{Evidence, judge};
     use super::*;
-    use crate::statistics::proportion::{proportion_lower, proportion_upper};
     use proptest::prelude::*;
+    use tardy_statistics::proportion::{proportion_lower, proportion_upper};
 
     fn verdict(misses: u64, samples: u64, allowed: f64, index: Option<f64>) -> Verdict {
         let evidence =

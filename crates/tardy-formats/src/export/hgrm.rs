@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::statistics::moments::Moments;
+use tardy_statistics::moments::Moments;
 
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};

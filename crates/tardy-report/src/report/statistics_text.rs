@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use tardy_core::statistics::confidence::Interval;
 use tardy_core::summary::numbers::Percentile;
 use tardy_results::statistics::read::{Group, Statistics};
 use tardy_results::statistics::tail::{Checked, LoadTail, Model, TailModel};
+use tardy_statistics::confidence::Interval;
 
 use super::table::Table;
 

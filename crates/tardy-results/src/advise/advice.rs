@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::statistics::confidence::Interval;
-use tardy_core::statistics::estimate::Estimate;
 use tardy_core::summary::numbers::Percentile;
 use tardy_core::total_delay::Crossover;
 use tardy_core::verdict::Outcome;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
+use tardy_statistics::confidence::Interval;
+use tardy_statistics::estimate::Estimate;
 
 use super::curves::{Curves, curves};
 use super::flow::{Choice, Path, Situation, path};

@@ -1,9 +1,9 @@
 //! Total delay against the length of work, for two kernels: the curves of mckenney2009, figures 1 to 3. A model, and called so wherever it is shown.
 
 use serde::Serialize;
-use tardy_core::statistics::estimate::Estimate;
 use tardy_core::total_delay::{Crossover, crossover, total_delay};
 use tardy_core::units::Nanos;
+use tardy_statistics::estimate::Estimate;
 
 /// Lengths of work from 1 us to 100 ms, three to a decade, so that they lie evenly on a logarithmic axis.
 pub const WORK_LENGTHS: [Nanos; 16] = [

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 use tardy_core::bytes::format_bytes;
-use tardy_core::statistics::confidence::Interval;
 use tardy_core::units::Nanos;
 use tardy_machine::facts::MachineFacts;
+use tardy_statistics::confidence::Interval;
 
 use super::task::Task;
 

@@ -8,12 +8,12 @@ mod taken;
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::statistics::clustering::Clustering;
 use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::longer::time_to_decide;
 use tardy_core::verdict::{Evidence, Stress, Verdict, judge};
 use tardy_core::warning::{Severity, Warning};
+use tardy_statistics::clustering::Clustering;
 
 use self::taken::{Measured, Taken, take};
 use super::kernels::Kernel;

@@ -1,10 +1,10 @@
 //! The conclusions of mckenney2009 from its numbers: tables 5 to 7, figures 1 to 3.
 
 use serde::Serialize;
-use tardy_core::statistics::compare::ratio_of_means::slowdown;
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::estimate::Estimate;
-use tardy_core::statistics::moments::Moments;
+use tardy_statistics::compare::ratio_of_means::slowdown;
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::estimate::Estimate;
+use tardy_statistics::moments::Moments;
 
 use super::curves::{Curves, curves};
 use crate::cost::reference::{Build, advantage_percent, mckenney2009_builds};
@@ -121,7 +121,7 @@ fn figures(advantages: &[Advantage]) -> Vec<Curves> {
         let found = advantages.iter().find(|advantage| advantage.year == 2008 && advantage.time == time);
         let found = found.expect("table 7 has this time");
         let (lower, upper) = found.interval_percent.expect("the trials vary");
-        let interval = tardy_core::statistics::confidence::Interval { lower: lower / 100.0, upper: upper / 100.0 };
+        let interval = tardy_statistics::confidence::Interval { lower: lower / 100.0, upper: upper / 100.0 };
         Estimate { value: found.percent / 100.0, interval: Some(interval) }
     };
     vec![

@@ -5,10 +5,10 @@
 
 use serde::Serialize;
 use tardy_core::series::ClockKind;
-use tardy_core::statistics::compare::ratio_of_means;
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::estimate::Estimate;
 use tardy_run::cost::{CostSet, Group};
+use tardy_statistics::compare::ratio_of_means;
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::estimate::Estimate;
 
 use super::task::WorkKind;
 use crate::cost::summary::{CostSummary, MetricSummary, median};

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use tardy_core::chunk::Chunk;
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::log_buckets::{LogBuckets, Stretch};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_run::histogram_file;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunRecord, SeriesRecord};
+use tardy_statistics::log_buckets::{LogBuckets, Stretch};
 
 /// Place of a phase in the run's list; the samples between phases have none.
 pub type PhaseIndex = Option<usize>;

@@ -1,8 +1,8 @@
 //! Which quantiles are compared: those that both sides bound, and of these, unless the user named them, those with enough samples beyond for a difference.
 
-use tardy_core::statistics::compare::run_spread::FACTOR_MAX;
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::quantile::quantile_ranks;
+use tardy_statistics::compare::run_spread::FACTOR_MAX;
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::quantile::quantile_ranks;
 
 use super::model::{NotCompared, Settings};
 use super::pooled::Pooled;

@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tardy_core::statistics::compare::equivalence::equivalence;
-use tardy_core::statistics::compare::shift::shift;
-use tardy_core::statistics::confidence::{Confidence, Interval};
 use tardy_run::cost::CostSet;
 use tardy_run::folder::{self, folders};
 use tardy_run::record::{RunKind, RunRecord, State};
+use tardy_statistics::compare::equivalence::equivalence;
+use tardy_statistics::compare::shift::shift;
+use tardy_statistics::confidence::{Confidence, Interval};
 
 use super::facts::{self, FactDifference};
 use super::judge::RUNS_MIN;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tardy_core::statistics::change_point::Search;
 use tardy_core::units::Nanos;
 use tardy_run::cost::Group;
 use tardy_run::folder::folders;
+use tardy_statistics::change_point::Search;
 
 use super::cost::{CostCompareError, Side};
 use super::facts;

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::log_buckets::{LogBuckets, Stretch};
 use tardy_core::sample::Sample;
 use tardy_core::series::ClockKind;
-use tardy_core::statistics::compare::block_length::block_length;
-use tardy_core::statistics::moments::Moments;
-use tardy_core::statistics::tally::Tally;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers};
 use tardy_core::units::Nanos;
 use tardy_run::read_series::SeriesError;
 use tardy_run::record::RunRecord;
+use tardy_statistics::compare::block_length::block_length;
+use tardy_statistics::log_buckets::{LogBuckets, Stretch};
+use tardy_statistics::moments::Moments;
+use tardy_statistics::tally::Tally;
 
 use super::blocks::{self, PhaseIndex, SeriesBlocks};
 use super::side::RunRead;

@@ -1,16 +1,16 @@
 //! One table: both sides' samples of one key, their differences with intervals, and what those say.
 
-use tardy_core::statistics::compare::block_bootstrap::{QuantileDifference, Resampling, quantile_differences};
-use tardy_core::statistics::compare::equal_length::median_maximum;
-use tardy_core::statistics::compare::equivalence::equivalence;
-use tardy_core::statistics::compare::permutation::{all_above_by_chance, permutation};
-use tardy_core::statistics::compare::run_spread::{UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
-use tardy_core::statistics::compare::shift::shift;
-use tardy_core::statistics::confidence::{Confidence, Interval};
-use tardy_core::statistics::profile::normal_deviate;
-use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
-use tardy_core::statistics::student;
-use tardy_core::statistics::tally::Tally;
+use tardy_statistics::compare::block_bootstrap::{QuantileDifference, Resampling, quantile_differences};
+use tardy_statistics::compare::equal_length::median_maximum;
+use tardy_statistics::compare::equivalence::equivalence;
+use tardy_statistics::compare::permutation::{all_above_by_chance, permutation};
+use tardy_statistics::compare::run_spread::{UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
+use tardy_statistics::compare::shift::shift;
+use tardy_statistics::confidence::{Confidence, Interval};
+use tardy_statistics::profile::normal_deviate;
+use tardy_statistics::quantile::quantile_ranks_of_clustered;
+use tardy_statistics::student;
+use tardy_statistics::tally::Tally;
 
 use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};

@@ -2,8 +2,8 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use tardy_core::statistics::confidence::Confidence;
 use tardy_core::units::Nanos;
+use tardy_statistics::confidence::Confidence;
 
 use super::group::{Key, RunGroup};
 use super::judge::{settle, table};

@@ -1,8 +1,8 @@
 //! Deadline misses of two sides against each other.
 
-use tardy_core::statistics::compare::rate_ratio::{Counted, rate_ratio};
-use tardy_core::statistics::compare::run_spread::reach;
 use tardy_core::verdict::Window;
+use tardy_statistics::compare::rate_ratio::{Counted, rate_ratio};
+use tardy_statistics::compare::run_spread::reach;
 
 use super::margin::Margin;
 use super::model::{BetweenRuns, Misses, Outcome, Settings};

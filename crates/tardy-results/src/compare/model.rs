@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
-use tardy_core::statistics::compare::equivalence::Equivalence;
-use tardy_core::statistics::confidence::{Confidence, Interval};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_run::record::RunKind;
+use tardy_statistics::compare::equivalence::Equivalence;
+use tardy_statistics::confidence::{Confidence, Interval};
 
 use super::facts::FactDifference;
 use super::group::Key;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tardy_core::statistics::change_point::{Search, change_points};
-use tardy_core::statistics::compare::equal_length::median_maximum;
-use tardy_core::statistics::tally::Tally;
+use tardy_run::folder::folders;
+use tardy_statistics::change_point::{Search, change_points};
+use tardy_statistics::compare::equal_length::median_maximum;
+use tardy_statistics::tally::Tally;
 
 use super::alike::all_alike;
 use super::facts::{self, FactDifference};
@@ -14,7 +15,6 @@ use super::group::{Key, RunGroup, groups};
 use super::margin::Margin;
 use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{one_clock, summary};
-use tardy_run::folder::folders;
 
 use super::side::{CompareError, RunRead, Side};
 

@@ -1,11 +1,11 @@
 //! One side of a table: its runs, all their samples together, and how much those are worth.
 
 use tardy_core::histogram::{Budget, Histogram};
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::quantile::quantile_ranks_of_clustered;
-use tardy_core::statistics::tally::Tally;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::quantile::quantile_ranks_of_clustered;
+use tardy_statistics::tally::Tally;
 
 use super::group::RunGroup;
 use super::model::Body;

@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
-use tardy_core::statistics::confidence::Confidence;
-use tardy_core::statistics::tolerance::samples_needed;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Percentile, percentiles_at};
 use tardy_core::units::Nanos;
+use tardy_statistics::confidence::Confidence;
+use tardy_statistics::tolerance::samples_needed;
 
 /// The percentiles that are bounded.
 pub const PERCENTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.999_99, 0.999_999, 0.999_999_9];

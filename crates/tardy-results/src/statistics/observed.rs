@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;
-use tardy_core::statistics::moments::Moments;
 use tardy_core::units::Nanos;
+use tardy_statistics::moments::Moments;
 
 /// The first layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -8,16 +8,16 @@ use std::collections::BinaryHeap;
 
 use serde::Serialize;
 use tardy_core::sample::Sample;
-use tardy_core::statistics::confidence::{Confidence, Interval};
-use tardy_core::statistics::gate::{Check, Evidence, gate};
-use tardy_core::statistics::gev;
-use tardy_core::statistics::gpd::plausible::Plausible;
-use tardy_core::statistics::gpd::return_level::Tail;
-use tardy_core::statistics::tally::Tally;
-use tardy_core::statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
 use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
 use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_statistics::confidence::{Confidence, Interval};
+use tardy_statistics::gate::{Check, Evidence, gate};
+use tardy_statistics::gev;
+use tardy_statistics::gpd::plausible::Plausible;
+use tardy_statistics::gpd::return_level::Tail;
+use tardy_statistics::tally::Tally;
+use tardy_statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
 
 use crate::summary::read::Read;
 

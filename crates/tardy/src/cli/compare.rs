@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tardy_core::statistics::confidence::Confidence;
 use tardy_core::units::Nanos;
 use tardy_results::compare::margin::Margin;
 use tardy_results::compare::model::Settings;
+use tardy_statistics::confidence::Confidence;
 
 use super::{DeadlineArgs, positive_duration};
 

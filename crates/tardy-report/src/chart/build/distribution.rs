@@ -1,7 +1,7 @@
 //! The distribution of latencies and its complement, with what the samples say about both at 95 %.
 
-use tardy_core::statistics::confidence::Confidence;
 use tardy_core::summary::dependence::Dependence;
+use tardy_statistics::confidence::Confidence;
 
 use super::super::data::{Group, ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};

@@ -1,6 +1,6 @@
 //! The latency of each percentile, on an axis on which each further nine takes as much room as the one before.
 
-use tardy_core::statistics::confidence::Confidence;
+use tardy_statistics::confidence::Confidence;
 
 use super::super::data::{Group, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
@@ -59,7 +59,7 @@ fn points(group: &Group) -> Vec<Point> {
     ranks.dedup();
     let values = group.histogram.values_at(&ranks);
     let value = |rank: u64| ranks.binary_search(&rank).ok().and_then(|index| values[index]);
-    let point = |(one_in, rank, ranks): &(f64, u64, tardy_core::statistics::quantile::QuantileRanks)| {
+    let point = |(one_in, rank, ranks): &(f64, u64, tardy_statistics::quantile::QuantileRanks)| {
         Some(Point { one_in: *one_in, value: value(*rank)?, lower: ranks.lower.and_then(value), upper: ranks.upper.and_then(value) })
     };
     ranked.iter().filter_map(point).collect()

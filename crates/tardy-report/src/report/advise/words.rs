@@ -1,7 +1,7 @@
 //! How the numbers of a model are written.
 
-use tardy_core::statistics::confidence::Interval;
 use tardy_core::total_delay::Crossover;
+use tardy_statistics::confidence::Interval;
 
 /// A time in ns with three digits, in the unit that suits it.
 pub(in crate::report) fn time(ns: f64) -> String {

@@ -112,12 +112,12 @@ fn rows(found: &OverTime, tracks: &[&Track]) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
     use tardy_core::series::ClockKind;
-    use tardy_core::statistics::confidence::Confidence;
     use tardy_core::units::Nanos;
     use tardy_results::compare::group::Key;
     use tardy_results::compare::margin::Margin;
     use tardy_results::compare::model::{Outcome, RunFacts, Settings};
     use tardy_run::record::RunKind;
+    use tardy_statistics::confidence::Confidence;
 
     fn track(probe: &str, quantity: &str, value: f64) -> Track {
         let key = Key { probe: probe.into(), quantity: quantity.into(), unit: "ns".into(), load: None };

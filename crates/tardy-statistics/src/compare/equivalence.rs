@@ -1,0 +1,91 @@
+//! From an interval and the user's margin to a verdict: which of three regions the difference surely lies in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::confidence::Interval;
+
+/// What the data say about candidate less baseline, where less is better.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Equivalence {
+    /// Lower by more than the margin.
+    Better,
+    /// Higher by more than the margin.
+    Worse,
+    /// No further apart than the margin, in either direction.
+    Equivalent,
+    /// The interval reaches into more than one of these regions.
+    Inconclusive {
+        /// About how many times the data would decide, if the difference is what it seems; `None` when it seems to be at the margin.
+        data_needed: Option<f64>,
+    },
+}
+
+/// Judges `difference`, known within `interval`, against `margin` (0 or above, in the same unit).
+///
+/// With a margin of 0 any difference matters, and "equivalent" is out of reach.
+#[must_use]
+pub fn equivalence(difference: f64, interval: Interval, margin: f64) -> Equivalence {
+    let margin = margin.abs();
+    if interval.lower > margin {
+        Equivalence::Worse
+    } else if interval.upper < -margin {
+        Equivalence::Better
+    } else if interval.lower >= -margin && interval.upper <= margin {
+        Equivalence::Equivalent
+    } else {
+        Equivalence::Inconclusive { data_needed: data_needed(difference, interval, margin) }
+    }
+}
+
+/// Intervals shrink with the square root of the data: the longer half has to become shorter than the way to the nearest limit.
+fn data_needed(difference: f64, interval: Interval, margin: f64) -> Option<f64> {
+    let reach = (interval.upper - difference).max(difference - interval.lower);
+    let way = (difference.abs() - margin).abs();
+    let factor = (reach / way).powi(2);
+    (way > 0.0 && factor.is_finite()).then(|| factor.max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn judge(lower: f64, upper: f64, margin: f64) -> Equivalence {
+        equivalence(lower.midpoint(upper), Interval { lower, upper }, margin)
+    }
+
+    #[test]
+    fn each_region_has_its_verdict() {
+        assert_eq!(judge(-9.0, -4.0, 3.0), Equivalence::Better);
+        assert_eq!(judge(4.0, 9.0, 3.0), Equivalence::Worse);
+        assert_eq!(judge(-2.0, 2.9, 3.0), Equivalence::Equivalent);
+        // Surely different from 0, and surely less than what matters.
+        assert_eq!(judge(0.5, 1.0, 3.0), Equivalence::Equivalent);
+        assert_eq!(judge(0.5, 1.0, 0.0), Equivalence::Worse);
+    }
+
+    #[test]
+    fn an_open_question_says_what_it_would_take() {
+        // 5 +- 4 against a margin of 3: half the width has to become less than 2.
+        assert_eq!(judge(1.0, 9.0, 3.0), Equivalence::Inconclusive { data_needed: Some(4.0) });
+        assert_eq!(judge(-7.0, 13.0, 3.0), Equivalence::Inconclusive { data_needed: None });
+        assert_eq!(judge(f64::NEG_INFINITY, 1.0, 3.0), Equivalence::Inconclusive { data_needed: None });
+        let infinite = equivalence(1.0, Interval { lower: -1.0, upper: f64::INFINITY }, 3.0);
+        assert_eq!(infinite, Equivalence::Inconclusive { data_needed: None });
+    }
+
+    proptest! {
+        #[test]
+        fn exchanging_the_sides_exchanges_better_and_worse(middle in -9.0_f64..9.0, reach in 0.0_f64..9.0, margin in 0.0_f64..5.0) {
+            let there = judge(middle - reach, middle + reach, margin);
+            let back = judge(-middle - reach, -middle + reach, margin);
+            match there {
+                Equivalence::Better => prop_assert_eq!(back, Equivalence::Worse),
+                Equivalence::Worse => prop_assert_eq!(back, Equivalence::Better),
+                Equivalence::Equivalent => prop_assert_eq!(back, Equivalence::Equivalent),
+                Equivalence::Inconclusive { .. } => prop_assert!(matches!(back, Equivalence::Inconclusive { .. }), "{:?}", back),
+            }
+        }
+    }
+}

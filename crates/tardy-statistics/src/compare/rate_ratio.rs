@@ -1,0 +1,113 @@
+//! How many times as often one side misses its deadline.
+//!
+//! Given the number of misses of both, those of one side are binomial, whatever the common rate: exact, and good with few misses. Source:
+//! J. Przyborowski and H. Wilenski, Biometrika 31, 1940.
+
+use serde::{Deserialize, Serialize};
+
+use crate::confidence::{Confidence, Interval};
+use crate::incomplete_beta::incomplete_beta;
+use crate::proportion::proportion_interval;
+
+/// Misses and opportunities of one side; both may be effective, real numbers where misses cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Misses, or clusters of them.
+    pub events: f64,
+    /// Samples, or a time.
+    pub exposure: f64,
+}
+
+/// The rate of the candidate by that of the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RateRatio {
+    /// Below 1 the candidate misses less; `None` when neither side missed.
+    pub ratio: Option<f64>,
+    /// From 0 to infinity when neither side missed.
+    pub interval: Interval,
+    /// The probability of a split at least as uneven, in either direction, if both rates are equal.
+    pub probability: f64,
+}
+
+/// Compares the rates of two sides; without exposure on one of them nothing is claimed.
+#[must_use]
+pub fn rate_ratio(baseline: Counted, candidate: Counted, confidence: Confidence) -> RateRatio {
+    let nothing = RateRatio { ratio: None, interval: Interval { lower: 0.0, upper: f64::INFINITY }, probability: 1.0 };
+    let usable = |side: Counted| side.exposure > 0.0 && side.exposure.is_finite() && side.events >= 0.0 && side.events.is_finite();
+    let total = baseline.events + candidate.events;
+    if !usable(baseline) || !usable(candidate) || total == 0.0 {
+        return nothing;
+    }
+    // Shares of both sides, as one less a share that is nearly one has no digits left.
+    let share = |side: Counted| proportion_interval(side.events, total, confidence);
+    let (of_baseline, of_candidate) = (share(baseline), share(candidate));
+    let per_exposure = baseline.exposure / candidate.exposure;
+    let exposure = baseline.exposure + candidate.exposure;
+    // The chance that a side has at least the events it has, if each event falls on a side by its exposure. The other side's "at least" is
+    // this one's "at most".
+    let at_least = |side: Counted, other: Counted| match side.events {
+        0.0 => 1.0,
+        events => incomplete_beta(events, other.events + 1.0, side.exposure / exposure, other.exposure / exposure),
+    };
+    let rarer = at_least(candidate, baseline).min(at_least(baseline, candidate));
+    RateRatio {
+        ratio: Some(candidate.events / candidate.exposure / (baseline.events / baseline.exposure)),
+        interval: Interval {
+            lower: of_candidate.lower / of_baseline.upper * per_exposure,
+            upper: of_candidate.upper / of_baseline.lower * per_exposure,
+        },
+        probability: (2.0 * rarer).min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counted(events: f64, exposure: f64) -> Counted {
+        Counted { events, exposure }
+    }
+
+    #[test]
+    fn ten_against_two_is_met() {
+        // Of 12 misses 2: Clopper-Pearson 0.0208626 to 0.4841378; P(at most 2 of 12) = 79 / 4096.
+        let found = rate_ratio(counted(10.0, 1e6), counted(2.0, 1e6), Confidence::NINETY_FIVE);
+        assert!((found.ratio.unwrap() - 0.2).abs() < 1e-12);
+        assert!((found.probability - 2.0 * 79.0 / 4096.0).abs() < 1e-12);
+        assert!((found.interval.lower - 0.020_862_6 / (1.0 - 0.020_862_6)).abs() < 1e-6, "{found:?}");
+        assert!((found.interval.upper - 0.484_137_8 / (1.0 - 0.484_137_8)).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn none_at_all_claims_nothing_and_none_on_one_side_has_one_end() {
+        let none = rate_ratio(counted(0.0, 1e6), counted(0.0, 1e6), Confidence::NINETY_FIVE);
+        assert_eq!((none.ratio, none.probability, none.interval.upper), (None, 1.0, f64::INFINITY));
+        let fixed = rate_ratio(counted(8.0, 1e6), counted(0.0, 1e6), Confidence::NINETY_FIVE);
+        assert_eq!((fixed.ratio, fixed.interval.lower), (Some(0.0), 0.0));
+        assert!(fixed.interval.upper < 1.0 && (fixed.probability - 2.0 / 256.0).abs() < 1e-12, "{fixed:?}");
+        let broken = rate_ratio(counted(0.0, 1e6), counted(8.0, 1e6), Confidence::NINETY_FIVE);
+        assert_eq!((broken.ratio, broken.interval.upper), (Some(f64::INFINITY), f64::INFINITY));
+        assert_eq!(rate_ratio(counted(1.0, 0.0), counted(8.0, 1e6), Confidence::NINETY_FIVE).ratio, None);
+    }
+
+    proptest! {
+        #[test]
+        fn exchanging_the_sides_inverts_the_ratio(a in 0.0_f64..50.0, b in 0.1_f64..50.0, m in 1.0_f64..1e7, n in 1.0_f64..1e7) {
+            let there = rate_ratio(counted(a, m), counted(b, n), Confidence::NINETY_FIVE);
+            let back = rate_ratio(counted(b, n), counted(a, m), Confidence::NINETY_FIVE);
+            prop_assert!((there.probability - back.probability).abs() < 1e-9);
+            let product = there.interval.lower * back.interval.upper;
+            prop_assert!((product - 1.0).abs() < 1e-6 || there.interval.lower == 0.0, "{:?} {:?}", there, back);
+            if let Some(ratio) = there.ratio {
+                prop_assert!(there.interval.contains(ratio));
+            }
+        }
+
+        #[test]
+        fn the_interval_and_the_test_agree(a in 0_u32..30, b in 0_u32..30) {
+            let found = rate_ratio(counted(f64::from(a), 2e6), counted(f64::from(b), 1e6), Confidence::NINETY_FIVE);
+            prop_assert_eq!(found.interval.contains(1.0), found.probability > 0.05, "{:?}", found);
+        }
+    }
+}

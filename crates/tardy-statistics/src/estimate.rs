@@ -1,0 +1,28 @@
+//! A number with what is known of its error.
+
+use serde::{Deserialize, Serialize};
+
+use super::confidence::Interval;
+
+/// A number, and the interval that holds it where one is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// Absent for what was published or stated without one.
+    pub interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// A number that is taken as it is.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self { value, interval: None }
+    }
+
+    /// Both ends, which are the number itself where no interval is known.
+    #[must_use]
+    pub fn ends(self) -> Interval {
+        self.interval.unwrap_or(Interval { lower: self.value, upper: self.value })
+    }
+}

@@ -1,0 +1,53 @@
+//! Statistics for latency tails, in three layers that are never mixed in one number: what was observed, bounds that assume no
+//! distribution, and models of the tail.
+//!
+//! The layers, and where they live:
+//! - observed: [`moments`], [`tally`], [`harrell_davis`].
+//! - bounds: [`proportion`], [`poisson`], [`tolerance`], [`quantile`]. They need exchangeable samples only. Where exceedances come in
+//!   clusters they are asked with the effective number of samples, `extremal index * n`, which is not whole: so they take real numbers.
+//! - models: [`gpd`] and [`gev`], started by [`l_moments`], with intervals from their [`profile`] likelihood; [`threshold`] says from where
+//!   on the tail begins, [`gate`] whether a model may be shown at all.
+//! - what the gate looks at: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`], [`stationarity`], [`records`],
+//!   [`mixture`], [`goodness`].
+//! - two sides and many runs: [`compare`], [`change_point`]; [`log_buckets`] keeps their stretches of time small.
+//!
+//! Nothing here knows samples, units or files: numbers come in, numbers go out.
+#![forbid(unsafe_code)]
+
+pub mod autocorrelation;
+pub mod binomial;
+pub mod change_point;
+pub mod clustering;
+pub mod clusters;
+pub mod compare;
+pub mod confidence;
+pub mod dispersion;
+pub mod estimate;
+pub mod extremal_index;
+pub mod gate;
+pub mod gev;
+pub mod goodness;
+pub mod gpd;
+pub mod harrell_davis;
+pub mod incomplete_beta;
+pub mod incomplete_gamma;
+pub mod l_moments;
+pub mod log_buckets;
+mod merged;
+pub mod mixture;
+pub mod moments;
+mod numeric;
+pub mod poisson;
+pub mod profile;
+pub mod proportion;
+pub mod quantile;
+pub mod records;
+#[cfg(test)]
+mod reference;
+pub mod runs_test;
+mod saddle_point;
+pub mod stationarity;
+pub mod student;
+pub mod tally;
+pub mod threshold;
+pub mod tolerance;

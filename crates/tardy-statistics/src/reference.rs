@@ -1,0 +1,28 @@
+//! The data sets of Coles (2001) for tests; their sources stand in `tests/data/README.md`.
+
+fn column(text: &str, index: usize) -> Vec<f64> {
+    let mut rows = text.lines();
+    rows.next().expect("a heading");
+    rows.map(|row| row.split(',').nth(index).expect("a column").trim().parse().expect("a number")).collect()
+}
+
+/// Daily rainfall, millimetres.
+pub(crate) fn rain() -> Vec<f64> {
+    column(include_str!("../tests/data/rain.csv"), 1)
+}
+
+/// Daily changes of the Dow Jones index, per cent: 100 times the difference of logarithms.
+pub(crate) fn dow_jones_returns() -> Vec<f64> {
+    let closing = column(include_str!("../tests/data/dowjones.csv"), 1);
+    closing.windows(2).map(|pair| 100.0 * (pair[1] / pair[0]).ln()).collect()
+}
+
+/// Annual maximum sea levels at Port Pirie, metres.
+pub(crate) fn port_pirie() -> Vec<f64> {
+    column(include_str!("../tests/data/portpirie.csv"), 1)
+}
+
+/// Annual maximum sea levels at Fremantle, metres.
+pub(crate) fn fremantle() -> Vec<f64> {
+    column(include_str!("../tests/data/fremantle.csv"), 1)
+}

@@ -1,182 +1,154 @@
 //! Links: the ways from this machine out to something that answers, and back. The initiator's end is the probe `response`; the other end is
 //! the kernel of another machine (`icmp`), or `tardy respond` there.
+//!
+//! A link is one file in this folder and one line in [`LINKS`]. The file has the link's [`LinkInfo`], and its [`Place`]: where it leads, and how both ends open.
 
 pub mod answer_log;
-pub mod byte_stream;
+mod byte_stream;
 pub mod exchange;
-pub mod gpio;
-pub mod icmp;
-pub mod modem_lines;
-pub mod packet;
-pub mod parport;
+mod gpio;
+mod icmp;
+pub mod initiation;
+mod loopback;
+mod modem_lines;
+mod packet;
+mod parport;
 pub mod respond;
-pub mod route;
-pub mod udp;
+mod route;
+mod udp;
 
-use std::path::PathBuf;
+use std::fmt;
+use std::io;
 use std::str::FromStr;
+use std::sync::Arc;
 
-/// Port of `udp:HOST` where none is given.
-pub const PORT: u16 = 5_455;
-/// Speed of byte echo where none is given, in bits per second.
-pub const BITS_PER_SECOND: u32 = 115_200;
+use initiation::Initiation;
+use respond::Responder;
 
-/// What to do where a parallel port cannot be had.
-pub const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with CONFIG_PPDEV and a port, and end who else has it (the module lp)";
+/// Every kind of link, in the order in which they are listed.
+pub const LINKS: &[&LinkInfo] =
+    &[&icmp::INFO, &udp::INFO, &modem_lines::INFO, &byte_stream::INFO, &gpio::INFO, &parport::INFO, &loopback::INFO];
 
-/// A link by name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Link {
-    /// Echo requests, answered by the other machine's kernel in softirq.
-    Icmp {
-        /// Its name or address.
-        host: String,
-    },
-    /// Datagrams.
-    Udp {
-        /// The other machine's name or address; of the responder: the address to listen at.
-        host: String,
-        /// Its port.
-        port: u16,
-    },
-    /// A serial device: the modem lines RTS and CTS, without a byte on the wire.
-    ModemLines {
-        /// The device.
-        device: PathBuf,
-    },
-    /// A serial device or a pseudo-terminal: bytes, echoed.
-    Bytes {
-        /// The device.
-        device: PathBuf,
-        /// Its speed; none where it has none.
-        bits_per_second: Option<u32>,
-    },
-    /// Two lines of a GPIO chip.
-    Gpio {
-        /// The chip.
-        chip: PathBuf,
-        /// The line that is told of.
-        input: u32,
-        /// The line that is driven.
-        output: u32,
-    },
-    /// A parallel port: a data line out, the ACK interrupt in.
-    Parport {
-        /// The device of the driver ppdev.
-        device: PathBuf,
-    },
-    /// A pseudo-terminal with a responder in this process, for a first try.
-    Loopback,
+/// A kind of link.
+#[derive(Debug)]
+pub struct LinkInfo {
+    /// What stands before the place, as in `udp:board7`.
+    pub name: &'static str,
+    /// What stands behind the name, as help writes it: `HOST[:PORT]`. Empty where the link leads to one place only.
+    pub form: &'static str,
+    /// A place as an error message proposes it.
+    pub example: &'static str,
+    /// What carries stimuli and answers, in one line.
+    pub carries: &'static str,
+    /// Who answers, in one line.
+    pub answered_by: &'static str,
+    /// Reads the place; it is not empty, unless `form` is.
+    pub parse: fn(&str) -> Result<Arc<dyn Place>, ParseLinkError>,
+}
+
+impl LinkInfo {
+    /// How it is written, as in `udp:HOST[:PORT]`.
+    #[must_use]
+    pub fn written(&self) -> String {
+        if self.form.is_empty() { self.name.to_owned() } else { format!("{}:{}", self.name, self.form) }
+    }
+}
+
+/// Where a link leads: as text what stands behind its name.
+pub trait Place: fmt::Debug + fmt::Display + Send + Sync {
+    /// Opens the initiator's end, and sees that somebody answers.
+    ///
+    /// # Errors
+    /// Nobody answers, or those of the device or the name.
+    fn initiate(&self) -> io::Result<Initiation>;
+
+    /// Opens the responder's end.
+    ///
+    /// # Errors
+    /// `Unsupported` for links that need no responder; those of the device or the address.
+    fn respond(&self) -> io::Result<Box<dyn Responder>>;
+
+    /// What to do where [`initiate`](Self::initiate) fails with `error`.
+    fn remedy(&self, error: &io::Error) -> &'static str;
+
+    /// What to do where [`respond`](Self::respond) fails; nothing where the error says it.
+    fn responders_remedy(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the kernel of the responder's machine stamps what comes.
+    fn has_stamps(&self) -> bool {
+        false
+    }
+
+    /// What every round trip includes beside the two machines; nothing where it is nothing worth a note.
+    fn includes(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// What to do where a name or a device is not there.
+const NAME_REMEDY: &str = "is the name right?";
+
+/// A link to one place. Two are equal where they are written the same.
+#[derive(Debug, Clone)]
+pub struct Link {
+    info: &'static LinkInfo,
+    place: Arc<dyn Place>,
+}
+
+impl Link {
+    /// Where it leads.
+    #[must_use]
+    pub fn place(&self) -> &dyn Place {
+        &*self.place
+    }
+}
+
+impl PartialEq for Link {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
 }
 
 /// Why a text is no link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseLinkError {
     /// Not one of the kinds.
-    #[error(
-        "`{0}` is no link: write icmp:HOST, udp:HOST:PORT, serial:DEVICE, serial-bytes:DEVICE, gpio:CHIP:IN,OUT, parport:DEVICE or loopback"
-    )]
+    #[error("`{0}` is no link: write {forms}", forms = forms())]
     Unknown(String),
     /// Nothing behind the kind.
     #[error("`{0}` does not say where to: write {0}:{1}")]
     NoPlace(&'static str, &'static str),
-    /// No port.
-    #[error("`{0}` is no port: write a number from 1 to 65535")]
-    BadPort(String),
-    /// No lines.
-    #[error("`{0}` does not name two lines of a chip: write the numbers of the input and of the output, as in gpio:/dev/gpiochip0:17,27")]
-    BadLines(String),
-    /// No speed.
-    #[error("`{0}` is no speed: write bits per second, as in serial-bytes:/dev/ttyS0:115200")]
-    BadSpeed(String),
+    /// No place of this kind; what would be one.
+    #[error("{0}")]
+    BadPlace(String),
 }
 
-/// Who answers; the two kinds never stand in one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answerer {
-    /// The other machine's kernel, in softirq.
-    Kernel,
-    /// A process there.
-    Process,
-}
-
-impl Link {
-    /// Who answers at its other end.
-    #[must_use]
-    pub fn answerer(&self) -> Answerer {
-        if matches!(self, Self::Icmp { .. }) { Answerer::Kernel } else { Answerer::Process }
-    }
-
-    /// Whether the kernel of the responder's machine stamps what comes.
-    #[must_use]
-    pub fn has_stamps(&self) -> bool {
-        matches!(self, Self::Udp { .. } | Self::Gpio { .. })
-    }
+/// All forms, as in `icmp:HOST, udp:HOST[:PORT] or loopback`.
+fn forms() -> String {
+    let forms: Vec<String> = LINKS.iter().map(|info| info.written()).collect();
+    forms.split_last().map_or_else(String::new, |(last, others)| format!("{} or {last}", others.join(", ")))
 }
 
 impl FromStr for Link {
     type Err = ParseLinkError;
 
     fn from_str(text: &str) -> Result<Self, ParseLinkError> {
-        let (kind, place) = text.split_once(':').unwrap_or((text, ""));
-        let needed = |kind, example| if place.is_empty() { Err(ParseLinkError::NoPlace(kind, example)) } else { Ok(place) };
-        match kind {
-            "icmp" => Ok(Self::Icmp { host: needed("icmp", "HOST")?.to_owned() }),
-            "udp" => udp_place(needed("udp", "HOST:PORT")?),
-            "serial" => Ok(Self::ModemLines { device: needed("serial", "/dev/ttyS0")?.into() }),
-            "serial-bytes" => byte_place(needed("serial-bytes", "/dev/ttyS0")?),
-            "gpio" => gpio_place(needed("gpio", "/dev/gpiochip0:17,27")?),
-            "parport" => Ok(Self::Parport { device: needed("parport", "/dev/parport0")?.into() }),
-            "loopback" if place.is_empty() => Ok(Self::Loopback),
-            _ => Err(ParseLinkError::Unknown(text.to_owned())),
+        let (name, place) = text.split_once(':').unwrap_or((text, ""));
+        let info = LINKS.iter().copied().find(|info| info.name == name && (place.is_empty() || !info.form.is_empty()));
+        let info = info.ok_or_else(|| ParseLinkError::Unknown(text.to_owned()))?;
+        if place.is_empty() && !info.form.is_empty() {
+            return Err(ParseLinkError::NoPlace(info.name, info.example));
         }
+        Ok(Self { info, place: (info.parse)(place)? })
     }
 }
 
-/// `HOST`, `HOST:PORT`, `[V6]`, `[V6]:PORT`.
-fn udp_place(place: &str) -> Result<Link, ParseLinkError> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
-    };
-    let number = |port: &str| port.parse().ok().filter(|&port| port > 0).ok_or_else(|| ParseLinkError::BadPort(port.to_owned()));
-    Ok(Link::Udp { host: host.to_owned(), port: port.map_or(Ok(PORT), number)? })
-}
-
-fn byte_place(place: &str) -> Result<Link, ParseLinkError> {
-    let (device, speed) = place.split_once(':').map_or((place, None), |(device, speed)| (device, Some(speed)));
-    let number = |speed: &str| speed.parse().map_err(|_| ParseLinkError::BadSpeed(speed.to_owned()));
-    let speed = speed.map_or(Ok(BITS_PER_SECOND), number)?;
-    // Pseudo-terminals take any speed and have none.
-    let bits_per_second = (!device.starts_with("/dev/pts/")).then_some(speed);
-    Ok(Link::Bytes { device: device.into(), bits_per_second })
-}
-
-fn gpio_place(place: &str) -> Result<Link, ParseLinkError> {
-    let lines = |lines: &str| {
-        let (input, output) = lines.split_once(',')?;
-        Some((input.parse().ok()?, output.parse().ok()?)).filter(|(input, output)| input != output)
-    };
-    let (chip, (input, output)) = place
-        .rsplit_once(':')
-        .and_then(|(chip, text)| Some((chip, lines(text)?)))
-        .ok_or_else(|| ParseLinkError::BadLines(place.to_owned()))?;
-    Ok(Link::Gpio { chip: chip.into(), input, output })
-}
-
-impl std::fmt::Display for Link {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Icmp { host } => write!(formatter, "icmp:{host}"),
-            Self::Udp { host, port } if host.contains(':') => write!(formatter, "udp:[{host}]:{port}"),
-            Self::Udp { host, port } => write!(formatter, "udp:{host}:{port}"),
-            Self::ModemLines { device } => write!(formatter, "serial:{}", device.display()),
-            Self::Bytes { device, bits_per_second: Some(speed) } => write!(formatter, "serial-bytes:{}:{speed}", device.display()),
-            Self::Bytes { device, bits_per_second: None } => write!(formatter, "serial-bytes:{}", device.display()),
-            Self::Gpio { chip, input, output } => write!(formatter, "gpio:{}:{input},{output}", chip.display()),
-            Self::Parport { device } => write!(formatter, "parport:{}", device.display()),
-            Self::Loopback => formatter.write_str("loopback"),
-        }
+impl fmt::Display for Link {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, place) = (self.info.name, &self.place);
+        if self.info.form.is_empty() { formatter.write_str(name) } else { write!(formatter, "{name}:{place}") }
     }
 }
 
@@ -204,10 +176,21 @@ mod tests {
     }
 
     #[test]
+    fn every_link_is_read_by_its_own_example() {
+        for (index, info) in LINKS.iter().enumerate() {
+            assert!(LINKS[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
+            let text = if info.form.is_empty() { info.name.to_owned() } else { format!("{}:{}", info.name, info.example) };
+            assert_eq!(text.parse::<Link>().map(|link| link.info.name), Ok(info.name), "{text}");
+            assert!(!info.carries.is_empty() && !info.answered_by.is_empty(), "{}", info.name);
+        }
+    }
+
+    #[test]
     fn what_is_no_link_is_told_how_to_write_one() {
         let error = |text: &str| text.parse::<Link>().unwrap_err().to_string();
-        assert!(error("tcp:board7").contains("icmp:HOST, udp:HOST:PORT"));
-        assert!(error("icmp").contains("write icmp:HOST"));
+        assert!(error("tcp:board7").contains("icmp:HOST, udp:HOST[:PORT], serial:DEVICE"), "{}", error("tcp:board7"));
+        assert!(error("tcp:board7").ends_with("parport:DEVICE or loopback"), "{}", error("tcp:board7"));
+        assert!(error("icmp").contains("write icmp:board7"));
         assert!(error("udp:board7:99999").contains("`99999` is no port"));
         assert!(error("serial-bytes:/dev/ttyS0:fast").contains("`fast` is no speed"));
         assert!(error("gpio:/dev/gpiochip0:17").contains("as in gpio:/dev/gpiochip0:17,27"));

@@ -73,7 +73,7 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Boot kernels in QEMU, where time is counted in instructions, and measure in each
     Lab(Box<lab::Lab>),
-    /// List what there is: probes, loads, costs
+    /// List what there is: probes, loads, costs, links
     List(ListArgs),
     /// Put back settings that a killed run left changed
     Restore(RestoreArgs),
@@ -196,6 +196,8 @@ pub enum Listed {
     Loads,
     /// Services whose cost can be measured
     Costs,
+    /// Links that the probe `response` times and `tardy respond` answers
+    Links,
 }
 
 /// `tardy scenarios`, also as `tardy scenario`.

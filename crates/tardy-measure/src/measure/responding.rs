@@ -85,13 +85,13 @@ impl RespondRun {
             let recorder = SeriesRecorder::create(&folder.samples(), descriptor, consumer, asked.keep);
             recorder.map(|recorder| (producer, recorder)).map_err(system("cannot write the samples"))
         };
-        let (wake_up, mut recorders) = if asked.link.has_stamps() {
+        let (wake_up, mut recorders) = if asked.link.place().has_stamps() {
             let (producer, recorder) = series("", "wake-up latency", false)?;
             (Some(producer), vec![recorder])
         } else {
             (None, Vec::new())
         };
-        let since = if asked.link.has_stamps() { "time to the answer" } else { "time from the wake-up to the answer" };
+        let since = if asked.link.place().has_stamps() { "time to the answer" } else { "time from the wake-up to the answer" };
         let (answer, recorder) = series(".answer", since, true)?;
         recorders.push(recorder);
         note_series(&recorders, begin, &mut record);

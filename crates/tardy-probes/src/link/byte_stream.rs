@@ -1,31 +1,103 @@
-//! `serial-bytes` and `loopback`: one byte each way, over a serial device or a pseudo-terminal.
+//! `serial-bytes`: one byte each way, over a serial device or a pseudo-terminal.
 //!
 //! A byte's time includes the wire and the device's FIFO: at 115200 bits per second the wire alone takes 87 us each way. A stimulus is the low
 //! bits of its number; two values are kept for the question whether anybody is there.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
+use tardy_sys::clock;
 use tardy_sys::serial::{self, Setting};
 use tardy_sys::signal::wait_readable;
 
+use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
+use super::initiation::Initiation;
+use super::respond::{Answered, LOOK, Responder, note};
+use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "serial-bytes",
+    form: "DEVICE[:SPEED]",
+    example: "/dev/ttyS0",
+    carries: "bytes, echoed; a round trip includes the wire and the devices' FIFOs",
+    answered_by: "`tardy respond serial-bytes:DEVICE`",
+    parse,
+};
+
+/// Speed where none is given, in bits per second.
+const BITS_PER_SECOND: u32 = 115_200;
+/// What a terminal says whose other end is gone.
+const EIO: i32 = 5;
 
 /// Stimuli are numbers below this; answers lie this far behind their numbers at most.
 const NUMBERS: u64 = 0xf0;
 const HELLO: u8 = 0xf0;
 /// The answer to a hello.
-pub(super) const HERE: u8 = 0xf1;
+const HERE: u8 = 0xf1;
 const HELLOS: u32 = 5;
 const HELLO_WAIT_MILLIS: i32 = 200;
 
+/// A serial device or a pseudo-terminal.
+#[derive(Debug)]
+struct DeviceAndSpeed {
+    device: PathBuf,
+    /// None where it has none.
+    bits_per_second: Option<u32>,
+}
+
+fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
+    let (device, speed) = place.split_once(':').map_or((place, None), |(device, speed)| (device, Some(speed)));
+    let number = |speed: &str| {
+        let wrong =
+            || ParseLinkError::BadPlace(format!("`{speed}` is no speed: write bits per second, as in serial-bytes:/dev/ttyS0:115200"));
+        speed.parse().map_err(|_| wrong())
+    };
+    let speed = speed.map_or(Ok(BITS_PER_SECOND), number)?;
+    // Pseudo-terminals take any speed and have none.
+    let bits_per_second = (!device.starts_with("/dev/pts/")).then_some(speed);
+    Ok(Arc::new(DeviceAndSpeed { device: device.into(), bits_per_second }))
+}
+
+impl fmt::Display for DeviceAndSpeed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.device.display())?;
+        self.bits_per_second.map_or(Ok(()), |speed| write!(formatter, ":{speed}"))
+    }
+}
+
+impl Place for DeviceAndSpeed {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let initiator = ByteInitiator::connect(&self.device, self.bits_per_second)?;
+        Ok(Initiation { is_external: self.bits_per_second.is_some(), ..Initiation::new(initiator, ByteInitiator::floor()?) })
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        Terminal::open(&self.device, self.bits_per_second).map(|terminal| Box::new(terminal) as Box<dyn Responder>)
+    }
+
+    fn remedy(&self, error: &io::Error) -> &'static str {
+        match error.kind() {
+            io::ErrorKind::NotFound => NAME_REMEDY,
+            _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+        }
+    }
+
+    fn includes(&self) -> Option<&'static str> {
+        Some("the wire and the devices' FIFOs")
+    }
+}
+
 /// An open end of the link; the device is put back when dropped.
 #[derive(Debug)]
-pub struct Terminal {
-    pub(super) file: File,
+pub(super) struct Terminal {
+    file: File,
     setting: Option<Setting>,
 }
 
@@ -34,7 +106,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Those of [`serial::open`] and [`serial::make_raw`].
-    pub fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
+    fn open(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let file = serial::open(device)?;
         let setting = Some(serial::make_raw(&file, bits_per_second)?);
         serial::discard(&file)?;
@@ -52,7 +124,7 @@ impl Drop for Terminal {
 
 /// The initiator's end.
 #[derive(Debug)]
-pub struct ByteInitiator {
+pub(super) struct ByteInitiator {
     terminal: Terminal,
     sent: u64,
 }
@@ -61,7 +133,7 @@ pub struct ByteInitiator {
 ///
 /// # Errors
 /// Those of making one: /dev/pts is not mounted.
-pub fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
+pub(super) fn loopback() -> io::Result<(ByteInitiator, Terminal)> {
     let (master, path) = serial::pseudo_terminal()?;
     let responder = Terminal::open(&path, None)?;
     tardy_sys::file::set_blocking(&master, false)?;
@@ -73,7 +145,7 @@ impl ByteInitiator {
     ///
     /// # Errors
     /// `TimedOut` where none is; those of the device.
-    pub fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
+    fn connect(device: &Path, bits_per_second: Option<u32>) -> io::Result<Self> {
         let mut terminal = Terminal::open(device, bits_per_second)?;
         for _ in 0..HELLOS {
             terminal.file.write_all(&[HELLO])?;
@@ -95,7 +167,7 @@ impl ByteInitiator {
     ///
     /// # Errors
     /// Those of pseudo-terminals.
-    pub fn floor() -> io::Result<Nanos> {
+    pub(super) fn floor() -> io::Result<Nanos> {
         let (mut one, mut other) = loopback()?;
         floor(|| {
             one.send(0)?;
@@ -139,11 +211,45 @@ impl Initiator for ByteInitiator {
 
 /// What a responder does with a byte: stimuli come back as they are.
 #[inline]
-pub(super) fn answer_to(byte: u8) -> Option<u8> {
+fn answer_to(byte: u8) -> Option<u8> {
     match byte {
         HELLO => Some(HERE),
         HERE.. => None,
         stimulus => Some(stimulus),
+    }
+}
+
+impl Responder for Terminal {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+        let mut byte = [0];
+        while !is_over.load(Ordering::Relaxed) {
+            match self.file.read(&mut byte) {
+                // The other end of a pseudo-terminal is closed.
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait_readable(&[self.file.as_fd()], LOOK.as_millis() as i32)?;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.raw_os_error() == Some(EIO) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            let woken = Nanos(clock::monotonic());
+            let Some(answer) = answer_to(byte[0]) else {
+                answered.others += 1;
+                continue;
+            };
+            match self.file.write_all(&[answer]) {
+                Ok(()) if answer == byte[0] => {
+                    answered.answers += 1;
+                    note(log, None, woken);
+                }
+                Ok(()) => {}
+                Err(_) => answered.failures += 1,
+            }
+        }
+        Ok(())
     }
 }
 

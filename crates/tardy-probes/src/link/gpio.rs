@@ -1,23 +1,94 @@
 //! `gpio`: two lines of a GPIO chip at each end, one out and one in, crossed. The stimulus is an edge, and so is the answer; the kernel stamps both
 //! in its interrupt handlers.
 
+use std::fmt;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 use tardy_sys::gpio_lines::{self, InputLine, OutputLine};
+use tardy_sys::signal::wait_readable;
 
+use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
+use super::initiation::Initiation;
+use super::respond::{Answered, LOOK, Responder, note};
+use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "gpio",
+    form: "CHIP:IN,OUT",
+    example: "/dev/gpiochip0:17,27",
+    carries: "edges on two lines of a GPIO chip, stamped by the kernel at both ends",
+    answered_by: "`tardy respond gpio:CHIP:IN,OUT`",
+    parse,
+};
 
 /// How long the other end may take to show what it is told at the start.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
+/// Two lines of a GPIO chip.
+#[derive(Debug)]
+struct ChipAndLines {
+    chip: PathBuf,
+    /// The line that is told of.
+    input: u32,
+    /// The line that is driven.
+    output: u32,
+}
+
+fn parse(place: &str) -> Result<Arc<dyn Place>, ParseLinkError> {
+    let lines = |lines: &str| {
+        let (input, output) = lines.split_once(',')?;
+        Some((input.parse().ok()?, output.parse().ok()?)).filter(|(input, output)| input != output)
+    };
+    let example = INFO.example;
+    let (chip, (input, output)) = place.rsplit_once(':').and_then(|(chip, text)| Some((chip, lines(text)?))).ok_or_else(|| {
+        ParseLinkError::BadPlace(format!(
+            "`{place}` does not name two lines of a chip: write the numbers of the input and of the output, as in gpio:{example}"
+        ))
+    })?;
+    Ok(Arc::new(ChipAndLines { chip: chip.into(), input, output }))
+}
+
+impl fmt::Display for ChipAndLines {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{},{}", self.chip.display(), self.input, self.output)
+    }
+}
+
+impl Place for ChipAndLines {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let mut initiator = GpioInitiator::connect(&self.chip, self.input, self.output)?;
+        let floor = initiator.floor()?;
+        Ok(Initiation::new(initiator, floor))
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        Lines::open(&self.chip, self.input, self.output, false).map(|lines| Box::new(lines) as Box<dyn Responder>)
+    }
+
+    fn remedy(&self, error: &io::Error) -> &'static str {
+        match error.kind() {
+            io::ErrorKind::NotFound => NAME_REMEDY,
+            _ => "run `tardy respond` with the lines at the other end, and see that each output is wired to the other's input",
+        }
+    }
+
+    fn has_stamps(&self) -> bool {
+        true
+    }
+}
+
 /// One end of the link.
 #[derive(Debug)]
-pub struct Lines {
-    pub(super) input: InputLine,
-    pub(super) output: OutputLine,
+struct Lines {
+    input: InputLine,
+    output: OutputLine,
 }
 
 impl Lines {
@@ -25,7 +96,7 @@ impl Lines {
     ///
     /// # Errors
     /// Those of [`gpio_lines::input`].
-    pub fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
+    fn open(chip: &Path, input: u32, output: u32, waits: bool) -> io::Result<Self> {
         let output = gpio_lines::output(chip, output)?;
         Ok(Self { input: gpio_lines::input(chip, input, waits)?, output })
     }
@@ -33,7 +104,7 @@ impl Lines {
 
 /// The initiator's end.
 #[derive(Debug)]
-pub struct GpioInitiator {
+struct GpioInitiator {
     lines: Lines,
     /// What the output is, and the input is to become.
     is_high: bool,
@@ -45,7 +116,7 @@ impl GpioInitiator {
     ///
     /// # Errors
     /// `TimedOut` where it does not; those of taking lines.
-    pub fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
+    fn connect(chip: &Path, input: u32, output: u32) -> io::Result<Self> {
         let mut initiator = Self { lines: Lines::open(chip, input, output, false)?, is_high: false, waits_for: None };
         for is_high in [true, false] {
             initiator.set(is_high)?;
@@ -61,7 +132,7 @@ impl GpioInitiator {
     ///
     /// # Errors
     /// Those of the chip.
-    pub fn floor(&mut self) -> io::Result<Nanos> {
+    fn floor(&mut self) -> io::Result<Nanos> {
         floor(|| {
             self.lines.output.set(self.is_high)?;
             self.lines.input.edge().map(drop)
@@ -109,5 +180,28 @@ impl Initiator for GpioInitiator {
         self.waits_for = None;
         let _ = self.settles();
         while let Ok(Some(_)) = self.lines.input.edge() {}
+    }
+}
+
+impl Responder for Lines {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+        self.output.set(self.input.is_high()?)?;
+        while !is_over.load(Ordering::Relaxed) {
+            let Some(edge) = self.input.edge()? else {
+                wait_readable(&[self.input.as_fd()], LOOK.as_millis() as i32)?;
+                continue;
+            };
+            let woken = clock::monotonic();
+            match self.output.set(edge.is_rising) {
+                Ok(()) => {
+                    answered.answers += 1;
+                    note(log, Some(Nanos(edge.stamp)), Nanos(woken));
+                    answered.wake_up.record(woken - edge.stamp);
+                    answered.in_responder.record(clock::monotonic() - edge.stamp);
+                }
+                Err(_) => answered.failures += 1,
+            }
+        }
+        Ok(())
     }
 }

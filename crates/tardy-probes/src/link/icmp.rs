@@ -1,14 +1,29 @@
 //! `icmp`: echo requests, which the other machine's kernel answers in softirq: nothing to install there, and no process that must wake up.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tardy_machine::root::Root;
 use tardy_sys::socket::{self, EchoKind};
 use tardy_sys::{clock, stamped_socket};
 
 use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
+use super::initiation::{Answers, Initiation};
+use super::respond::Responder;
 use super::udp::{address, on_the_runs_clock};
+use super::{LinkInfo, NAME_REMEDY, Place, route};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "icmp",
+    form: "HOST",
+    example: "board7",
+    carries: "echo requests over IPv4, stamped by the kernel",
+    answered_by: "the other machine's kernel, in softirq",
+    parse: |host| Ok(Arc::new(Host(host.to_owned()))),
+};
 
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
@@ -20,9 +35,38 @@ const IP_HEADER_MAX: usize = 60;
 const HELLOS: u64 = 5;
 const HELLO_WAIT: Duration = Duration::from_millis(200);
 
+/// The other machine's name or address.
+#[derive(Debug)]
+struct Host(String);
+impl fmt::Display for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Place for Host {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let (initiator, to, floor) = IcmpInitiator::connect(&self.0)?;
+        let is_external = route::leads_outside(&Root::system(), to.ip());
+        Ok(Initiation { is_external, answers: Answers::OfTheKernel, ..Initiation::new(initiator, floor) })
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel there answers by itself"))
+    }
+
+    fn remedy(&self, error: &io::Error) -> &'static str {
+        match error.kind() {
+            io::ErrorKind::NotFound => NAME_REMEDY,
+            io::ErrorKind::PermissionDenied => "run as root, or let your group in with sysctl net.ipv4.ping_group_range",
+            _ => "does the host answer ping?",
+        }
+    }
+}
+
 /// The initiator's end.
 #[derive(Debug)]
-pub struct IcmpInitiator {
+struct IcmpInitiator {
     socket: UdpSocket,
     kind: EchoKind,
     conversation: u64,
@@ -33,7 +77,7 @@ impl IcmpInitiator {
     ///
     /// # Errors
     /// `TimedOut` where it does not; EPERM or EACCES without the right to send echo requests; those of the name.
-    pub fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
+    fn connect(host: &str) -> io::Result<(Self, SocketAddr, NetworkFloor)> {
         let floor = network_floor(|| {
             let mut floor_of = Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))?;
             floor(|| {

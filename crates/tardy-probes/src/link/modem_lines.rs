@@ -3,21 +3,68 @@
 //! The stimulus is a change of RTS. The responder sleeps in TIOCMIWAIT, which the device's interrupt ends, and makes its own RTS what its CTS has
 //! become. Lines have no numbers: an answer after the time-out is waited out before the next stimulus, so that it cannot be taken for that one's.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
 use tardy_sys::{clock, serial};
 
+use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
+use super::initiation::Initiation;
+use super::respond::{Answered, Responder, note};
+use super::{LinkInfo, NAME_REMEDY, Place};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "serial",
+    form: "DEVICE",
+    example: "/dev/ttyS0",
+    carries: "the modem lines RTS and CTS, without a byte on the wire",
+    answered_by: "`tardy respond serial:DEVICE`",
+    parse: |device| Ok(Arc::new(Device(device.into()))),
+};
 
 /// How long the other end may take to show what RTS is at the start, and after an answer that was lost.
 const SETTLE: Nanos = Nanos::from_millis(500);
 
+/// A serial device.
+#[derive(Debug)]
+struct Device(PathBuf);
+
+impl fmt::Display for Device {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(formatter)
+    }
+}
+
+impl Place for Device {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let initiator = LineInitiator::connect(&self.0)?;
+        let floor = initiator.floor()?;
+        Ok(Initiation::new(initiator, floor))
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        let device = serial::open(&self.0)?;
+        serial::modem_lines(&device)?;
+        Ok(Box::new(LineResponder(device)))
+    }
+
+    fn remedy(&self, error: &io::Error) -> &'static str {
+        match error.kind() {
+            io::ErrorKind::NotFound => NAME_REMEDY,
+            _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+        }
+    }
+}
+
 /// The initiator's end.
 #[derive(Debug)]
-pub struct LineInitiator {
+struct LineInitiator {
     device: File,
     /// What RTS is, and CTS is to become.
     is_on: bool,
@@ -29,7 +76,7 @@ impl LineInitiator {
     ///
     /// # Errors
     /// `TimedOut` where it does not; ENOTTY or EINVAL where the device has no modem lines; those of opening it.
-    pub fn connect(device: &Path) -> io::Result<Self> {
+    fn connect(device: &Path) -> io::Result<Self> {
         let device = serial::open(device)?;
         serial::modem_lines(&device)?;
         let mut initiator = Self { device, is_on: false, waits_for: None };
@@ -46,7 +93,7 @@ impl LineInitiator {
     ///
     /// # Errors
     /// Those of the device.
-    pub fn floor(&self) -> io::Result<Nanos> {
+    fn floor(&self) -> io::Result<Nanos> {
         let floor = floor(|| {
             // As it is: the other end sees nothing of it.
             serial::set_modem_lines(&self.device, serial::RTS, self.is_on)?;
@@ -99,5 +146,37 @@ impl Initiator for LineInitiator {
         if !self.settles().unwrap_or(true) && self.set(!self.is_on).is_ok() {
             let _ = self.settles();
         }
+    }
+}
+
+/// The responder's end.
+#[derive(Debug)]
+struct LineResponder(File);
+
+impl Responder for LineResponder {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+        let device = &self.0;
+        let mut was_on = None;
+        while !is_over.load(Ordering::Relaxed) {
+            let woken = Nanos(clock::monotonic());
+            let is_on = serial::modem_lines(device)? & serial::CTS != 0;
+            if was_on != Some(is_on) {
+                match serial::set_modem_lines(device, serial::RTS, is_on) {
+                    // The first is what it finds, and no answer.
+                    Ok(()) if was_on.is_some() => {
+                        answered.answers += 1;
+                        note(log, None, woken);
+                    }
+                    Ok(()) => {}
+                    Err(_) => answered.failures += 1,
+                }
+                was_on = Some(is_on);
+            } else if let Err(error) = serial::wait_for_modem_lines(device, serial::CTS)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }

@@ -10,11 +10,11 @@ use tardy_core::units::Nanos;
 
 const MAGIC: [u8; 4] = *b"tdy1";
 /// Bytes of a packet.
-pub const BYTES: usize = 40;
+pub(super) const BYTES: usize = 40;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Asks whether anybody is there; answered like a stimulus.
     Hello,
     /// Asks for an answer.
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub(super) struct Packet {
     /// What it is for.
     pub kind: Kind,
     /// Which initiator's.
@@ -43,7 +43,7 @@ impl Packet {
     /// Its bytes.
     #[inline]
     #[must_use]
-    pub fn encode(&self) -> [u8; BYTES] {
+    pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         let kind: u32 = match self.kind {
@@ -62,7 +62,7 @@ impl Packet {
     /// The packet that `bytes` are; `None` where they are not one of this version.
     #[inline]
     #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| bytes[at..].first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
         let kind = match (bytes[..4] == MAGIC, bytes[4..8].first_chunk::<4>().map(|kind| u32::from_le_bytes(*kind))) {
@@ -77,7 +77,7 @@ impl Packet {
 
 /// A digest of this machine's boot: the same for all processes and network namespaces of a running machine, and of none other.
 #[must_use]
-pub fn this_machine() -> u64 {
+pub(super) fn this_machine() -> u64 {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // FNV-1a, 64 bits.
     boot.iter().fold(0xcbf2_9ce4_8422_2325, |digest, &byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

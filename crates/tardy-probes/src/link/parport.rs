@@ -3,14 +3,35 @@
 //! The stimulus is a pulse on the data line, and so is the answer: a port interrupts at one edge only. Pulses have no numbers, so that an answer after
 //! the time-out is waited out before the next stimulus.
 
+use std::fmt;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 use tardy_sys::parallel_port::ParallelPort;
+use tardy_sys::signal::wait_readable;
 
+use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
+use super::initiation::Initiation;
+use super::respond::{Answered, LOOK, Responder, note};
+use super::{LinkInfo, Place};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "parport",
+    form: "DEVICE",
+    example: "/dev/parport0",
+    carries: "pulses on a data line of a parallel port, and its ACK interrupt",
+    answered_by: "`tardy respond parport:DEVICE`",
+    parse: |device| Ok(Arc::new(Port(device.into()))),
+};
+
+/// What to do where a port cannot be had.
+const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which need a kernel with CONFIG_PPDEV and a port, and end who else has it (the module lp)";
 
 /// The line that is pulsed.
 const LINE: u8 = 1;
@@ -21,14 +42,50 @@ const TRIALS: u32 = 3;
 
 /// Makes a pulse; what is after its rising edge is no part of a round trip.
 #[inline]
-pub(super) fn pulse(port: &ParallelPort) -> io::Result<()> {
+fn pulse(port: &ParallelPort) -> io::Result<()> {
     port.write(LINE)?;
     port.write(0)
 }
 
+/// The device of the driver ppdev.
+#[derive(Debug)]
+struct Port(PathBuf);
+
+impl fmt::Display for Port {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(formatter)
+    }
+}
+
+impl Place for Port {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let initiator = PortInitiator::connect(&self.0)?;
+        let floor = initiator.floor()?;
+        Ok(Initiation::new(initiator, floor))
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        ParallelPort::open(&self.0).map(|port| Box::new(PortResponder(port)) as Box<dyn Responder>)
+    }
+
+    fn remedy(&self, error: &io::Error) -> &'static str {
+        match error.kind() {
+            io::ErrorKind::TimedOut => {
+                "run `tardy respond` with the port at the other end, see that pin 2 of each goes to pin 10 of the other, and that both have an interrupt \
+                 (modprobe parport_pc irq=auto)"
+            }
+            _ => PORT_REMEDY,
+        }
+    }
+
+    fn responders_remedy(&self) -> Option<&'static str> {
+        Some(PORT_REMEDY)
+    }
+}
+
 /// The initiator's end.
 #[derive(Debug)]
-pub struct PortInitiator {
+struct PortInitiator {
     port: ParallelPort,
     waits_for: Option<u64>,
     /// Number of the stimulus answered last.
@@ -42,7 +99,7 @@ impl PortInitiator {
     ///
     /// # Errors
     /// `TimedOut` where it does not; those of [`ParallelPort::open`].
-    pub fn connect(device: &Path) -> io::Result<Self> {
+    fn connect(device: &Path) -> io::Result<Self> {
         let port = ParallelPort::open(device)?;
         port.write(0)?;
         let initiator = Self { port, waits_for: None, answered: 0, unread: 0 };
@@ -60,7 +117,7 @@ impl PortInitiator {
     ///
     /// # Errors
     /// Those of the port.
-    pub fn floor(&self) -> io::Result<Nanos> {
+    fn floor(&self) -> io::Result<Nanos> {
         floor(|| {
             self.port.write(0)?;
             self.port.write(0)?;
@@ -103,5 +160,35 @@ impl Initiator for PortInitiator {
     fn recover(&mut self) {
         self.waits_for = None;
         let _ = self.settles();
+    }
+}
+
+/// The responder's end.
+#[derive(Debug)]
+struct PortResponder(ParallelPort);
+
+impl Responder for PortResponder {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+        let port = &self.0;
+        port.write(0)?;
+        port.take_interrupts()?;
+        while !is_over.load(Ordering::Relaxed) {
+            let pulses = port.take_interrupts()?;
+            if pulses == 0 {
+                wait_readable(&[port.as_fd()], LOOK.as_millis() as i32)?;
+                continue;
+            }
+            let woken = Nanos(clock::monotonic());
+            // What came while it answered cannot be told apart: one answer for all.
+            answered.others += u64::from(pulses - 1);
+            match pulse(port) {
+                Ok(()) => {
+                    answered.answers += 1;
+                    note(log, None, woken);
+                }
+                Err(_) => answered.failures += 1,
+            }
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use tardy_machine::root::Root;
 /// False for addresses of this machine, and for those reached through devices that no hardware stands behind: the loopback interface, and
 /// pairs, bridges and tunnels as containers and network namespaces have them.
 #[must_use]
-pub fn leads_outside(root: &Root, to: IpAddr) -> bool {
+pub(super) fn leads_outside(root: &Root, to: IpAddr) -> bool {
     // Only a local address can be bound to; port 0 is never taken.
     if to.is_loopback() || std::net::UdpSocket::bind((to, 0)).is_ok() {
         return false;

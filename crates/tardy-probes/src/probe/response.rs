@@ -4,7 +4,6 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
@@ -13,15 +12,10 @@ use super::info::{Placement, ProbeInfo};
 use super::member::{Member, Run};
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
-use crate::link::byte_stream::{self, ByteInitiator};
-use crate::link::exchange::{Initiator, Pace, Rings, Tally, exchange};
-use crate::link::gpio::GpioInitiator;
-use crate::link::icmp::IcmpInitiator;
-use crate::link::modem_lines::LineInitiator;
-use crate::link::parport::PortInitiator;
-use crate::link::respond::Responder;
-use crate::link::udp::UdpInitiator;
-use crate::link::{self, Link, route};
+use crate::link::Link;
+use crate::link::exchange::{Pace, Rings, Tally};
+use crate::link::initiation::{Answers, Initiation};
+use crate::link::respond::{Answered, Responder};
 
 const ROUND_TRIP: SeriesInfo =
     SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
@@ -51,7 +45,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[
         Parameter {
             name: "link",
-            means: "icmp:HOST, udp:HOST[:PORT], serial:DEVICE, serial-bytes:DEVICE[:SPEED], gpio:CHIP:IN,OUT, parport:DEVICE or loopback; `tardy respond` answers, icmp and loopback need none",
+            means: "the way out and back, as in udp:board7 (`tardy list links`)",
             kind: Kind::Text,
             default: None,
             needed: true,
@@ -86,92 +80,34 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {
     let link: Link = opening.probe.parameters.text("link").parse().map_err(io::Error::other)?;
-    let failed = |error: io::Error| nobody(&link, &error);
-    match &link {
-        Link::Icmp { host } => {
-            let (initiator, to, floor) = IcmpInitiator::connect(host).map_err(failed)?;
-            let external = route::leads_outside(&Root::system(), to.ip());
-            let mut opened = initiate(opening, &link, initiator, floor, external)?;
-            opened.series = Some(vec![IN_KERNEL, LOOK]);
-            Ok(opened)
-        }
-        Link::Udp { host, port } => {
-            let (initiator, peer) = UdpInitiator::connect(host, *port).map_err(failed)?;
-            initiate(opening, &link, initiator, peer.floor, !peer.is_here)
-        }
-        Link::ModemLines { device } => {
-            let initiator = LineInitiator::connect(device).map_err(failed)?;
-            let floor = initiator.floor()?;
-            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
-        }
-        Link::Gpio { chip, input, output } => {
-            let mut initiator = GpioInitiator::connect(chip, *input, *output).map_err(failed)?;
-            let floor = initiator.floor()?;
-            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
-        }
-        Link::Parport { device } => {
-            let initiator = PortInitiator::connect(device).map_err(failed)?;
-            let floor = initiator.floor()?;
-            without_responder_time(initiate(opening, &link, initiator, floor, true)?)
-        }
-        Link::Bytes { device, bits_per_second } => {
-            let initiator = ByteInitiator::connect(device, *bits_per_second).map_err(failed)?;
-            let floor = ByteInitiator::floor()?;
-            without_responder_time(initiate(opening, &link, initiator, floor, bits_per_second.is_some())?)
-        }
-        Link::Loopback => {
-            let (initiator, responder) = byte_stream::loopback()?;
-            let cpus: tardy_core::cpu::CpuList = opening.measured_cpus.iter().skip(1).take(1).collect();
-            let (probe, floor) = (opening.probe.clone(), ByteInitiator::floor()?);
-            let mut opened = without_responder_time(initiate(opening, &link, initiator, floor, false)?)?;
-            opened.members.push(own_responder(&probe, cpus, Responder::Bytes(responder)));
-            Ok(opened)
-        }
-    }
-}
-
-fn without_responder_time(opened: Opened) -> io::Result<Opened> {
-    Ok(Opened { series: Some(vec![ROUND_TRIP, LOOK]), ..opened })
-}
-
-/// Why nobody answers, with the remedy.
-fn nobody(link: &Link, error: &io::Error) -> io::Error {
-    let remedy = match (link, error.kind()) {
-        (Link::Parport { .. }, io::ErrorKind::TimedOut) => {
-            "run `tardy respond` with the port at the other end, see that pin 2 of each goes to pin 10 of the other, and that both have an interrupt \
-             (modprobe parport_pc irq=auto)"
-        }
-        (Link::Parport { .. }, _) => link::PORT_REMEDY,
-        (_, io::ErrorKind::NotFound) => "is the name right?",
-        (Link::Icmp { .. }, io::ErrorKind::PermissionDenied) => "run as root, or let your group in with sysctl net.ipv4.ping_group_range",
-        (Link::Icmp { .. }, _) => "does the host answer ping?",
-        (Link::Udp { .. }, _) => "run `tardy respond udp:ADDRESS:PORT` there",
-        (Link::Gpio { .. }, _) => {
-            "run `tardy respond` with the lines at the other end, and see that each output is wired to the other's input"
-        }
-        _ => "run `tardy respond` with the device at the other end, and see that the cable crosses RTS and CTS",
+    let opened = link.place().initiate();
+    let mut initiation =
+        opened.map_err(|error| io::Error::new(error.kind(), format!("{link}: {error}: {}", link.place().remedy(&error))))?;
+    let (answers, own) = (initiation.answers, initiation.own_responder.take());
+    let (probe, beside) = (opening.probe, opening.measured_cpus.iter().skip(1).take(1).collect());
+    let mut opened = initiate(opening, &link, initiation)?;
+    opened.members.extend(own.map(|responder| own_responder(probe, beside, responder)));
+    opened.series = match answers {
+        Answers::OfTheKernel => Some(vec![IN_KERNEL, LOOK]),
+        Answers::OfAProcess => Some(vec![ROUND_TRIP, LOOK]),
+        Answers::OfAProcessThatTells => None,
     };
-    io::Error::new(error.kind(), format!("{link}: {error}: {remedy}"))
+    Ok(opened)
 }
 
 /// The thread that sends, and looks for answers.
-fn initiate<L: Initiator + Send + 'static>(
-    mut opening: Opening<'_>,
-    link: &Link,
-    mut initiator: L,
-    floor: impl std::fmt::Display,
-    external: bool,
-) -> io::Result<Opened> {
+fn initiate(mut opening: Opening<'_>, link: &Link, initiation: Initiation) -> io::Result<Opened> {
     let in_responder = opening.producers.pop();
     let (look, round_trip) =
         opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a link was opened without its series"))?;
     let rings = Rings { round_trip, look, in_responder };
     let pace = pace(opening.probe, opening.thread);
     let name = link.to_string();
+    let (floor, external) = (initiation.floor.clone(), initiation.is_external);
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let control = start.control;
-        let tally = exchange(&mut initiator, pace, rings, start.at, |next| control.is_past_end(next));
+        let tally = initiation.exchange(pace, rings, start.at, &|next| control.is_past_end(next));
         control.warn(Warning::Note { text: describe(&name, &tally, pace) });
         if tally.to_nobody > 0 {
             control.warn(Warning::ResponderGone { link: name, unanswered: tally.to_nobody });
@@ -184,8 +120,8 @@ fn initiate<L: Initiator + Send + 'static>(
     if !external {
         notes.push(format!("response: {link} does not leave this machine (external=false): no verdict rests on it"));
     }
-    if matches!(link, Link::Bytes { .. }) {
-        notes.push(format!("response: a round trip over {link} includes the wire and the devices' FIFOs"));
+    if let Some(included) = link.place().includes() {
+        notes.push(format!("response: a round trip over {link} includes {included}"));
     }
     let members = vec![Member::new(opening.probe, opening.thread.cpu, run)];
     Ok(Opened { members, external: Some(external), notes, ..Opened::default() })
@@ -201,12 +137,13 @@ fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
 }
 
 /// The responder of a loopback, scheduled as the initiator.
-fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responder: Responder) -> Member {
+fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responder: Box<dyn Responder>) -> Member {
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         // It ends when the initiator closes its end.
-        let answered = responder.answer(&is_over, &mut None)?;
+        let mut answered = Answered::default();
+        responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {
             start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });
         }

@@ -16,7 +16,7 @@ On the machine that asks:                   tardy run --load none --probe respon
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0
 Its own late wake-ups are in a run folder:    tardy show FOLDER")]
 pub struct RespondArgs {
-    /// Where stimuli come from: udp:ADDRESS or udp:ADDRESS:PORT, serial:DEVICE (modem lines), serial-bytes:DEVICE or serial-bytes:DEVICE:SPEED, gpio:CHIP:IN,OUT, parport:DEVICE
+    /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
     pub link: Link,
     /// Real-time priority (SCHED_FIFO), 1 to 98

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_costs::metrics::METRICS;
+use tardy_probes::link::LINKS;
 use tardy_probes::probe::request::COMMON;
 use tardy_probes::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
 use tardy_results::exit::Exit;
@@ -21,6 +22,8 @@ pub fn run(args: &ListArgs) -> Exit {
         (Listed::Loads, _) => super::load::list(),
         (Listed::Costs, false) => costs(),
         (Listed::Costs, true) => costs_json(),
+        (Listed::Links, false) => links(),
+        (Listed::Links, true) => links_json(),
     };
     output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
 }
@@ -95,6 +98,23 @@ fn costs_json() -> String {
         })
         .collect();
     serde_json::to_string_pretty(&list).expect("text and numbers become JSON") + "\n"
+}
+
+fn links() -> String {
+    let mut out = String::new();
+    for link in LINKS {
+        let _ = writeln!(out, "{}\n    carries  {}\n    answered by {}", link.written(), link.carries, link.answered_by);
+    }
+    out.push_str("as in --probe response:udp:board7, with `tardy respond udp:0.0.0.0` on board7\n");
+    out
+}
+
+fn links_json() -> String {
+    let list: Vec<_> = LINKS
+        .iter()
+        .map(|link| serde_json::json!({ "name": link.name, "form": link.written(), "carries": link.carries, "answered_by": link.answered_by }))
+        .collect();
+    serde_json::to_string_pretty(&list).expect("text becomes JSON") + "\n"
 }
 
 fn probes_json() -> String {

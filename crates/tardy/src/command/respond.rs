@@ -14,7 +14,6 @@ use tardy_measure::measure::responding::{RespondRun, Responding};
 use tardy_measure::measure::session::SessionError;
 use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::link::respond::{Answered, Responder};
-use tardy_probes::link::{Link, PORT_REMEDY};
 use tardy_results::exit::Exit;
 use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
@@ -36,12 +35,12 @@ pub fn run(args: &RespondArgs) -> Exit {
         Ok(signals) => signals,
         Err(error) => return failed("cannot wait for signals", &error),
     };
-    let responder = match Responder::open(&args.link) {
+    let responder = match args.link.place().respond() {
         Ok(responder) => responder,
-        Err(error) if matches!(args.link, Link::Parport { .. }) => {
-            return failed(&args.link.to_string(), &std::io::Error::new(error.kind(), format!("{error}: {PORT_REMEDY}")));
+        Err(error) => {
+            let remedy = args.link.place().responders_remedy().map_or_else(String::new, |remedy| format!(": {remedy}"));
+            return failed(&args.link.to_string(), &std::io::Error::new(error.kind(), format!("{error}{remedy}")));
         }
-        Err(error) => return failed(&args.link.to_string(), &error),
     };
     let out = args.out.clone().unwrap_or_else(super::folder_name::by_time);
     let asked =
@@ -116,7 +115,7 @@ type Answering = JoinHandle<std::io::Result<Answered>>;
 /// Starts the thread, prepared as a probe's.
 fn start(
     args: &RespondArgs,
-    mut responder: Responder,
+    mut responder: Box<dyn Responder>,
     log: AnswerLog,
     is_over: &Arc<AtomicBool>,
 ) -> std::io::Result<(Answering, Vec<Warning>)> {
@@ -139,9 +138,10 @@ fn start(
         let _ = ready.send(warnings);
         drop(ready);
         let mut log = Some(log);
-        let answered = responder.answer(&is_over, &mut log);
+        let mut answered = Answered::default();
+        let ended = responder.answer(&is_over, &mut log, &mut answered);
         log.into_iter().for_each(AnswerLog::close);
-        answered
+        ended.map(|()| answered)
     })?;
     let warnings = is_ready.recv().map_err(|_| std::io::Error::other("it ended before it began"))?;
     Ok((handle, warnings))

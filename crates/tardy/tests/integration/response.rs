@@ -205,10 +205,23 @@ fn a_parallel_port_needs_its_driver() {
 }
 
 #[test]
+fn links_are_listed_as_they_are_written() {
+    let place = Workplace::new();
+    let list = place.tardy("list links --json").ends_with(0).json();
+    let forms: Vec<&str> = list.as_array().unwrap().iter().map(|link| link["form"].as_str().unwrap()).collect();
+    assert!(["icmp:HOST", "udp:HOST[:PORT]", "loopback"].iter().all(|form| forms.contains(form)), "{forms:?}");
+    let text = place.tardy("list links").ends_with(0).stdout;
+    let refused = place.tardy("respond tcp:board7").ends_with(2).stderr;
+    for form in forms {
+        assert!(text.lines().any(|line| line == form) && refused.contains(form), "{form}: {text}{refused}");
+    }
+}
+
+#[test]
 fn what_is_no_link_is_bad_input() {
     let place = Workplace::new();
-    assert!(place.tardy("run --probe response:tcp:board7 --out run").ends_with(2).stderr.contains("icmp:HOST, udp:HOST:PORT"));
-    assert!(place.tardy("respond tcp:board7").ends_with(2).stderr.contains("icmp:HOST, udp:HOST:PORT"));
+    assert!(place.tardy("run --probe response:tcp:board7 --out run").ends_with(2).stderr.contains("icmp:HOST, udp:HOST[:PORT]"));
+    assert!(place.tardy("respond tcp:board7").ends_with(2).stderr.contains("icmp:HOST, udp:HOST[:PORT]"));
     assert!(place.tardy("respond icmp:board7").ends_with(3).stderr.contains("answers by itself"));
     assert_eq!(place.names(), [""; 0]);
 }

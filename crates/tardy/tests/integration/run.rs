@@ -100,7 +100,7 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let place = Workplace::new();
     place.tardy("run --cycles 20 --quiet --out run").ends_with(0);
-    for line in ["run --cycles 20 --out other", "show run", "show --json run", "list probes", "list loads", "restore"] {
+    for line in ["run --cycles 20 --out other", "show run", "show --json run", "list probes", "list loads", "list links", "restore"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = place.command(line.split(' '));

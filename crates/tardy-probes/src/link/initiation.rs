@@ -1,0 +1,60 @@
+//! The initiator's end of a link, open: what is known of the way before the first stimulus, and the exchange that is to come.
+
+use std::fmt;
+
+use tardy_core::units::Nanos;
+
+use super::exchange::{Initiator, Pace, Rings, Tally, exchange};
+use super::respond::Responder;
+
+/// Tells of a due time whether the run is over then.
+pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
+
+/// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any more.
+type Exchanging = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
+
+/// What tells of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// The other machine's kernel gives them, in softirq: its round trips never stand in one table with those of a process.
+    OfTheKernel,
+    /// A process gives them.
+    OfAProcess,
+    /// A process gives them, and says how long each was with it.
+    OfAProcessThatTells,
+}
+
+/// The initiator's end of a link, open.
+pub struct Initiation {
+    /// The least that a round trip can come to, as text.
+    pub floor: String,
+    /// Whether the way leaves this machine: no verdict rests on one that does not.
+    pub is_external: bool,
+    /// Who answers.
+    pub answers: Answers,
+    /// The other end, where this process answers itself.
+    pub own_responder: Option<Box<dyn Responder>>,
+    pub(super) exchanging: Exchanging,
+}
+
+impl Initiation {
+    /// Of a link that leaves this machine and is answered by a process that says nothing of itself.
+    pub(super) fn new(mut initiator: impl Initiator + Send + 'static, floor: impl fmt::Display) -> Self {
+        // Made for the link's own type: the loop that looks for answers calls it directly.
+        let exchanging: Exchanging = Box::new(move |pace, rings, start, is_over| exchange(&mut initiator, pace, rings, start, is_over));
+        Self { floor: floor.to_string(), is_external: true, answers: Answers::OfAProcess, own_responder: None, exchanging }
+    }
+
+    /// Sends stimuli from `start` on until `is_over` says so of the time of the next one, or the responder is gone. Closes the rings.
+    #[must_use]
+    pub fn exchange(self, pace: Pace, rings: Rings, start: Nanos, is_over: IsOver<'_>) -> Tally {
+        (self.exchanging)(pace, rings, start, is_over)
+    }
+}
+
+impl fmt::Debug for Initiation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { floor, is_external, answers, .. } = self;
+        write!(formatter, "Initiation {{ floor: {floor}, is_external: {is_external}, answers: {answers:?} }}")
+    }
+}

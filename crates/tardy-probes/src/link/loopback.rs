@@ -1,0 +1,45 @@
+//! `loopback`: a pseudo-terminal with a responder in this process, for a first try.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::byte_stream::{self, ByteInitiator};
+use super::initiation::Initiation;
+use super::respond::Responder;
+use super::{LinkInfo, Place};
+
+pub(super) const INFO: LinkInfo = LinkInfo {
+    name: "loopback",
+    form: "",
+    example: "",
+    carries: "bytes over a pseudo-terminal, for a first try",
+    answered_by: "the run itself",
+    parse: |_| Ok(Arc::new(Here)),
+};
+
+/// This process.
+#[derive(Debug)]
+struct Here;
+
+impl fmt::Display for Here {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl Place for Here {
+    fn initiate(&self) -> io::Result<Initiation> {
+        let (initiator, responder) = byte_stream::loopback()?;
+        let opened = Initiation::new(initiator, ByteInitiator::floor()?);
+        Ok(Initiation { is_external: false, own_responder: Some(Box::new(responder)), ..opened })
+    }
+
+    fn respond(&self) -> io::Result<Box<dyn Responder>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the run that uses it has its own responder"))
+    }
+
+    fn remedy(&self, _: &io::Error) -> &'static str {
+        "see that /dev/pts is mounted"
+    }
+}

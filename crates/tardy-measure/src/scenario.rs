@@ -30,7 +30,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
-use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
@@ -152,11 +151,6 @@ impl ProbeRequest {
         let policy = asked.policy().or(self.policy).unwrap_or(asked.info.policy);
         let priority = asked.priority().or(self.priority).unwrap_or(PRIORITY);
         let parameters = asked.parameters();
-        // A device that is set to a rate has its period from it, whatever period the other probes of a run have.
-        let by_rate = match parameters.get("hz") {
-            Some(Value::Count(hz)) => Some(Nanos((1_000_000_000 / hz.max(&1)) as i64)),
-            _ => None,
-        };
         let plan = ProbePlan {
             name: asked.name().unwrap_or(asked.info.name).to_owned(),
             kind: asked.name().filter(|name| *name != asked.info.name).map(|_| asked.info.name.to_owned()),
@@ -165,10 +159,10 @@ impl ProbeRequest {
                 timer: asked.clock("clock").or(self.clock).unwrap_or_default(),
                 align: asked.clock("align").or(self.align),
             },
-            period: by_rate.or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
+            period: (asked.info.period_of)(&parameters).or(asked.duration("period")).or(self.period).unwrap_or(asked.info.period),
             dither: asked.duration("dither").or(self.dither).unwrap_or_default(),
             policy,
-            waits_for: asked.info.waits_for(),
+            waits_for: asked.info.waits_for,
             priority: (policy != PolicyName::Other).then_some(priority),
             parameters,
         };

@@ -37,7 +37,7 @@ pub mod timerfd;
 pub mod usleep;
 pub mod work;
 
-pub use info::{Placement, ProbeInfo, Refusal};
+pub use info::{Cycles, Placement, ProbeInfo, Refusal};
 pub use member::{FoundGrid, Member, Opened, Opening, Ready};
 pub use request::ProbeAsked;
 pub use series_info::{SeriesInfo, SeriesKind};

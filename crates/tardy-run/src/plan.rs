@@ -115,12 +115,6 @@ impl Plan {
         device_writes::lines(self.phases.iter().flat_map(|phase| phase.loads.iter().filter_map(|load| load.writes_for(phase.length))))
     }
 
-    /// Whether the run ends when each thread has made its cycles. Loops of others and players do not count any: for them it is the length of so many periods.
-    #[must_use]
-    pub fn ends_by_cycles(&self) -> bool {
-        self.cycles.is_some() && self.probes.iter().all(|probe| !["app", "media"].contains(&probe.kind()))
-    }
-
     /// Where the scenario comes from. Of an older tool's plan its name tells, which a user's file may have too: the file goes before it.
     #[must_use]
     pub fn origin(&self) -> Origin {

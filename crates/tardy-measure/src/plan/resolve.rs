@@ -129,7 +129,7 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     let surroundings = Surroundings::of_this_machine();
     for asked in &scenario.probes {
         let (info, mut plan) = asked.plan().map_err(|error| PlanError::BadProbe { asked: asked.name.clone(), error: Box::new(error) })?;
-        if info.is_single() && probes.iter().any(|(other, _)| other.name == info.name) {
+        if info.is_single && probes.iter().any(|(other, _)| other.name == info.name) {
             return Err(PlanError::ProbeTwice { name: info.name.to_owned() });
         }
         name_apart(&mut plan, &probes)?;

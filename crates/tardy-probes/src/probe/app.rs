@@ -6,10 +6,10 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::{Kind, Parameter};
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 use tardy_sys::{sched, signal};
 
-use super::info::{Placement, ProbeInfo};
+use super::info::{Cycles, Placement, ProbeInfo};
 use super::member::{FoundGrid, Member, Run, Start};
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
@@ -36,9 +36,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     series: &[DONE, START],
     placement: Placement::Unbound,
     policy: PolicyName::Other,
-    period: Nanos::from_millis(1),
+    is_single: true,
+    waits_for: WaitsFor::Event,
+    cycles: Cycles::OfAProgram,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

@@ -4,14 +4,13 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_run::plan::{PolicyName, ThreadPlan};
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 
 use super::grid_loop::by_due_times;
-use super::info::{Placement, ProbeInfo, always};
+use super::info::ProbeInfo;
 use super::member::one_thread;
 use super::schedule::grid_of;
-use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 use crate::record::control::Control;
@@ -22,13 +21,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "clock_nanosleep(2) with TIMER_ABSTIME: from the due time to the thread's first clock read after it",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "koolwal2009 (cyclictest)",
-    parameters: &[],
-    series: &[SeriesInfo::GRID_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
-    resolve: always,
+    sets_any_clock: true,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {

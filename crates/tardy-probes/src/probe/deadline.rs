@@ -11,14 +11,13 @@ use tardy_machine::absent::Absent;
 use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::ProbePlan;
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::{affinity, clock};
 
 use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
-use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -44,12 +43,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             Nanos::from_secs(3_600),
         ),
     ],
-    series: &[SeriesInfo::GRID_LATENCY],
     placement: Placement::CopyACpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    is_throttled: true,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn policy(probe: &ProbePlan) -> Policy {

@@ -5,10 +5,10 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ThreadPlan};
+use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 
-use super::info::{Placement, ProbeInfo, always};
+use super::info::ProbeInfo;
 use super::member::{Member, Run};
 use super::occupying::Share;
 use super::series_info::SeriesInfo;
@@ -32,11 +32,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         SeriesInfo { counts_small: true, ..SeriesInfo::GAPS },
         SeriesInfo { part: "monotonic", counts_small: true, ..SeriesInfo::GAPS },
     ],
-    placement: Placement::EachCpu,
     policy: PolicyName::Other,
-    period: Nanos::from_millis(1),
-    resolve: always,
+    waits_for: WaitsFor::Nothing,
     open,
+    ..ProbeInfo::USUAL
 };
 
 /// For how long one clock is read before it is the other one's turn. What lies between the reads that are timed is then the same clock's read alone.

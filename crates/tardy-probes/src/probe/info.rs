@@ -4,10 +4,11 @@ use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
-use tardy_run::parameter::Parameter;
+use tardy_run::parameter::{Parameter, Values};
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
-use tardy_run::system_clock::{ProbeClocks, SystemClock};
+use tardy_run::system_clock::ProbeClocks;
 
+use super::PROBES;
 use super::member::{Opened, Opening};
 use super::series_info::{SeriesInfo, SeriesKind};
 
@@ -33,10 +34,34 @@ pub struct ProbeInfo {
     pub policy: PolicyName,
     /// Period where none is asked for.
     pub period: Nanos,
+    /// Whether there is one such thing in a process or a machine, so that two probes of this kind would be in each other's way. A POSIX timer and a queue are each
+    /// thread's own, a signal that one thread sends another is every pair's.
+    pub is_single: bool,
+    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may be; pairs of threads and what others begin have no timer.
+    pub waits_for: WaitsFor,
+    /// Whether its timer can be set on another clock than the run's.
+    pub sets_any_clock: bool,
+    /// Whose cycles it times.
+    pub cycles: Cycles,
+    /// Whether the kernel throttles its threads where they use up their runtime, and sends SIGXCPU then.
+    pub is_throttled: bool,
+    /// The period that its own parameters give, whatever period the other probes of a run have: a device that is set to a rate.
+    pub period_of: fn(&Values) -> Option<Nanos>,
     /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
     pub resolve: fn(&ProbePlan, &Surroundings) -> Result<(), Refusal>,
     /// Gets hold of what one place needs, before any thread of the run exists; called on the main thread, once for each place.
     pub open: fn(Opening<'_>) -> std::io::Result<Opened>,
+}
+
+/// Whose cycles a probe times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cycles {
+    /// The probe's own: their due times can be aligned, and so many of them end the run where `--cycles` is asked for.
+    Own,
+    /// Those of a player, whose clock says when they are due.
+    OfAPlayer,
+    /// Those of a program of the user's, which begins them when it likes.
+    OfAProgram,
 }
 
 /// Where a probe runs.
@@ -64,12 +89,27 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// Whether there is one such thing in a process or a machine, so that two probes of this kind would be in each other's way.
-    #[must_use]
-    pub fn is_single(&self) -> bool {
-        // A POSIX timer and a queue are each thread's own, a signal that one thread sends another is every pair's.
-        matches!(self.placement, Placement::FirstCpu | Placement::Unbound) || matches!(self.name, "signal")
-    }
+    /// What most probes are: a thread on each measured processor that waits for a timer of its own, due time by due time of a grid. A probe says what it
+    /// is otherwise.
+    pub(super) const USUAL: Self = Self {
+        name: "",
+        times: "",
+        context: "",
+        source: "",
+        parameters: &[],
+        series: &[SeriesInfo::GRID_LATENCY],
+        placement: Placement::EachCpu,
+        policy: PolicyName::Fifo,
+        period: Nanos::from_millis(1),
+        is_single: false,
+        waits_for: WaitsFor::Timer,
+        sets_any_clock: false,
+        cycles: Cycles::Own,
+        is_throttled: false,
+        period_of: |_| None,
+        resolve: always,
+        open: |_| Err(std::io::Error::other("a probe that does not say how it opens")),
+    };
 
     /// Whether due times form a grid, so that some can be missed.
     #[must_use]
@@ -84,36 +124,19 @@ impl ProbeInfo {
         kind.schedule(period, start, dither)
     }
 
-    /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may be; pairs of threads and what others begin have no timer.
-    #[must_use]
-    pub fn waits_for(&self) -> WaitsFor {
-        let is_pair = self.series.iter().any(|series| series.part == "timer");
-        // What these time is begun by another program or another machine.
-        let is_of_others = matches!(self.name, "app" | "response");
-        match self.series[0].kind {
-            SeriesKind::Gap => WaitsFor::Nothing,
-            SeriesKind::Grid | SeriesKind::Event if !is_pair && !is_of_others => WaitsFor::Timer,
-            _ => WaitsFor::Event,
-        }
-    }
-
     /// Whether it can have these clocks.
     ///
     /// # Errors
     /// Why not, in a fragment that ends in the remedy.
     pub fn check_clocks(&self, clocks: ProbeClocks) -> Result<(), String> {
-        let has_choice = matches!(self.name, "cyclic" | "nanosleep" | "timerfd" | "posix-timer");
-        if !has_choice && !clocks.timer.is_of_the_run() {
+        if !self.sets_any_clock && !clocks.timer.is_of_the_run() {
+            let names: Vec<&str> = PROBES.iter().filter(|probe| probe.sets_any_clock).map(|probe| probe.name).collect();
+            let (last, others) = names.split_last().map_or(("", String::new()), |(last, others)| (*last, others.join(", ")));
             let clock = clocks.timer.name();
-            return Err(format!(
-                "its timer cannot be set on another clock: leave clock={clock} out, or use cyclic, nanosleep, timerfd or posix-timer"
-            ));
-        }
-        if self.name == "timerfd" && clocks.timer == SystemClock::Tai {
-            return Err("timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or clock=realtime with align=tai".to_owned());
+            return Err(format!("its timer cannot be set on another clock: leave clock={clock} out, or use {others} or {last}"));
         }
         // Loops of others, players and peers have due times of their own.
-        let has_own_grid = self.has_schedule() && !matches!(self.name, "app" | "media" | "response");
+        let has_own_grid = self.has_schedule() && self.cycles == Cycles::Own;
         match clocks.align {
             Some(clock) if !has_own_grid => {
                 Err(format!("it has no grid of due times that could be aligned: leave align={} out, or use cyclic", clock.name()))
@@ -132,7 +155,7 @@ impl ProbeInfo {
     /// Whether it waits for periods at all, rather than look for gaps all the time.
     #[must_use]
     pub fn has_period(&self) -> bool {
-        self.waits_for() != WaitsFor::Nothing
+        self.waits_for != WaitsFor::Nothing
     }
 }
 

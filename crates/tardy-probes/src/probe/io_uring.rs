@@ -2,17 +2,15 @@
 
 use std::io;
 
-use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::ProbePlan;
 use tardy_sys::clock;
 use tardy_sys::io_uring::Ring;
 
 use super::grid_loop::by_due_times;
-use super::info::{Placement, ProbeInfo, Refusal};
+use super::info::{ProbeInfo, Refusal};
 use super::member::{Member, Run};
-use super::series_info::SeriesInfo;
 use super::{Opened, Opening};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
@@ -20,13 +18,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "IORING_OP_TIMEOUT (CLOCK_MONOTONIC, absolute) by io_uring_enter(2): from the due time to the first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
-    parameters: &[],
-    series: &[SeriesInfo::GRID_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

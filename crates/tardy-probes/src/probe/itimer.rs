@@ -8,7 +8,7 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::interval_timer::IntervalTimer;
 
@@ -25,13 +25,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two activations less the period",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "abeni2002, test A",
-    parameters: &[],
     series: &[SeriesInfo::INTERVAL_ERROR],
     placement: Placement::FirstCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    is_single: true,
+    waits_for: WaitsFor::Event,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

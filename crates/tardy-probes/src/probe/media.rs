@@ -17,9 +17,9 @@ use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::{ProbePlan, WaitsFor};
 
-use super::info::{Placement, ProbeInfo};
+use super::info::{Cycles, Placement, ProbeInfo};
 use super::series_info::{SeriesInfo, SeriesKind};
 use super::{Opened, Opening, Refusal};
 
@@ -82,10 +82,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     series: &[SKEW, FRAME],
     placement: Placement::FirstCpu,
-    policy: PolicyName::Fifo,
     period: Nanos(33_333_333),
+    is_single: true,
+    waits_for: WaitsFor::Event,
+    cycles: Cycles::OfAPlayer,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 /// Whose clock is the built-in player's audio clock.

@@ -4,10 +4,10 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_run::plan::{PolicyName, ThreadPlan};
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 
-use super::info::{Placement, ProbeInfo, always};
+use super::info::ProbeInfo;
 use super::member::one_thread;
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
@@ -20,13 +20,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "clock_nanosleep(2), relative: time slept minus time asked for; includes the cost of one clock read",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "mckenney2009, section 2.1",
-    parameters: &[],
     series: &[SeriesInfo::EVENT_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
-    resolve: always,
+    sets_any_clock: true,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {

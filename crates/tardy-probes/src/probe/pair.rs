@@ -14,11 +14,11 @@ use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock};
 
-use super::info::{Placement, ProbeInfo, Refusal};
+use super::info::{ProbeInfo, Refusal};
 use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
@@ -60,11 +60,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         SeriesInfo { part: "", quantity: "latency", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false },
         SeriesInfo { part: "timer", quantity: "latency", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false },
     ],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    waits_for: WaitsFor::Event,
     resolve,
     open: |_| Err(io::Error::other("a probe without a channel")),
+    ..ProbeInfo::USUAL
 };
 
 pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

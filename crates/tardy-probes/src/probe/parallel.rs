@@ -2,11 +2,9 @@
 
 use std::io;
 
-use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::PolicyName;
 
-use super::info::{Placement, ProbeInfo, always};
+use super::info::{Placement, ProbeInfo};
 use super::member::one_thread;
 use super::series_info::SeriesInfo;
 use super::{Opened, Opening, nanosleep};
@@ -19,10 +17,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[Parameter::count("copies", "threads that sleep", "12", 1, 512)],
     series: &[SeriesInfo::EVENT_LATENCY],
     placement: Placement::Copies,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
-    resolve: always,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn open(opening: Opening<'_>) -> io::Result<Opened> {

@@ -2,15 +2,13 @@
 
 use std::io;
 
-use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::ProbePlan;
 use tardy_sys::posix_timer::PosixTimer;
 
 use super::grid_loop::by_expiries;
-use super::info::{Placement, ProbeInfo, Refusal, no_dither};
+use super::info::{ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
-use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 
@@ -20,13 +18,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             thread's first clock read after it; overruns are missed periods",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
-    parameters: &[],
-    series: &[SeriesInfo::GRID_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    sets_any_clock: true,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

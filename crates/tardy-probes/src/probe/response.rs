@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::{Kind, Parameter};
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 
 use super::info::{Placement, ProbeInfo};
 use super::member::{Member, Run};
@@ -67,10 +67,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     series: &[ROUND_TRIP, LOOK, IN_RESPONDER],
     placement: Placement::FirstCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    is_single: true,
+    waits_for: WaitsFor::Event,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {

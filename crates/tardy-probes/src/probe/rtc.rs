@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_machine::absent::Absent;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::rtc::Rtc;
 
@@ -30,10 +30,13 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     parameters: &[Parameter::count("hz", "interrupts a second, a power of two", "2048", 2, 8192)],
     series: &[SeriesInfo::INTERVAL_ERROR],
     placement: Placement::FirstCpu,
-    policy: PolicyName::Fifo,
     period: Nanos(1_000_000_000 / 2048),
+    is_single: true,
+    waits_for: WaitsFor::Event,
+    period_of: |values| Some(Nanos((1_000_000_000 / values.number("hz").max(1)) as i64)),
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 const DEVICES: [&str; 2] = ["rtc0", "rtc"];

@@ -13,6 +13,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "tgkill(2) to a thread in sigtimedwait(2): from the waker's clock read before the call to the woken thread's first one after its own",
     source: "williams2002 (wake-ups by threads), sigwaittest",
     open: pair::open::<Signal>,
+    is_single: true,
     ..pair::INFO
 };
 

@@ -13,13 +13,13 @@ use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ThreadPlan};
+use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
 use tardy_sys::usage::{Who, usage};
 
-use super::info::{Placement, ProbeInfo, always};
+use super::info::ProbeInfo;
 use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::occupying::{Anchor, Share};
@@ -40,11 +40,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         SeriesInfo { part: "interrupts", quantity: "gap by an interrupt", ..SeriesInfo::GAPS },
         SeriesInfo { part: "unseen", quantity: "gap that no count explains", ..SeriesInfo::GAPS },
     ],
-    placement: Placement::EachCpu,
     policy: PolicyName::Other,
-    period: Nanos::from_millis(1),
-    resolve: always,
+    waits_for: WaitsFor::Nothing,
     open,
+    ..ProbeInfo::USUAL
 };
 
 /// From one look at the clock, and at whether to stop, to the next.

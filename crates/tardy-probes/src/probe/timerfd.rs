@@ -2,15 +2,14 @@
 
 use std::io;
 
-use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
-use tardy_run::plan::{PolicyName, ProbePlan};
+use tardy_run::plan::ProbePlan;
+use tardy_run::system_clock::SystemClock;
 use tardy_sys::timer_fd::PeriodicTimerFd;
 
 use super::grid_loop::by_expiries;
-use super::info::{Placement, ProbeInfo, Refusal, no_dither};
+use super::info::{ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
-use super::series_info::SeriesInfo;
 use super::timer_clock::TimerClock;
 use super::{Opened, Opening};
 
@@ -19,16 +18,17 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the thread's first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today (event loops)",
-    parameters: &[],
-    series: &[SeriesInfo::GRID_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
+    sets_any_clock: true,
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+    if probe.clocks.timer == SystemClock::Tai {
+        let reason = "timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or clock=realtime with align=tai";
+        return Err(Refusal::Request(reason.to_owned()));
+    }
     no_dither(probe)
 }
 

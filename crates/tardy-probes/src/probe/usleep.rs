@@ -7,11 +7,11 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_run::plan::{PolicyName, ThreadPlan};
+use tardy_run::plan::ThreadPlan;
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 
-use super::info::{Placement, ProbeInfo, always};
+use super::info::ProbeInfo;
 use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
@@ -27,13 +27,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: time slept minus time asked for",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "abeni2002, test B",
-    parameters: &[],
     series: &[SeriesInfo::EVENT_LATENCY],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
-    resolve: always,
     open,
+    ..ProbeInfo::USUAL
 };
 
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {

@@ -10,12 +10,12 @@ use tardy_core::units::Nanos;
 use tardy_machine::root::Root;
 use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
-use tardy_run::plan::{PolicyName, ProbePlan, ThreadPlan};
+use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_run::work_kind::WorkKind;
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock, sched};
 
-use super::info::{Placement, ProbeInfo, Refusal};
+use super::info::{ProbeInfo, Refusal};
 use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
@@ -48,11 +48,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
         SeriesInfo::GRID_LATENCY,
         SeriesInfo { part: "done", quantity: "completion", kind: SeriesKind::Work, is_outside_verdict: false, counts_small: false },
     ],
-    placement: Placement::EachCpu,
-    policy: PolicyName::Fifo,
-    period: Nanos::from_millis(1),
     resolve,
     open,
+    ..ProbeInfo::USUAL
 };
 
 /// A calibration that is off by more than this share is said to be.
@@ -178,6 +176,7 @@ mod tests {
     use crate::record::ring::ring;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
+    use tardy_run::plan::PolicyName;
     use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 
     fn plan(text: &str) -> ProbePlan {
@@ -192,7 +191,7 @@ mod tests {
             dither: Nanos::ZERO,
             policy: PolicyName::Fifo,
             priority: Some(95),
-            waits_for: INFO.waits_for(),
+            waits_for: INFO.waits_for,
             parameters: asked.parameters(),
         }
     }

@@ -10,7 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
-use tardy_probes::probe::{self, FoundGrid, Opened, Opening, SeriesInfo, SeriesKind};
+use tardy_probes::probe::{self, Cycles, FoundGrid, Opened, Opening, SeriesInfo, SeriesKind};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::{Consumer, ring_with_bins};
 use tardy_probes::record::series::{PreparedSeries, SeriesRecorder};
@@ -235,6 +235,7 @@ struct SeriesPlan {
     thread: ThreadPlan,
     name: String,
     info: SeriesInfo,
+    cycles: Cycles,
     period: Nanos,
     clock_error: Nanos,
     grid: Option<FoundGrid>,
@@ -259,6 +260,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
             thread: entry.plan.clone(),
             name: series.name(&probe.name),
             info: *series,
+            cycles: info.cycles,
             period: opened.grid.map_or(probe.period, |grid| grid.period),
             clock_error: opened.clock_error,
             grid: opened.grid,
@@ -355,7 +357,7 @@ fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Resu
 impl SeriesPlan {
     /// Whether its cycles come when those before them are over, and not by the clock. Loops of others count none, and of gaps only some are known.
     fn counts_cycles(&self) -> bool {
-        let is_own = self.external.is_none() && self.name != "app";
+        let is_own = self.external.is_none() && self.cycles != Cycles::OfAProgram;
         is_own && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
     }
 

@@ -6,7 +6,8 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::cpu_time::CpuTimes;
 use tardy_machine::root::Root;
-use tardy_run::plan::LoadPlan;
+use tardy_probes::probe::{self, Cycles};
+use tardy_run::plan::{LoadPlan, ProbePlan};
 use tardy_run::record::State;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
@@ -89,8 +90,8 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     follower.armed.record.phases = follower.timeline.records().to_vec();
     follower.end_loads()?;
     follower.take_signals(Nanos(clock::monotonic()))?;
-    if follower.overruns > 0 {
-        let text = format!("deadline used up its runtime at least {} times and was throttled until its next period", follower.overruns);
+    if let Some(kind) = follower.throttled().filter(|_| follower.overruns > 0).map(|probe| probe.kind().to_owned()) {
+        let text = format!("{kind} used up its runtime at least {} times and was throttled until its next period", follower.overruns);
         follower.armed.record.warnings.push(Warning::Note { text });
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
@@ -105,7 +106,10 @@ impl Follower {
 
     /// Whether the only phase has begun and ends with the threads, each after its own cycles: those without a schedule last longer than so many periods.
     fn is_up_to_the_threads(&self) -> bool {
-        self.armed.record.plan.ends_by_cycles() && !self.timeline.records().is_empty()
+        let plan = &self.armed.record.plan;
+        // Loops of others and players do not count any: for them it is the length of so many periods.
+        let counts = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own);
+        plan.cycles.is_some() && plan.probes.iter().all(counts) && !self.timeline.records().is_empty()
     }
 
     fn wait(&self) -> Result<(), SessionError> {
@@ -130,7 +134,7 @@ impl Follower {
                 // A write that failed because of a limit says so by its error as well.
                 signal::FILE_LIMIT | signal::PIPE => {}
                 // So does a thread of SCHED_DEADLINE that used up its runtime; a probe that never sleeps is then the watchdog's alone.
-                signal::CPU_LIMIT if self.has_deadline_probe() => self.overruns += 1,
+                signal::CPU_LIMIT if self.throttled().is_some() => self.overruns += 1,
                 signal::CPU_LIMIT => self.stop(State::EndedByWatchdog),
                 _ => {
                     if !self.is_stopping {
@@ -144,8 +148,9 @@ impl Follower {
         Ok(())
     }
 
-    fn has_deadline_probe(&self) -> bool {
-        self.armed.record.plan.probes.iter().any(|probe| probe.kind() == "deadline")
+    /// The probe that the kernel throttles, where there is one.
+    fn throttled(&self) -> Option<&ProbePlan> {
+        self.armed.record.plan.probes.iter().find(|probe| probe::find(probe.kind()).is_some_and(|info| info.is_throttled))
     }
 
     fn stop(&mut self, state: State) {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_probes::probe::{self, ProbeSpec};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{FLAGS, Origin, PolicyName};
 use tardy_run::system_clock::SystemClock;
@@ -26,8 +27,8 @@ pub struct Request {
     pub length: Option<Nanos>,
     /// Cycles of each probe in every phase, in place of a length.
     pub cycles: Option<u64>,
-    /// Probes, as for `--probe`; those of the scenario where there are none.
-    pub probes: Vec<String>,
+    /// Probes; those of the scenario where there are none.
+    pub probes: Vec<ProbeSpec>,
     /// A program whose loop is measured, with its arguments; none where it is empty.
     pub program: Vec<String>,
     /// Time between two wake-ups.
@@ -210,7 +211,7 @@ fn by_flags(request: &Request) -> Result<Scenario, ScenarioError> {
         order: Order::Fixed,
         repeats: 1,
         warm_up: Nanos::ZERO,
-        probes: vec![ProbeRequest::new("cyclic")],
+        probes: vec![ProbeRequest::new(usual_probe())],
         phases,
     })
 }
@@ -219,13 +220,18 @@ fn idle(length: Nanos) -> PhaseRequest {
     PhaseRequest { name: "idle".into(), length, cycles: None, loads: Vec::new() }
 }
 
+/// What is measured with where nothing is named.
+fn usual_probe() -> ProbeSpec {
+    ProbeSpec::usual(probe::PROBES[0])
+}
+
 fn override_probes(scenario: &mut Scenario, request: &Request) {
     if !request.probes.is_empty() {
-        let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new("cyclic"));
-        scenario.probes = request.probes.iter().map(|text| like.renamed(text)).collect();
+        let like = scenario.probes.first().cloned().unwrap_or_else(|| ProbeRequest::new(usual_probe()));
+        scenario.probes = request.probes.iter().map(|spec| like.with(spec.clone())).collect();
     }
     if !request.program.is_empty() {
-        let app = ProbeRequest::new(&format!("app:command={}", shell_words(&request.program)));
+        let app = ProbeRequest::new(ProbeSpec::of_program(request.program.clone()));
         // With a program alone it is the one that is measured; scenarios and --probe name what is measured beside it.
         if request.probes.is_empty() && request.scenario.is_none() {
             scenario.probes.clear();
@@ -239,20 +245,5 @@ fn override_probes(scenario: &mut Scenario, request: &Request) {
         probe.dither = request.dither.or(probe.dither);
         probe.clock = request.clock.or(probe.clock);
         probe.align = request.align.or(probe.align);
-    }
-}
-
-/// The words as a shell reads them back: each in quotes.
-fn shell_words(words: &[String]) -> String {
-    words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(shell_words(&["it's".into(), "a b".into()]), r"'it'\''s' 'a b'");
     }
 }

@@ -33,8 +33,8 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
-use tardy_probes::probe::request::{PRIORITY, ProbeRequestError};
-use tardy_probes::probe::{ProbeAsked, ProbeInfo};
+use tardy_probes::probe::request::PRIORITY;
+use tardy_probes::probe::{ProbeInfo, ProbeSpec};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -88,9 +88,9 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
-    /// As for `--probe`: its name, with values of its own where there are some, which go before the keys here and before flags.
-    #[serde(deserialize_with = "values::probe")]
-    pub name: String,
+    /// As for `--probe`, the key `name`: its name, with values of its own where there are some, which go before the keys here and before flags.
+    #[serde(rename = "name", with = "values::probe")]
+    pub spec: ProbeSpec,
     /// Time between two wake-ups, or time asked for; the probe's usual one if absent.
     #[serde(default, with = "values::positive_duration_if_given", skip_serializing_if = "Option::is_none")]
     pub period: Option<Nanos>,
@@ -129,25 +129,23 @@ pub struct PhaseRequest {
 }
 
 impl ProbeRequest {
-    /// What `text` asks for, as for `--probe`, with the usual values.
+    /// `spec` with the usual values.
     #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self { name: text.to_owned(), period: None, policy: None, priority: None, dither: None, clock: None, align: None }
+    pub fn new(spec: ProbeSpec) -> Self {
+        Self { spec, period: None, policy: None, priority: None, dither: None, clock: None, align: None }
     }
 
-    /// What `text` asks for with the values of this one. A probe that is no real-time task by itself does not become one with them.
+    /// `spec` with the values of this one. A probe that is no real-time task by itself does not become one with them.
     #[must_use]
-    pub fn renamed(&self, text: &str) -> Self {
-        let is_ordinary = ProbeAsked::parse(text).is_ok_and(|asked| asked.info.policy == PolicyName::Other);
-        Self { name: text.to_owned(), policy: self.policy.filter(|_| !is_ordinary), ..self.clone() }
+    pub fn with(&self, spec: ProbeSpec) -> Self {
+        let is_ordinary = spec.info.policy == PolicyName::Other;
+        Self { spec, policy: self.policy.filter(|_| !is_ordinary), ..self.clone() }
     }
 
     /// The probe as it will run, and its description.
-    ///
-    /// # Errors
-    /// [`ProbeRequestError`] where the name is no request for a probe.
-    pub fn plan(&self) -> Result<(&'static ProbeInfo, ProbePlan), ProbeRequestError> {
-        let asked = ProbeAsked::parse(&self.name)?;
+    #[must_use]
+    pub fn plan(&self) -> (&'static ProbeInfo, ProbePlan) {
+        let asked = &self.spec;
         let policy = asked.policy().or(self.policy).unwrap_or(asked.info.policy);
         let priority = asked.priority().or(self.priority).unwrap_or(PRIORITY);
         let parameters = asked.parameters();
@@ -166,7 +164,7 @@ impl ProbeRequest {
             priority: (policy != PolicyName::Other).then_some(priority),
             parameters,
         };
-        Ok((asked.info, plan))
+        (asked.info, plan)
     }
 }
 
@@ -312,7 +310,7 @@ impl Scenario {
 
     /// Gives phases that are counted in cycles the length of so many periods of the slowest probe.
     pub fn estimate_lengths(&mut self) {
-        let cycles = self.probes.iter().filter_map(|probe| probe.plan().ok()).map(|(info, plan)| info.cycle(plan.period));
+        let cycles = self.probes.iter().map(ProbeRequest::plan).map(|(info, plan)| info.cycle(plan.period));
         let longest = cycles.max().unwrap_or_default();
         for phase in &mut self.phases {
             if let Some(cycles) = phase.cycles {

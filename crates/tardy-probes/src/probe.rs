@@ -39,7 +39,7 @@ pub mod work;
 
 pub use info::{Cycles, Placement, ProbeInfo, Refusal};
 pub use member::{FoundGrid, Member, Opened, Opening, Ready};
-pub use request::ProbeAsked;
+pub use request::ProbeSpec;
 pub use series_info::{SeriesInfo, SeriesKind};
 
 /// Every probe that there is, in the order in which they are listed.

@@ -19,6 +19,7 @@ pub mod read_series;
 pub mod record;
 pub mod reserved_file;
 pub mod series_writer;
+pub mod shell;
 pub mod system_clock;
 pub mod under_load;
 pub mod work_kind;

@@ -129,6 +129,8 @@ pub enum Value {
     Text(String),
     /// A path.
     Path(PathBuf),
+    /// A program and its arguments, each as the program gets it; no text of a request gives one.
+    Words(Vec<String>),
 }
 
 impl std::fmt::Display for Value {
@@ -139,6 +141,7 @@ impl std::fmt::Display for Value {
             Self::Duration(nanos) => nanos.fmt(formatter),
             Self::Word(text) | Self::Text(text) => formatter.pad(text),
             Self::Path(path) => formatter.pad(&path.display().to_string()),
+            Self::Words(words) => formatter.pad(&crate::shell::line(words)),
         }
     }
 }
@@ -183,6 +186,15 @@ impl Values {
     pub fn path(&self, name: &str) -> Option<&std::path::Path> {
         match self.0.get(name) {
             Some(Value::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The words of a parameter: a program and its arguments.
+    #[must_use]
+    pub fn words(&self, name: &str) -> Option<&[String]> {
+        match self.0.get(name) {
+            Some(Value::Words(words)) => Some(words),
             _ => None,
         }
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_loads::load::request::RequestError;
-use tardy_probes::probe::request::ProbeRequestError;
 
 use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 
@@ -13,9 +12,6 @@ use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "fields are named as in the message")]
 pub enum PlanError {
-    /// No such probe, or one of its parameters is wrong.
-    #[error("--probe {asked}: {error}")]
-    BadProbe { asked: String, error: Box<ProbeRequestError> },
     /// What is asked of a probe makes no sense.
     #[error("--probe {probe}: {reason}")]
     ProbeRefused { probe: String, reason: String },

@@ -128,15 +128,15 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     let mut probes: Vec<Probe> = Vec::new();
     let surroundings = Surroundings::of_this_machine();
     for asked in &scenario.probes {
-        let (info, mut plan) = asked.plan().map_err(|error| PlanError::BadProbe { asked: asked.name.clone(), error: Box::new(error) })?;
+        let (info, mut plan) = asked.plan();
         if info.is_single && probes.iter().any(|(other, _)| other.name == info.name) {
             return Err(PlanError::ProbeTwice { name: info.name.to_owned() });
         }
         name_apart(&mut plan, &probes)?;
-        info.check_clocks(plan.clocks).map_err(|reason| PlanError::ProbeRefused { probe: asked.name.clone(), reason })?;
+        info.check_clocks(plan.clocks).map_err(|reason| PlanError::ProbeRefused { probe: asked.spec.to_string(), reason })?;
         (info.resolve)(&plan, &surroundings).map_err(|refusal| match refusal {
-            Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.name.clone(), missing, remedy },
-            Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.name.clone(), reason },
+            Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.spec.to_string(), missing, remedy },
+            Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.spec.to_string(), reason },
         })?;
         probes.push((info, plan));
     }

@@ -34,7 +34,10 @@ fn the_default_takes_at_most_a_minute() {
 fn values_have_their_usual_defaults() {
     let scenario = parse(SMALL).unwrap();
     assert_eq!((scenario.order, scenario.repeats, scenario.warm_up), (Order::Fixed, 1, Nanos::ZERO));
-    assert_eq!(scenario.probes[0], ProbeRequest { period: Some(Nanos::from_micros(200)), ..ProbeRequest::new("cyclic") });
+    assert_eq!(
+        scenario.probes[0],
+        ProbeRequest { period: Some(Nanos::from_micros(200)), ..ProbeRequest::new(ProbeSpec::parse("cyclic").unwrap()) }
+    );
     assert_eq!(scenario.length(), Nanos::from_secs(6));
 }
 

@@ -4,8 +4,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tardy_loads::load::LoadRequest;
 
-use tardy_probes::probe::ProbeAsked;
-
 /// Highest number of repeats.
 const REPEATS_MAX: u32 = 10_000;
 /// Most cycles of a phase: four months at 1 kHz.
@@ -99,10 +97,19 @@ pub(super) fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     if (1..=99).contains(&priority) { Ok(Some(priority)) } else { Err(D::Error::custom(format!("priority {priority}: write 1 to 99"))) }
 }
 
-pub(super) fn probe<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    ProbeAsked::parse(&text).map_err(D::Error::custom)?;
-    Ok(text)
+pub(super) mod probe {
+    //! A probe as for `--probe`.
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use tardy_probes::probe::ProbeSpec;
+
+    pub(in crate::scenario) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ProbeSpec, D::Error> {
+        ProbeSpec::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+
+    pub(in crate::scenario) fn serialize<S: Serializer>(spec: &ProbeSpec, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(spec)
+    }
 }
 
 pub(super) fn loads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

@@ -64,19 +64,18 @@ pub enum Ending {
 }
 
 impl Program {
-    /// Starts it, by the shell. Call it on the thread that will wait for it, before memory is locked and other threads are there.
+    /// Starts it as `command` says; `name` is for messages. Call it on the thread that will wait for it, before memory is locked and other threads are there.
     ///
     /// It may use all of `cpus`, whatever this thread is bound to. Standard output of the program goes to standard error: what the tool prints there is a result.
     ///
     /// # Errors
     /// [`AppError::NotStarted`], [`AppError::System`].
-    pub fn start(command_line: &str, cpus: &CpuList) -> Result<Self, AppError> {
-        let program = command_line.to_owned();
+    pub fn start(name: String, mut command: Command, cpus: &CpuList) -> Result<Self, AppError> {
+        let program = name;
         let of_the_system = |error| AppError::System { program: program.clone(), error };
         let memory = Arc::new(AppMemory::create(1, RING_CYCLES).map_err(of_the_system)?);
         let output = io::stderr().as_fd().try_clone_to_owned().map_err(of_the_system)?;
-        let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(format!("exec {command_line}")).env(VARIABLE, memory.path_for_children()).stdout(Stdio::from(output));
+        command.env(VARIABLE, memory.path_for_children()).stdout(Stdio::from(output));
         set_close_on_exec(memory.file(), false).map_err(of_the_system)?;
         let own_cpus = affinity::get(0).map_err(of_the_system)?;
         let all_cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).chain(own_cpus.iter().copied()).collect();

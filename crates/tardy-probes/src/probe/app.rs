@@ -1,6 +1,7 @@
 //! `app`: the user's own loop, which reports each cycle by two calls into memory that is shared with the tool.
 
 use std::io;
+use std::process::Command;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -21,13 +22,16 @@ const DONE: SeriesInfo =
 const START: SeriesInfo =
     SeriesInfo { part: "start", quantity: "start", kind: SeriesKind::Grid, is_outside_verdict: true, counts_small: false };
 
+/// The parameter with the program.
+pub(super) const COMMAND: &str = "command";
+
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
     times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its start (tardy_due) as app.start",
     context: "stock: what the program waits by; RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",
     parameters: &[Parameter {
-        name: "command",
+        name: COMMAND,
         means: "program that runs the loop, with its arguments, as a shell reads it; the loop's own period counts",
         kind: Kind::Text,
         default: None,
@@ -50,7 +54,13 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
 
 fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
-    let mut program = Program::start(opening.probe.parameters.text("command"), opening.measured_cpus).map_err(io::Error::other)?;
+    let parameters = &opening.probe.parameters;
+    let name = parameters.get(COMMAND).map(ToString::to_string).unwrap_or_default();
+    let command = match parameters.words(COMMAND) {
+        Some([program, arguments @ ..]) => with_arguments(program, arguments),
+        _ => with_arguments("/bin/sh", &["-c".to_owned(), format!("exec {}", parameters.text(COMMAND))]),
+    };
+    let mut program = Program::start(name, command, opening.measured_cpus).map_err(io::Error::other)?;
     let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
     let found = look_at(&mut reader);
     let grid = found.period.map(|period| FoundGrid { period, phase: found.phase });
@@ -103,6 +113,12 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     // Not the planned policy: what is measured is the program, and this thread only waits.
     let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(opening.probe, None, run) };
     Ok(Opened { members: vec![member], series: Some(series), grid, notes, ..Opened::default() })
+}
+
+fn with_arguments(program: &str, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
 }
 
 fn describe(found: &Found) -> String {

@@ -7,7 +7,7 @@ use tardy_run::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Va
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
-use super::{ProbeInfo, find};
+use super::{ProbeInfo, app, find};
 
 /// Real-time priority where none is asked for.
 pub const PRIORITY: u32 = 95;
@@ -34,11 +34,26 @@ const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
 
 /// One probe, by name, with the values that were given.
 #[derive(Debug, Clone)]
-pub struct ProbeAsked {
+pub struct ProbeSpec {
     /// The probe.
     pub info: &'static ProbeInfo,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
+    /// As it was written.
+    text: String,
+}
+
+impl PartialEq for ProbeSpec {
+    fn eq(&self, other: &Self) -> bool {
+        (self.info.name, &self.given) == (other.info.name, &other.given)
+    }
+}
+
+/// As it was written; as it would be, where it was not.
+impl std::fmt::Display for ProbeSpec {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(&self.text)
+    }
 }
 
 /// Why a text is no request for a probe.
@@ -93,7 +108,7 @@ pub enum ProbeRequestError {
     },
 }
 
-impl ProbeAsked {
+impl ProbeSpec {
     /// Reads one request.
     ///
     /// # Errors
@@ -114,8 +129,22 @@ impl ProbeAsked {
             )?;
         match parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name)) {
             Some(parameter) => Err(ProbeRequestError::Needed { probe, name: parameter.name }),
-            None => Ok(Self { info, given }),
+            None => Ok(Self { info, given, text: text.to_owned() }),
         }
+    }
+
+    /// The probe `info` with its usual values.
+    #[must_use]
+    pub fn usual(info: &'static ProbeInfo) -> Self {
+        Self { info, given: BTreeMap::new(), text: info.name.to_owned() }
+    }
+
+    /// The probe that measures the loop of a program, which is given with its arguments.
+    #[must_use]
+    pub fn of_program(words: Vec<String>) -> Self {
+        let (info, command) = (&app::INFO, app::COMMAND);
+        let text = format!("{}:{command}={}", info.name, tardy_run::shell::line(&words));
+        Self { info, given: BTreeMap::from([(command, Value::Words(words))]), text }
     }
 
     /// The probe's own parameters, given or by default; those that have neither are left out.
@@ -184,16 +213,16 @@ mod tests {
 
     #[test]
     fn a_request_is_a_name_with_values_by_name_or_in_order() {
-        let asked = ProbeAsked::parse("usleep:period=100us:priority=80").unwrap();
+        let asked = ProbeSpec::parse("usleep:period=100us:priority=80").unwrap();
         assert_eq!((asked.info.name, asked.duration("period"), asked.priority()), ("usleep", Some(Nanos::from_micros(100)), Some(80)));
-        assert_eq!(ProbeAsked::parse("usleep:100us").unwrap().duration("period"), Some(Nanos::from_micros(100)));
-        assert_eq!(ProbeAsked::parse("cyclic:policy=other").unwrap().policy(), Some(PolicyName::Other));
-        assert_eq!(ProbeAsked::parse("cyclic").unwrap().policy(), None);
+        assert_eq!(ProbeSpec::parse("usleep:100us").unwrap().duration("period"), Some(Nanos::from_micros(100)));
+        assert_eq!(ProbeSpec::parse("cyclic:policy=other").unwrap().policy(), Some(PolicyName::Other));
+        assert_eq!(ProbeSpec::parse("cyclic").unwrap().policy(), None);
     }
 
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
-        let error = |text: &str| ProbeAsked::parse(text).unwrap_err().to_string();
+        let error = |text: &str| ProbeSpec::parse(text).unwrap_err().to_string();
         assert!(error("cyclik:1ms").contains("no probe `cyclik`: `tardy list probes`"));
         assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
@@ -205,7 +234,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_parser_panic(text in "(cyclic|usleep|itimer)?[:=a-z0-9µ ,]{0,30}") {
-            let _ = ProbeAsked::parse(&text);
+            let _ = ProbeSpec::parse(&text);
         }
     }
 }

@@ -172,7 +172,7 @@ fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut d
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::ProbeAsked;
+    use crate::probe::ProbeSpec;
     use crate::record::ring::ring;
     use tardy_core::sample::Record;
     use tardy_core::series::Schedule;
@@ -180,7 +180,7 @@ mod tests {
     use tardy_run::system_clock::{ProbeClocks, ThreadClocks};
 
     fn plan(text: &str) -> ProbePlan {
-        let asked = ProbeAsked::parse(text).unwrap();
+        let asked = ProbeSpec::parse(text).unwrap();
         let period = asked.duration("period").unwrap_or(INFO.period);
         ProbePlan {
             name: "work".into(),

@@ -3,6 +3,7 @@
 use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName};
+use tardy_run::shell::{self, quoted};
 
 /// The command line that asks for `plan`.
 #[must_use]
@@ -40,7 +41,9 @@ pub fn command(plan: &Plan) -> String {
         option("scenario", plan.scenario_file.as_ref().map_or_else(|| plan.scenario.clone(), |file| file.display().to_string()));
         length(&mut option);
     }
-    for probe in &plan.probes {
+    // A program that was given as words goes behind all else, as words.
+    let program = plan.probes.iter().find_map(|probe| probe.parameters.values().find_map(as_words));
+    for probe in plan.probes.iter().filter(|probe| !probe.parameters.values().any(|value| as_words(value).is_some())) {
         // A text takes the rest of a request.
         let (texts, others): (Vec<_>, Vec<_>) = probe.parameters.iter().partition(|(_, value)| matches!(value, Value::Text(_)));
         let own = others.iter().chain(&texts).map(|(name, value)| format!(":{name}={value}")).collect::<String>();
@@ -107,14 +110,15 @@ pub fn command(plan: &Plan) -> String {
     if plan.aligned {
         words.push("--aligned".to_owned());
     }
+    words.extend(program.map(|program| format!("-- {}", shell::line(program))));
     words.join(" ")
 }
 
-/// A word as a shell reads it.
-#[must_use]
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+fn as_words(value: &Value) -> Option<&[String]> {
+    match value {
+        Value::Words(words) => Some(words),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -125,11 +129,6 @@ mod tests {
     use tardy_run::system_clock::ProbeClocks;
 
     use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(["io:size=64MiB", "a b", "it's", ""].map(quoted), ["io:size=64MiB", "'a b'", "'it'\\''s'", "''"]);
-    }
 
     #[test]
     fn a_scenario_of_ones_own_is_named_by_its_file_and_texts_come_last() {
@@ -158,6 +157,29 @@ mod tests {
             let plan = Plan { scenario: name.into(), origin, ..plan.clone() };
             assert!(command(&plan).starts_with("tardy run --scenario 'my scenarios/mine.toml' "), "{}", command(&plan));
         }
+    }
+
+    #[test]
+    fn a_program_is_repeated_word_by_word() {
+        let none = CpuList::default();
+        let program = Value::Words(["./loop", "1000", "a b"].map(str::to_owned).to_vec());
+        let app = ProbePlan {
+            name: "app".into(),
+            kind: None,
+            offset: None,
+            clocks: ProbeClocks::default(),
+            period: Nanos::from_millis(1),
+            dither: Nanos::ZERO,
+            policy: PolicyName::Fifo,
+            priority: Some(95),
+            waits_for: WaitsFor::Event,
+            parameters: std::iter::once(("command".to_owned(), program)).collect(),
+        };
+        let cyclic = ProbePlan { name: "cyclic".into(), parameters: std::iter::empty().collect(), ..app.clone() };
+        let plan = Plan { probes: vec![cyclic, app], ..Plan::without_probes("flags", &none, &none) };
+        let command = command(&plan);
+        assert!(command.contains(" --probe cyclic ") && command.ends_with(" -- ./loop 1000 'a b'"), "{command}");
+        assert_eq!(command.matches("app").count(), 0, "{command}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use tardy_core::units::Nanos;
 use tardy_measure::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
+use tardy_probes::probe::ProbeSpec;
+use tardy_probes::probe::request::ProbeRequestError;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
@@ -123,15 +125,26 @@ pub struct RunArgs {
     pub program: Vec<String>,
 }
 
+/// A text that is no request for a probe.
+#[derive(Debug, thiserror::Error)]
+#[error("--probe {asked}: {error}")]
+pub struct BadProbe {
+    asked: String,
+    error: Box<ProbeRequestError>,
+}
+
 impl RunArgs {
     /// What is asked for; where the run goes, and what is said meanwhile, is the command's alone.
-    #[must_use]
-    pub fn request(&self) -> Request {
-        Request {
+    ///
+    /// # Errors
+    /// Where a text is no request for a probe.
+    pub fn request(&self) -> Result<Request, BadProbe> {
+        let probe = |text: &String| ProbeSpec::parse(text).map_err(|error| BadProbe { asked: text.clone(), error: Box::new(error) });
+        Ok(Request {
             scenario: self.scenario.clone(),
             length: self.length,
             cycles: self.cycles,
-            probes: self.probes.clone(),
+            probes: self.probes.iter().map(probe).collect::<Result<_, _>>()?,
             program: self.program.clone(),
             period: self.period,
             policy: self.policy,
@@ -156,7 +169,7 @@ impl RunArgs {
             stop_above: self.stop_above,
             tracing_off: self.tracing_off,
             force: self.force,
-        }
+        })
     }
 }
 

@@ -17,7 +17,13 @@ use crate::cli::run::RunArgs;
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &RunArgs) -> Exit {
-    let request = args.request();
+    let request = match args.request() {
+        Ok(request) => request,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
     if let Some(reason) = request::contradiction(&request) {
         eprintln!("tardy: {reason}");
         return Exit::Usage;

@@ -41,7 +41,6 @@ fn list() -> String {
 }
 
 fn describe(scenario: &Scenario) -> String {
-    // A scenario's probes were read when it was.
-    let probes: Vec<String> = scenario.probes.iter().filter_map(|probe| Some(probe.plan().ok()?.1.to_string())).collect();
+    let probes: Vec<String> = scenario.probes.iter().map(|probe| probe.plan().1.to_string()).collect();
     format!("{}; {} phases, {} in all", probes.join(", "), scenario.phases.len() * scenario.repeats as usize, scenario.length().exact())
 }

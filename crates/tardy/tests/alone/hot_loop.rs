@@ -10,7 +10,7 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_machine::surroundings::Surroundings;
 use tardy_measure::scenario::ProbeRequest;
-use tardy_probes::probe::{Member, Opening, ProbeInfo, Ready};
+use tardy_probes::probe::{Member, Opening, ProbeInfo, ProbeSpec, Ready};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::ring;
 use tardy_run::plan::ThreadPlan;
@@ -136,7 +136,7 @@ fn no_page_faults_in_the_loop_where_memory_may_be_locked() {
 /// What the threads of one place of `probe` allocate from the start to the end of a run of so many ms, and the samples that came of it;
 /// `room` of a series fit into its ring at once.
 fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize, length_ms: i64) -> (u64, u64) {
-    let (_, mut plan) = ProbeRequest::new(text).plan().unwrap();
+    let (_, mut plan) = ProbeRequest::new(ProbeSpec::parse(text).unwrap()).plan();
     plan.dither = dither;
     let schedule = probe.schedule(plan.period, Nanos::ZERO, dither);
     let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
@@ -178,7 +178,8 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
             continue;
         }
         let text = format!("{}:period=200us", probe.name);
-        if let Err(refusal) = ProbeRequest::new(&text).plan().map(|(_, plan)| (probe.resolve)(&plan, &surroundings)).unwrap() {
+        let (_, plan) = ProbeRequest::new(ProbeSpec::parse(&text).unwrap()).plan();
+        if let Err(refusal) = (probe.resolve)(&plan, &surroundings) {
             machine::left_out(&format!("the_loop_allocates_nothing_even_when_samples_are_lost: {}", probe.name), &format!("{refusal:?}"));
             continue;
         }

@@ -53,6 +53,20 @@ fn a_loop_in_c_is_measured_beside_a_probe_and_its_due_times_are_accounted_for() 
 }
 
 #[test]
+fn a_programs_words_arrive_as_they_were_given_and_the_report_repeats_them() {
+    let place = loop_in_c();
+    // A shell would split the first of these words, and fill in the second.
+    let words = ["./loop", "2000", "20", "-1", "0", "a b", "$HOME"];
+    let flags = ["run", "--load", "none", "--for", "500ms", "--quiet", "--out", "run", "--"];
+    place.tardy_with(&[&flags[..], &words].concat()).ends_with(0);
+    let probe = &place.record("run")["plan"]["probes"][0];
+    assert_eq!(probe["parameters"]["command"]["words"], serde_json::json!(words), "{probe}");
+    place.tardy("report run --html run.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("run.html")).unwrap();
+    assert!(page.contains(" -- ./loop 2000 20 -1 0 'a b' '$HOME'"), "the command line to repeat it");
+}
+
+#[test]
 fn the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run() {
     let test = "the_stack_of_the_thread_that_reads_the_loop_is_no_fault_of_the_run";
     if !machine::is_root() {

@@ -9,7 +9,7 @@ use super::facts;
 use super::figure::Figures;
 use crate::chart::build::costs;
 use crate::report::date::date_and_time;
-use crate::report::repeat::quoted;
+use tardy_run::shell::quoted;
 
 /// What stands above the machines' facts is a column a run, the charts have a bar a run.
 pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {

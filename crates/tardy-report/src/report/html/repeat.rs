@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 use tardy_run::record::RunKind;
+use tardy_run::shell::quoted;
 
 use crate::chart::data::RunData;
 use crate::report::plan_text;
-use crate::report::repeat::{command, quoted};
+use crate::report::repeat::command;
 
 pub(super) fn section(runs: &[RunData]) -> Markup {
     html! {

@@ -11,7 +11,7 @@ use crate::cli::{Cli, Command};
 fn asked(flags: &str) -> Scenario {
     let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
     let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
-    scenario(&args.request()).unwrap()
+    scenario(&args.request().unwrap()).unwrap()
 }
 
 fn phases(scenario: &Scenario) -> Vec<(&str, i64)> {
@@ -23,7 +23,7 @@ fn what_would_have_no_effect_is_refused() {
     let refused = |flags: &str| {
         let words = ["tardy", "run"].into_iter().chain(flags.split_whitespace());
         let Command::Run(args) = Cli::parse_from(words).command else { panic!("not a run") };
-        contradiction(&args.request()).is_some()
+        contradiction(&args.request().unwrap()).is_some()
     };
     for flags in ["--misses 1e-6", "--policy other --priority 50", "--load none --load memory"] {
         assert!(refused(flags), "{flags}");
@@ -39,7 +39,7 @@ const SECOND: i64 = 1_000_000_000;
 
 #[test]
 fn a_probe_that_is_named_has_its_own_period_unless_one_is_given() {
-    let period = |flags| asked(flags).probes[0].plan().unwrap().1.period;
+    let period = |flags| asked(flags).probes[0].plan().1.period;
     assert_eq!(period(""), Nanos::from_millis(1));
     assert_eq!(period("--probe media"), period("--probe media --load none"));
     assert!(period("--probe media") > Nanos::from_millis(30));
@@ -85,13 +85,13 @@ fn phases_of_a_scenario_are_stretched_to_the_length_asked_for() {
 fn flags_go_before_the_scenarios_values() {
     let scenario = asked("--scenario abeni2002 --priority 50 --probe nanosleep");
     let [probe] = scenario.probes.as_slice() else { panic!("{:?}", scenario.probes) };
-    assert_eq!((probe.name.as_str(), probe.priority, probe.period), ("nanosleep", Some(50), Some(Nanos::from_micros(100))));
+    assert_eq!((probe.spec.info.name, probe.priority, probe.period), ("nanosleep", Some(50), Some(Nanos::from_micros(100))));
 }
 
 #[test]
 fn a_probes_own_values_go_before_flags_and_scenario() {
     let scenario = asked("--scenario abeni2002 --priority 50 --period 2ms --probe usleep:period=300us:policy=rr --probe cyclic");
-    let plans: Vec<_> = scenario.probes.iter().map(|probe| probe.plan().unwrap().1).collect();
+    let plans: Vec<_> = scenario.probes.iter().map(|probe| probe.plan().1).collect();
     let of = |index: usize| (plans[index].name.as_str(), plans[index].period, plans[index].policy, plans[index].priority);
     assert_eq!(of(0), ("usleep", Nanos::from_micros(300), PolicyName::Rr, Some(50)));
     assert_eq!(of(1), ("cyclic", Nanos::from_millis(2), PolicyName::Fifo, Some(50)));
@@ -99,13 +99,13 @@ fn a_probes_own_values_go_before_flags_and_scenario() {
 
 #[test]
 fn a_program_is_measured_alone_or_beside_the_probes_that_are_named() {
-    let names = |flags: &str| asked(flags).probes.iter().map(|probe| probe.name.clone()).collect::<Vec<_>>();
-    assert_eq!(names("--load none -- ./loop 1000"), ["app:command='./loop' '1000'"]);
-    assert_eq!(names("--probe cyclic --priority 80 -- a:b=c"), ["cyclic", "app:command='a:b=c'"]);
+    let names = |flags: &str| asked(flags).probes.iter().map(|probe| probe.spec.to_string()).collect::<Vec<_>>();
+    assert_eq!(names("--load none -- ./loop 1000"), ["app:command=./loop 1000"]);
+    assert_eq!(names("--probe cyclic --priority 80 -- a:b=c"), ["cyclic", "app:command=a:b=c"]);
 }
 
 #[test]
 fn an_unknown_scenario_is_named() {
     let Command::Run(args) = Cli::parse_from(["tardy", "run", "--scenario", "nope"]).command else { panic!("not a run") };
-    assert!(scenario(&args.request()).unwrap_err().to_string().contains("`nope`"));
+    assert!(scenario(&args.request().unwrap()).unwrap_err().to_string().contains("`nope`"));
 }

@@ -19,14 +19,11 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     let words = std::iter::once("tardy".to_owned()).chain(program(measure, 0).arguments.into_iter().map(here));
     let cli = Cli::try_parse_from(words).map_err(|error| LabError::Usage(first_sentence(&error.to_string())))?;
     let Command::Run(args) = cli.command else { return Ok(()) };
-    let request = args.request();
+    let request = args.request().map_err(|error| LabError::Usage(error.to_string()))?;
     if let Some(reason) = request::contradiction(&request) {
         return Err(LabError::Usage(reason.to_owned()));
     }
     let scenario = request::scenario(&request).map_err(|error| LabError::Usage(format!("--scenario: {error}")))?;
-    for probe in &scenario.probes {
-        probe.plan().map_err(|error| LabError::Usage(format!("--probe {}: {error}", probe.name)))?;
-    }
     check_loads(scenario.phases.iter().flat_map(|phase| &phase.loads).chain(&request.allow))
 }
 

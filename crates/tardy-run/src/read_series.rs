@@ -12,6 +12,8 @@ use tardy_core::series::Descriptor;
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
+/// Bytes of a file for which a further thread is worth while.
+const PART_BYTES: u64 = 1 << 20;
 
 /// Why a series cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +110,46 @@ impl SeriesFile {
         let mut walk = Walk { window: Window::new(file), place: part.start, is_synchronised: is_first, end: PartEnd::default() };
         walk.run(part.end, visit).map_err(unreadable)?;
         Ok(walk.end)
+    }
+
+    /// Adds all chunks to what `new` makes, on up to `threads` threads: each has a part of the file of its own, and `merge` takes the parts together in the
+    /// order of the file.
+    ///
+    /// # Errors
+    /// As [`Self::read_part`].
+    pub fn fold<T: Send>(
+        &self,
+        threads: u64,
+        new: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, &Chunk) + Sync,
+        mut merge: impl FnMut(&mut T, T),
+    ) -> Result<(T, PartEnd), SeriesError> {
+        let read_part = |part| -> Result<(T, PartEnd), SeriesError> {
+            let mut read = new();
+            let end = self.read_part(part, |chunk| add(&mut read, chunk))?;
+            Ok((read, end))
+        };
+        // Small files are not worth a thread.
+        let parts = self.parts(threads.min(self.bytes() / PART_BYTES + 1));
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
+            running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
+        });
+        let (mut whole, mut end) = (new(), PartEnd::default());
+        for result in results {
+            let (part, part_end) = result?;
+            merge(&mut whole, part);
+            end.damaged_bytes += part_end.damaged_bytes;
+            end.torn_bytes += part_end.torn_bytes;
+            end.is_closed |= part_end.is_closed;
+        }
+        Ok((whole, end))
+    }
+
+    /// As many threads as there are processors to read with.
+    #[must_use]
+    pub fn threads() -> u64 {
+        std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
     }
 
     /// Calls `visit` with each chunk of the file.

@@ -85,22 +85,8 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 /// [`SeriesError`] where it cannot be read.
 pub fn sweep(path: &Path, division: Division) -> Result<Swept, SeriesError> {
     let file = SeriesFile::open(path)?;
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let schedule = file.descriptor().schedule;
-    let read_part = |part| -> Result<Sweeper, SeriesError> {
-        let mut sweeper = Sweeper::new(schedule, division);
-        file.read_part(part, |chunk| sweeper.add(chunk))?;
-        Ok(sweeper)
-    };
-    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
-        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
-    });
-    let mut whole = Sweeper::new(schedule, division);
-    for result in results {
-        whole.merge(result?);
-    }
+    let new = || Sweeper::new(file.descriptor().schedule, division);
+    let (whole, _) = file.fold(SeriesFile::threads(), new, Sweeper::add, Sweeper::merge)?;
     Ok(whole.swept)
 }
 

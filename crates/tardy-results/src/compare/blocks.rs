@@ -63,32 +63,9 @@ pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Resu
 
 fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesError> {
     let file = SeriesFile::open(&path)?;
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let read_part = |part| -> Result<Reader, SeriesError> {
-        let mut reader = Reader::new(file.descriptor().schedule, cutting.clone());
-        file.read_part(part, |chunk| reader.add(chunk))?;
-        reader.close();
-        Ok(reader)
-    };
-    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
-        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
-    });
-    let mut whole =
-        SeriesBlocks { descriptor: file.descriptor().clone(), stretches: BTreeMap::new(), exact: BTreeMap::new(), stored: None };
-    for result in results {
-        let part = result?;
-        for (place, stretch) in part.stretches {
-            whole.stretches.entry(place).or_default().merge(stretch);
-        }
-        for (phase, histogram) in part.exact {
-            match whole.exact.get_mut(&phase) {
-                Some(known) => known.merge(&histogram),
-                None => drop(whole.exact.insert(phase, histogram)),
-            }
-        }
-    }
+    let new = || Reader::new(file.descriptor().schedule, cutting.clone());
+    let (Reader { stretches, exact, .. }, _) = file.fold(SeriesFile::threads(), new, Reader::add, Reader::merge)?;
+    let mut whole = SeriesBlocks { descriptor: file.descriptor().clone(), stretches, exact, stored: None };
     // There may be a thousand series, all held at once.
     whole.exact.values_mut().for_each(Histogram::pack);
     let read: u64 = whole.exact.values().map(Histogram::count).sum();
@@ -154,6 +131,20 @@ impl Reader {
         if self.open != Some(place) {
             self.close();
             self.open = Some(place);
+        }
+    }
+
+    /// Adds what was read of the part behind this one.
+    fn merge(&mut self, mut part: Self) {
+        part.close();
+        for (place, stretch) in part.stretches {
+            self.stretches.entry(place).or_default().merge(stretch);
+        }
+        for (phase, histogram) in part.exact {
+            match self.exact.get_mut(&phase) {
+                Some(known) => known.merge(&histogram),
+                None => drop(self.exact.insert(phase, histogram)),
+            }
         }
     }
 

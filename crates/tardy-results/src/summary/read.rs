@@ -328,27 +328,9 @@ fn read_series(
 ) -> Result<Read, SummaryError> {
     let file = SeriesFile::open(path)?;
     let descriptor = file.descriptor().clone();
-    let (schedule, questions) = (descriptor.schedule, questions_of(&descriptor, questions));
-    let read_part = |part| -> Result<(SeriesAccumulator, PartEnd), SeriesError> {
-        let mut accumulator = SeriesAccumulator::new(schedule, questions.clone());
-        let end = file.read_part(part, |chunk| accumulator.add(chunk))?;
-        Ok((accumulator, end))
-    };
-    // Small files are not worth a thread.
-    let parts = file.parts(threads.min(file.bytes() / (1 << 20) + 1));
-    let results: Vec<_> = std::thread::scope(|scope| {
-        let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| read_part(part))).collect();
-        running.into_iter().map(|thread| thread.join().expect("reading a part does not panic")).collect()
-    });
-    let mut accumulator = SeriesAccumulator::new(schedule, questions);
-    let mut end = PartEnd::default();
-    for result in results {
-        let (part, part_end) = result?;
-        accumulator.merge(&part);
-        end.damaged_bytes += part_end.damaged_bytes;
-        end.torn_bytes += part_end.torn_bytes;
-        end.is_closed |= part_end.is_closed;
-    }
+    let questions = questions_of(&descriptor, questions);
+    let new = || SeriesAccumulator::new(descriptor.schedule, questions.clone());
+    let (mut accumulator, end) = file.fold(threads, new, SeriesAccumulator::add, |whole, part| whole.merge(&part))?;
     // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));

@@ -99,3 +99,29 @@ fn a_file_that_is_no_series_is_refused_by_name() {
     assert!(SeriesFile::open(&path).unwrap_err().to_string().contains("a.series: not a series file"));
     assert!(SeriesFile::open(&folder.path().join("none")).unwrap_err().to_string().contains("cannot read"));
 }
+
+#[test]
+fn a_fold_takes_the_parts_together_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.series");
+    let descriptor = descriptor();
+    let mut writer = SeriesWriter::create(&path, &descriptor).unwrap();
+    let mut encoder = ChunkEncoder::new(&descriptor);
+    // Values that no coding makes small: the file is worth several threads.
+    let latency = |number: i64| number.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
+    for chunk in 0..800 {
+        for number in chunk * 1000..(chunk + 1) * 1000 {
+            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(latency(number)), missed: 0 }));
+        }
+        let mut bytes = Vec::new();
+        encoder.finish(&Counts { recorded: 1000 * (chunk as u64 + 1), ..Counts::default() }, chunk == 799, &mut bytes);
+        writer.append(&bytes).unwrap();
+    }
+    let file = SeriesFile::open(&path).unwrap();
+    assert!(file.bytes() > 2 * PART_BYTES, "{} bytes", file.bytes());
+    for threads in [1, 3, 64] {
+        let add = |all: &mut Vec<i64>, chunk: &Chunk| all.extend(&chunk.latency);
+        let (all, end) = file.fold(threads, Vec::new, add, |whole, part| whole.extend(part)).unwrap();
+        assert!(all.iter().copied().eq((0..800_000).map(latency)) && end.is_closed, "{threads} threads");
+    }
+}

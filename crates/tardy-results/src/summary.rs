@@ -7,4 +7,6 @@ pub mod model;
 pub mod read;
 pub mod split;
 mod stated;
+pub mod summarize;
 mod verdict;
+mod warnings;

@@ -18,7 +18,8 @@ use super::judgement::{Judgement, judgement};
 use super::kernels::Kernel;
 use super::slowdown::{Slowdown, slowdown};
 use super::task::Task;
-use crate::summary::read::{SummaryError, summarize};
+use crate::summary::read::SummaryError;
+use crate::summary::summarize::summarize;
 
 /// The advice.
 #[derive(Debug, Clone, Serialize)]

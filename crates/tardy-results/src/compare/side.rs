@@ -8,7 +8,8 @@ use tardy_run::folder::{self, folders};
 use tardy_run::record::RunRecord;
 
 use crate::summary::model::Summary;
-use crate::summary::read::{SummaryError, summarize};
+use crate::summary::read::SummaryError;
+use crate::summary::summarize::summarize;
 
 /// One run of a side, read but for its samples.
 #[derive(Debug, Clone)]

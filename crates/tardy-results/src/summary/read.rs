@@ -1,4 +1,4 @@
-//! Reads a run folder, each series on as many threads as there are processors, and makes the summary. Charts are made from what was read too.
+//! Reads a run folder, each series on as many threads as there are processors. Summaries are made from what was read, and charts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,35 +10,22 @@ use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
-use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_core::warning::Warning;
 use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
 use tardy_run::imported::Stated;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
-use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
-use tardy_run::series_writer::FLUSH_INTERVAL;
+use tardy_run::record::{PhaseRecord, RunRecord};
 
 use super::fitted_lateness::{self, FittedLateness};
-use super::model::{GapSummary, InterruptCount, LoadSummary, ProbeSummary, SeriesSummary, Summary};
-use super::verdict::Judge;
-use super::{by_phase, ladder, stated, verdict};
 
-/// A share of missed periods from which on the period is called too short.
-const MOST_PERIODS: f64 = 0.5;
-/// Stalls of one series from which on they may be the work of a rule.
-const STALLS_OF_THROTTLING: u64 = 2;
 /// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
 /// Fewer than these would not tell how samples of several phases depend on each other.
 const STRETCHES_LEAST: usize = 64;
-/// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
-const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
-
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
@@ -59,11 +46,11 @@ pub struct Read {
     /// What the tool states that an import is from.
     pub(super) stated: Option<Stated>,
     /// Latenesses against the fitted grid, where values are interval errors.
-    fitted: Option<FittedLateness>,
-    end: PartEnd,
-    file: PathBuf,
+    pub(super) fitted: Option<FittedLateness>,
+    pub(super) end: PartEnd,
+    pub(super) file: PathBuf,
     /// For how long gaps were looked for.
-    observed: Option<Nanos>,
+    pub(super) observed: Option<Nanos>,
 }
 
 /// A run folder that was read: every series counted, nothing computed yet.
@@ -76,14 +63,6 @@ pub struct ReadRun {
     pub series: Vec<Read>,
     questions: Questions,
     requirement: Requirement,
-}
-
-/// Makes the summary of the run in `path`, held to `requirement`, and where that is silent, to what the run was made with.
-///
-/// # Errors
-/// [`SummaryError`] where the folder, or a series that it names, cannot be read.
-pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, SummaryError> {
-    Ok(read(path, requirement)?.summary())
 }
 
 /// Reads the run in `path`, to be held to `requirement`, and where that is silent, to what it was made with.
@@ -126,44 +105,6 @@ fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<Read, SummaryError
 }
 
 impl ReadRun {
-    /// What the run comes to.
-    #[must_use]
-    pub fn summary(&self) -> Summary {
-        let (record, series) = (&self.record, &self.series);
-        let warnings = warnings(record, series);
-        let judge = Judge::new(self, &warnings);
-        let loads = by_phase::loads(record, series, &judge);
-        let mut probes = self.probe_summaries(&judge, &loads);
-        let start = record.started.monotonic_ns;
-        let mut summaries: Vec<SeriesSummary> = series.iter().map(|read| read.summary(start)).collect();
-        if has_no_times(record) {
-            let numbers = summaries.iter_mut().map(|series| &mut series.numbers).chain(probes.iter_mut().map(|probe| &mut probe.numbers));
-            numbers.flatten().for_each(|numbers| numbers.max_at_ns = 0);
-        }
-        summaries.sort_by_key(|series| {
-            (std::cmp::Reverse(series.numbers.as_ref().map(|numbers| numbers.max_ns)), series.probe.clone(), series.cpu)
-        });
-        Summary {
-            run: self.folder.display().to_string(),
-            state: record.state,
-            clock: record.clock,
-            verdict: verdict::of_run(self, &probes),
-            warnings,
-            measured_ns: self.measured(),
-            started_realtime_ns: record.started.realtime_ns,
-            probes,
-            series: summaries,
-            phases: by_phase::phases(record, series),
-            loads,
-            is_ranked: by_phase::is_ranked(record),
-            load_work: record.load_work.clone(),
-            measured_cpus: record.measured_cpus.clone(),
-            machine: record.machine.two_lines(),
-            interrupts: interrupts(&record.interference),
-            overhead: record.overhead.clone(),
-        }
-    }
-
     /// The latencies that are in time, if that was asked for.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
@@ -180,29 +121,6 @@ impl ReadRun {
     #[must_use]
     pub fn measured(&self) -> Nanos {
         length(&self.record, &self.series)
-    }
-
-    fn probe_summaries(&self, judge: &Judge<'_>, loads: &[LoadSummary]) -> Vec<ProbeSummary> {
-        let start = self.record.started.monotonic_ns;
-        let summary = |name: &str| {
-            let of_probe: Vec<&Read> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
-            let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
-            let mut all = Cell::default();
-            cells.iter().for_each(|cell| all.merge_counts(cell));
-            let ladder = || ladder::ladder(judge, &of_probe, &all, self.measured(), loads);
-            ProbeSummary {
-                probe: name.to_owned(),
-                quantity: first.descriptor.quantity.clone(),
-                has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
-                period_ns: first.descriptor.schedule.period(),
-                is_missed_unknown: of_probe.iter().any(|read| read.is_missed_unknown()),
-                numbers: stated::numbers_of_all(&of_probe, numbers(&all, &Dependence::of(&cells), start.get(), first.has_window())),
-                counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
-                verdict: judge.probe(&of_probe, loads),
-                ladder: if self.window().is_none() { ladder() } else { None },
-            }
-        };
-        names(&self.series).into_iter().map(summary).collect()
     }
 
     /// The names of the probes, in the order of their series.
@@ -382,25 +300,6 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, desc
 }
 
 impl Read {
-    /// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
-    fn skips_steadily(&self) -> bool {
-        let samples = self.accumulator.samples;
-        samples == 0 || self.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
-    }
-
-    fn gaps(&self) -> Option<GapSummary> {
-        let Meaning::Gap { least } = self.descriptor.meaning else { return None };
-        // Those in the series; shorter ones that were counted without their time are in the histogram alone.
-        let gaps = self.accumulator.whole();
-        // Of an import without samples the number of gaps is that of its histogram, and their length is in no file.
-        if self.stated.is_some() && self.accumulator.samples == 0 {
-            return None;
-        }
-        let length = Nanos(i64::try_from(gaps.sum).unwrap_or(i64::MAX));
-        let share = self.observed.map(|observed| length.get() as f64 / observed.get() as f64);
-        Some(GapSummary { least_ns: least, count: gaps.latency.count(), length_ns: length, observed_ns: self.observed, share })
-    }
-
     /// Probe and processor in words.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
@@ -430,38 +329,10 @@ impl Read {
     pub fn has_window(&self) -> bool {
         self.accumulator.window().is_some()
     }
-
-    fn summary(&self, start: Nanos) -> SeriesSummary {
-        let whole = &self.whole;
-        let dependence = Dependence::of(&[whole]);
-        let from_histogram = whole.latency.count() > self.accumulator.samples;
-        let is_every_sample = self.has_every_sample();
-        SeriesSummary {
-            probe: self.descriptor.probe.clone(),
-            cpu: self.descriptor.cpu,
-            schedule: self.descriptor.schedule,
-            numbers: stated::numbers(self, numbers(whole, &dependence, start.get(), self.has_window())),
-            counts: self.accumulator.counts,
-            is_missed_unknown: self.is_missed_unknown(),
-            // Between samples that were not kept there is no telling how far apart two wake-ups were.
-            jitter: if is_every_sample { percentiles(&self.accumulator.jitter, &dependence) } else { Vec::new() },
-            jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),
-            misses_longest_run: if is_every_sample { self.accumulator.miss_runs.longest() } else { None },
-            early: self.accumulator.early.count,
-            clock_error_ns: match self.descriptor.meaning {
-                Meaning::Lateness { clock_error } if clock_error > Nanos::ZERO => Some(clock_error),
-                _ => None,
-            },
-            copy: self.descriptor.copy,
-            gaps: self.gaps(),
-            fitted: self.fitted.as_ref().map(|fitted| fitted.summary(start)),
-            from_histogram,
-        }
-    }
 }
 
 /// Whether an import knows the order of its samples and nothing of their times.
-fn has_no_times(record: &RunRecord) -> bool {
+pub(super) fn has_no_times(record: &RunRecord) -> bool {
     record.imported.as_ref().is_some_and(|imported| imported.has_no_times)
 }
 
@@ -488,81 +359,9 @@ pub(super) fn measured(series: &[Read]) -> Nanos {
     }
 }
 
-fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
-    let mut warnings = record.warnings.clone();
-    if record.state == State::Running {
-        warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
-    }
-    for read in series {
-        let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
-        let counts = read.accumulator.counts;
-        if counts.lost > 0 {
-            warnings.push(Warning::SamplesLost { probe: probe.clone(), cpu, lost: counts.lost });
-        }
-        if !counts.is_exact() {
-            let unexplained = i64::try_from(counts.unexplained()).unwrap_or(i64::MAX);
-            warnings.push(Warning::AccountingInexact { probe: probe.clone(), cpu, unexplained });
-        }
-        if read.end.damaged_bytes > 0 {
-            warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
-        }
-        // A run that was cut off has no counts but those of the file.
-        let gone = counts.stored().saturating_sub(read.accumulator.samples);
-        if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
-            warnings.push(Warning::SamplesGone { file: read.file.display().to_string(), samples: gone });
-        }
-        let share = counts.missed as f64 / counts.expected.max(1) as f64;
-        if share > MOST_PERIODS && read.skips_steadily() {
-            let period = read.descriptor.schedule.period();
-            warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
-        }
-        let early = read.accumulator.early;
-        if early.count > 0 {
-            warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
-        }
-    }
-    // Throttling comes again and again while it lasts: a single latency of that length is a latency.
-    let is_throttled = series.iter().any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
-    if let (Some(gap), true) = (throttling(record), is_throttled) {
-        let windows = series.iter().map(|read| read.accumulator.stalls).sum();
-        warnings.push(Warning::LooksLikeThrottling { windows, length: gap.gap, rule: gap.rule.to_string() });
-    }
-    warnings.extend(record.series.iter().zip(series).filter_map(|(entry, read)| displaced(record, entry, read.accumulator.counts)));
-    warnings.extend(record.scheduling_changes.iter().map(|change| Warning::SchedulingChanged {
-        thread: change.thread.clone(),
-        before: change.before.clone(),
-        after: change.after.clone(),
-        since_start: change.seen_ns - record.started.monotonic_ns,
-    }));
-    warnings.sort_by_key(Warning::rank);
-    warnings
-}
-
 /// By which rule real-time tasks are stopped on this machine, and for how long.
-fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
+pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
     record.measured_cpus.iter().flat_map(|cpu| record.machine.throttling.gaps(cpu)).next()
-}
-
-/// What another processor took of a series.
-fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
-    let first = entry.elsewhere.first()?;
-    let was_displaced = |phase: &&PhaseRecord| {
-        let end = phase.end_ns.unwrap_or(Nanos::MAX);
-        entry.elsewhere.iter().any(|stretch| stretch.first_due_ns < end && stretch.last_due_ns >= phase.begin_ns)
-    };
-    let mut phases: Vec<String> = record.phases.iter().filter(was_displaced).map(|phase| phase.name.clone()).collect();
-    phases.dedup();
-    // Of a run without phases worth a name there is nothing to tell.
-    let phases = if record.phases.len() > 1 { phases } else { Vec::new() };
-    Some(Warning::Displaced {
-        probe: entry.probe.clone(),
-        cpu: entry.cpu,
-        samples: entry.elsewhere.iter().map(|stretch| stretch.samples).sum(),
-        recorded: counts.recorded,
-        elsewhere: entry.elsewhere.iter().map(|stretch| stretch.cpu).collect(),
-        since_start: first.first_due_ns - record.started.monotonic_ns,
-        phases,
-    })
 }
 
 /// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.
@@ -574,9 +373,4 @@ pub(super) fn names(series: &[Read]) -> Vec<&str> {
         }
     }
     names
-}
-
-fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> Vec<InterruptCount> {
-    let lines = interference.iter().flat_map(|interference| &interference.interrupts);
-    lines.map(|line| InterruptCount { label: line.label.clone(), description: line.description.clone(), count: line.total() }).collect()
 }

@@ -14,7 +14,8 @@ use tardy_run::plan::{LoadPlan, PolicyName, ProbePlan, WaitsFor};
 use tardy_run::record::RunRecord;
 
 use super::model::{LoadSummary, Summary};
-use super::read::{SummaryError, summarize};
+use super::read::SummaryError;
+use super::summarize::summarize;
 
 /// Where lateness comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

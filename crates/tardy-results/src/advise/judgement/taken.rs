@@ -10,7 +10,8 @@ use tardy_run::read_series::{SeriesError, SeriesFile};
 use super::super::kernels::{Kernel, LatencyRun};
 use super::super::task::Task;
 use crate::summary::model::{ProbeSummary, Summary};
-use crate::summary::read::{SummaryError, summarize};
+use crate::summary::read::SummaryError;
+use crate::summary::summarize::summarize;
 
 /// What series of completions hold.
 const COMPLETION: &str = "completion";

@@ -17,7 +17,7 @@ use tardy_lab::record::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::Variant;
 use tardy_results::exit::Exit;
-use tardy_results::summary::read::summarize;
+use tardy_results::summary::summarize::summarize;
 
 use super::progress::Progress;
 use super::setting::{LabError, Setting};

@@ -1,0 +1,95 @@
+//! What a reader of the numbers must know before them.
+
+use tardy_core::accounting::Counts;
+use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
+use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
+use tardy_run::series_writer::FLUSH_INTERVAL;
+
+use super::read::{Read, throttling};
+
+/// A share of missed periods from which on the period is called too short.
+const MOST_PERIODS: f64 = 0.5;
+/// Stalls of one series from which on they may be the work of a rule.
+const STALLS_OF_THROTTLING: u64 = 2;
+/// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
+const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
+
+/// All of a run: those of `run.json`, and those that its series show. The gravest comes first.
+pub(super) fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
+    let mut warnings = record.warnings.clone();
+    if record.state == State::Running {
+        warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
+    }
+    for read in series {
+        let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);
+        let counts = read.accumulator.counts;
+        if counts.lost > 0 {
+            warnings.push(Warning::SamplesLost { probe: probe.clone(), cpu, lost: counts.lost });
+        }
+        if !counts.is_exact() {
+            let unexplained = i64::try_from(counts.unexplained()).unwrap_or(i64::MAX);
+            warnings.push(Warning::AccountingInexact { probe: probe.clone(), cpu, unexplained });
+        }
+        if read.end.damaged_bytes > 0 {
+            warnings.push(Warning::DamagedFile { file: read.file.display().to_string(), bytes: read.end.damaged_bytes });
+        }
+        // A run that was cut off has no counts but those of the file.
+        let gone = counts.stored().saturating_sub(read.accumulator.samples);
+        if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
+            warnings.push(Warning::SamplesGone { file: read.file.display().to_string(), samples: gone });
+        }
+        let share = counts.missed as f64 / counts.expected.max(1) as f64;
+        if share > MOST_PERIODS && skips_steadily(read) {
+            let period = read.descriptor.schedule.period();
+            warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
+        }
+        let early = read.accumulator.early;
+        if early.count > 0 {
+            warnings.push(Warning::EarlyWakeUps { probe, cpu, count: early.count, earliest: Nanos(early.earliest) });
+        }
+    }
+    // Throttling comes again and again while it lasts: a single latency of that length is a latency.
+    let is_throttled = series.iter().any(|read| read.accumulator.stalls >= STALLS_OF_THROTTLING);
+    if let (Some(gap), true) = (throttling(record), is_throttled) {
+        let windows = series.iter().map(|read| read.accumulator.stalls).sum();
+        warnings.push(Warning::LooksLikeThrottling { windows, length: gap.gap, rule: gap.rule.to_string() });
+    }
+    warnings.extend(record.series.iter().zip(series).filter_map(|(entry, read)| displaced(record, entry, read.accumulator.counts)));
+    warnings.extend(record.scheduling_changes.iter().map(|change| Warning::SchedulingChanged {
+        thread: change.thread.clone(),
+        before: change.before.clone(),
+        after: change.after.clone(),
+        since_start: change.seen_ns - record.started.monotonic_ns,
+    }));
+    warnings.sort_by_key(Warning::rank);
+    warnings
+}
+
+/// What another processor took of a series.
+fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
+    let first = entry.elsewhere.first()?;
+    let was_displaced = |phase: &&PhaseRecord| {
+        let end = phase.end_ns.unwrap_or(Nanos::MAX);
+        entry.elsewhere.iter().any(|stretch| stretch.first_due_ns < end && stretch.last_due_ns >= phase.begin_ns)
+    };
+    let mut phases: Vec<String> = record.phases.iter().filter(was_displaced).map(|phase| phase.name.clone()).collect();
+    phases.dedup();
+    // Of a run without phases worth a name there is nothing to tell.
+    let phases = if record.phases.len() > 1 { phases } else { Vec::new() };
+    Some(Warning::Displaced {
+        probe: entry.probe.clone(),
+        cpu: entry.cpu,
+        samples: entry.elsewhere.iter().map(|stretch| stretch.samples).sum(),
+        recorded: counts.recorded,
+        elsewhere: entry.elsewhere.iter().map(|stretch| stretch.cpu).collect(),
+        since_start: first.first_due_ns - record.started.monotonic_ns,
+        phases,
+    })
+}
+
+/// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
+fn skips_steadily(read: &Read) -> bool {
+    let samples = read.accumulator.samples;
+    samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
+}

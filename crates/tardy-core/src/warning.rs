@@ -100,6 +100,12 @@ pub enum Warning {
     ProbesShareProcessors { probes: Vec<String> },
     /// A latency stopped the run.
     StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
+    /// The kernel's trace was recorded, which costs time.
+    Traced { level: u32, events: u64, absent: Vec<String>, is_leaving_idle_seen: bool },
+    /// The kernel's trace could not be recorded.
+    NotExplained { reason: String, remedy: String },
+    /// Samples of which a part, or all, has no explanation.
+    ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
     /// A loop of the user's program had a due time off the grid that it declared.
@@ -295,6 +301,25 @@ impl fmt::Display for Warning {
             Self::ResponderGone { link, unanswered } => {
                 write!(f, "nobody answered any more over {link}: the run ended there, and its last {unanswered} stimuli are no samples")
             }
+            Self::Traced { level, events, absent, is_leaving_idle_seen } => {
+                write!(
+                    f,
+                    "the kernel's trace was recorded (level {level}, {events} events): latencies are those of a traced run, later by what some six events take"
+                )?;
+                if !absent.is_empty() {
+                    write!(f, "; this kernel has no {}", absent.join(", "))?;
+                }
+                if !is_leaving_idle_seen {
+                    f.write_str("; it does not trace switches out of idle")?;
+                }
+                Ok(())
+            }
+            Self::NotExplained { reason, remedy } => write!(f, "samples are not explained: {reason}; {remedy}"),
+            Self::ExplanationsLost { samples, lost_events } => write!(
+                f,
+                "{samples} samples have no explanation, or none for a part of their latency ({lost_events} events of the trace were lost): the samples \
+                 themselves are whole; fewer loads on the tool's CPUs, or a CPU left out with --cpus, let it keep up"
+            ),
             Self::VirtualTime => write!(
                 f,
                 "virtual time: the length of the kernel's code paths in instructions; no caches, buses, firmware or parallel processors, and no worst case of any machine"

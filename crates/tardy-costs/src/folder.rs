@@ -232,6 +232,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         series: Vec::new(),
         scheduling_changes: Vec::new(),
         interference: None,
+        tracing: None,
         overhead: None,
         machine: MachineFacts::read(root),
     }

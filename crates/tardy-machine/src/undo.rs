@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tardy_sys::console;
 
+use crate::root::Root;
+use crate::tracefs::Tracefs;
+
 /// The start of the name of every folder that a load makes; nothing else is ever removed.
 pub const FOLDER_PREFIX: &str = "tardy-scratch-";
 
@@ -34,6 +37,8 @@ pub enum Undo {
         /// The terminal's number.
         number: u16,
     },
+    /// Remove an instance of the kernel's tracing that a run made, by its name.
+    RemoveTraceInstance(String),
     /// Let the keyboard's lights show its state again.
     FollowKeyboardState {
         /// Any open virtual terminal, as /dev/tty0.
@@ -64,6 +69,7 @@ impl std::fmt::Display for Undo {
             Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
             Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
             Self::ShowTerminal { number, .. } => write!(formatter, "show the virtual terminal {number} again"),
+            Self::RemoveTraceInstance(name) => write!(formatter, "remove the trace instance {name}"),
             Self::FollowKeyboardState { .. } => formatter.write_str("let the keyboard's lights show its state again"),
         }
     }
@@ -76,6 +82,7 @@ impl Undo {
     /// What is left, and that it has to be undone by hand.
     pub fn run(&self) -> Result<(), UndoError> {
         let (path, result) = match self {
+            Self::RemoveTraceInstance(name) => return remove_instance(name),
             Self::RemoveFolder(path) | Self::RemoveCgroup(path) if !is_ours(path) => return Err(UndoError::NotOurs(path.clone())),
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
@@ -108,6 +115,11 @@ pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), Undo
 fn is_ours(path: &Path) -> bool {
     let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER_PREFIX));
     named && path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir)
+}
+
+fn remove_instance(name: &str) -> Result<(), UndoError> {
+    let result = Tracefs::open(&Root::system()).and_then(|tracefs| tracefs.remove_instance(name));
+    result.map_err(|source| UndoError::System { path: Path::new("instances").join(name), source })
 }
 
 /// cgroupfs folders contain files that cannot be removed; removing the folder removes them.

@@ -10,6 +10,7 @@ use tardy_probes::probe::{self, ProbeSpec};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{FLAGS, Origin, PolicyName};
 use tardy_run::system_clock::SystemClock;
+use tardy_run::tracing::Explain;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
 
@@ -75,6 +76,10 @@ pub struct Request {
     pub stop_above: Option<Nanos>,
     /// Whether the kernel's tracing stops there too.
     pub tracing_off: bool,
+    /// What of the kernel's trace is recorded to explain samples.
+    pub explain: Explain,
+    /// Whether all of it is kept.
+    pub keep_trace: bool,
     /// Whether periods and priorities are accepted that the machine may not keep up with.
     pub force: bool,
 }

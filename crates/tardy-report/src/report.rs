@@ -4,6 +4,7 @@ pub mod advise;
 pub mod compare;
 pub mod cost_text;
 pub mod date;
+pub mod explain_run_text;
 pub mod explain_text;
 pub mod html;
 pub mod junit;

@@ -4,9 +4,12 @@
 //! holder, and the worst wake-ups.
 
 mod due;
+mod holder;
 mod ranking;
 mod rules;
+pub mod run;
 mod story;
+mod tally;
 pub mod words;
 
 use std::collections::BTreeSet;
@@ -20,10 +23,11 @@ use tardy_trace::file::{Buffer, FileError, TraceFile};
 use tardy_trace::merge::{Item, Merge};
 use tardy_trace::perfetto::{LeftOut, Writer};
 
+pub use self::holder::HolderFacts;
 use self::ranking::Ranking;
-pub use self::ranking::{ComponentRow, HolderRow, Lateness};
 pub use self::rules::RuleRow;
 pub use self::story::{Mark, Story, StoryPiece};
+pub use self::tally::{ComponentRow, HolderRow, Lateness};
 
 /// What is asked of a trace.
 #[derive(Debug, Clone)]
@@ -192,7 +196,7 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
     let is_monotonic = is_monotonic(items()).unwrap_or(buffer.clock == "mono");
     let preemption = question.preemption.or(is_realtime.then_some(Preemption::Full));
     let facts = Facts { preemption, is_monotonic, ..Facts::default() };
-    let new_explainer = || Explainer::new(question.target, facts, &file.commands);
+    let new_explainer = || Explainer::new(question.target.clone(), facts, &file.commands);
 
     let grids = question.period.map(|period| due::grids(new_explainer(), items(), period, !is_monotonic)).unwrap_or_default();
     let period_ns = grids.values().next().map(|grid| grid.period_ns);
@@ -209,13 +213,15 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
         }
         for wake_up in explainer.finished() {
             if let Some(perfetto) = &mut perfetto {
-                perfetto.wake_up(&wake_up, words::component, |piece| words::of_piece(piece, &file.symbols))?;
+                perfetto.wake_up(&wake_up, words::component, |piece| {
+                    words::holder(&HolderFacts::of(&piece.holder, piece.known, &file.symbols))
+                })?;
             }
             ranking.take(wake_up);
         }
     }
-    let asked = || match question.target {
-        Target::Pid(pid) => pid.to_string(),
+    let asked = || match &question.target {
+        Target::Pids(pids) => pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         Target::Name(name) => name.to_string(),
     };
     let Some(thread) = ranking.thread() else {

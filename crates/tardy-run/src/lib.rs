@@ -1,10 +1,12 @@
 //! The run folder: what one measurement was to do, on what machine, and everything that it produced. All else is derived from it.
 //!
 //! `run.json` is a [`record::RunRecord`], which holds the [`plan::Plan`]; samples are chunks of [`tardy_core::chunk`], written by [`series_writer`] and read by
-//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept.
+//! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. Of explained runs,
+//! [`delays`] say who made each sample late.
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod delays;
 pub mod device_writes;
 pub mod folder;
 pub mod guest_start;
@@ -21,5 +23,6 @@ pub mod reserved_file;
 pub mod series_writer;
 pub mod shell;
 pub mod system_clock;
+pub mod tracing;
 pub mod under_load;
 pub mod work_kind;

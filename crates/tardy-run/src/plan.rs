@@ -18,6 +18,7 @@ use crate::device_writes::{self, DeviceWrites};
 use crate::keep::Keep;
 use crate::parameter::Values;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
+use crate::tracing::Explain;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
@@ -97,6 +98,12 @@ pub struct Plan {
     pub stop_above: Option<Nanos>,
     /// Whether that also switches off the kernel's tracing.
     pub tracing_off: bool,
+    /// What of the kernel's trace is recorded to explain samples.
+    #[serde(default, skip_serializing_if = "Explain::is_off")]
+    pub explain: Explain,
+    /// Whether all of that is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_trace: bool,
     /// Settings of the machine that are changed for the run, with their old values.
     pub changes: Vec<Change>,
     /// What one wake-up costs here; absent where the period is long enough on any machine.
@@ -160,6 +167,8 @@ impl Plan {
             aligned: false,
             stop_above: None,
             tracing_off: false,
+            explain: Explain::Off,
+            keep_trace: false,
             changes: Vec::new(),
             wake_up_cost: None,
             bytes_estimated: 0,

@@ -21,6 +21,7 @@ use crate::imported::ImportRecord;
 use crate::interference::Interference;
 use crate::overhead::Overhead;
 use crate::plan::Plan;
+use crate::tracing::TracingRecord;
 
 /// The version that this tool writes.
 pub const FORMAT: u32 = 1;
@@ -247,6 +248,9 @@ pub struct RunRecord {
     pub scheduling_changes: Vec<SchedulingChange>,
     /// What else touched the measured processors.
     pub interference: Option<Interference>,
+    /// The recording of the kernel's trace, in runs with `--explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingRecord>,
     /// What the tool itself cost.
     pub overhead: Option<Overhead>,
     /// The machine at the start.

@@ -32,6 +32,15 @@ pub fn open_and_close(path: &CStr) -> io::Result<()> {
     crate::check(unsafe { libc::close(descriptor) }).map(drop)
 }
 
+/// Opens a file for reading without waiting: where there is nothing to read, reads answer `WouldBlock`.
+///
+/// # Errors
+/// Those of open(2).
+pub fn open_without_waiting(path: &std::path::Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
 /// Makes the file `name` in `folder`, writes `contents` to it and closes it.
 ///
 /// # Errors

@@ -1,7 +1,8 @@
-//! Mounts: mount(2), umount2(2).
+//! Mounts: mount(2), umount2(2), fsopen(2), fsmount(2).
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -21,6 +22,40 @@ pub fn mount(source: &str, target: &Path, kind: &str, options: &str) -> io::Resu
 pub fn mount_kernel_file_system(kind: &str, target: &Path) -> io::Result<()> {
     let flags = if kind == "devtmpfs" { libc::MS_NOSUID } else { libc::MS_NOSUID | libc::MS_NODEV };
     call(kind, target, kind, flags, "")
+}
+
+/// Flags of include/uapi/linux/mount.h.
+const FSOPEN_CLOEXEC: libc::c_uint = 1;
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+const FSMOUNT_CLOEXEC: libc::c_uint = 1;
+const MOUNT_ATTR_NOSUID: libc::c_uint = 2;
+const MOUNT_ATTR_NODEV: libc::c_uint = 4;
+const MOUNT_ATTR_NOEXEC: libc::c_uint = 8;
+
+/// Mounts a kernel file system of type `kind` nowhere (Linux 5.2): its files are reached through the descriptor, by `/proc/self/fd/N`, by this process
+/// alone, and the mount is gone when the descriptor is closed, however the process ends.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN; ENODEV where the kernel lacks the file system; ENOSYS on older kernels.
+pub fn detached(kind: &str) -> io::Result<OwnedFd> {
+    let kind = CString::new(kind)?;
+    // SAFETY: the name is a C string that outlives the call.
+    let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
+    let context = owned(context)?;
+    let nothing = std::ptr::null::<libc::c_char>();
+    // SAFETY: this command takes neither key nor value; the descriptor is open.
+    let created = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, nothing, nothing, 0) };
+    crate::check(created as libc::c_int)?;
+    let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    // SAFETY: the call takes a descriptor, which is open, and flags.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, attributes) })
+}
+
+/// The descriptor that a system call made.
+fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = crate::check(made as libc::c_int)?;
+    // SAFETY: the call made it, and nothing else has its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Keeps mounts that are made from now on in this mount namespace, and those of other namespaces out of it.
@@ -76,6 +111,22 @@ mod tests {
         .unwrap();
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_detached_mount_is_reached_by_its_descriptor_and_by_nothing_else() {
+        let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+        let before = mounts();
+        match detached("tmpfs") {
+            Ok(mount) => {
+                let file = format!("/proc/self/fd/{}/file", mount.as_raw_fd());
+                std::fs::write(&file, "text").unwrap();
+                assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+                assert_eq!(mounts(), before);
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM)),
+        }
+        assert!(detached("no-such-type").is_err());
     }
 
     #[test]

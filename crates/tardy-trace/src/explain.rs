@@ -6,12 +6,14 @@
 
 mod cause;
 mod rules;
+mod samples;
 mod timeline;
 mod wake_up;
 
 use serde::Serialize;
 
 pub use self::rules::{LockWaits, Rules};
+pub use self::samples::{Delay, Samples};
 pub use self::wake_up::{Explainer, Target};
 use crate::event::Thread;
 use crate::text::Text;
@@ -48,14 +50,39 @@ pub enum Preemption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
+    /// From the due time of a sample to what the timer was set for, where that is later.
+    Request,
     /// From the due time to the entry of the timer interrupt.
     Timer,
     /// From there to the call of the timer's function; through a softirq's thread, where timers expire in one.
     Interrupt,
     /// From there to the waking of the thread.
     Expiry,
+    /// From the due time of a sample to the waking, where no timer makes it: the way of whoever wakes the thread.
+    Waker,
     /// From the waking to the switch to the thread.
     Switch,
+    /// From the last event before the thread ran to its first clock read, where the switch to it is not traced.
+    SwitchAndReturn,
+    /// From the switch to the thread's first clock read.
+    Return,
+    /// The thread was awake at the due time and needed no waking.
+    Awake,
+}
+
+impl Component {
+    /// Every one. A run folder stores places in this list: new ones come last.
+    pub const ALL: [Self; 9] = [
+        Self::Timer,
+        Self::Interrupt,
+        Self::Expiry,
+        Self::Switch,
+        Self::Request,
+        Self::Waker,
+        Self::SwitchAndReturn,
+        Self::Return,
+        Self::Awake,
+    ];
 }
 
 /// What kept the processor from the thread.
@@ -94,6 +121,14 @@ pub enum Cause {
     Slack,
     /// The thread itself had not given the processor up yet.
     Itself,
+    /// The thread itself ran: its own code and system calls.
+    OwnCode,
+    /// The thread waited once more before it read the clock: for a page, for a lock.
+    Blocked,
+    /// The timer was set for later than the sample's due time.
+    LaterTimer,
+    /// Whoever was to wake the thread was on the way to do so.
+    Waker,
     /// Events were lost.
     Lost,
     /// The trace had not begun, or is too far back.
@@ -101,6 +136,32 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Every one. A run folder stores places in this list: new ones come last.
+    pub const ALL: [Self; 22] = [
+        Self::Nmi,
+        Self::Interrupt,
+        Self::Softirq,
+        Self::HigherPriority,
+        Self::EqualPriority,
+        Self::Turns,
+        Self::FairServer,
+        Self::InterruptsOff,
+        Self::PreemptionOff,
+        Self::KernelCode,
+        Self::BeforeSoftirq,
+        Self::Switch,
+        Self::LeavingIdle,
+        Self::LateInterrupt,
+        Self::Slack,
+        Self::Itself,
+        Self::Lost,
+        Self::Unknown,
+        Self::OwnCode,
+        Self::Blocked,
+        Self::LaterTimer,
+        Self::Waker,
+    ];
+
     /// Whether nothing is explained by it.
     #[must_use]
     pub fn is_unexplained(self) -> bool {
@@ -148,6 +209,14 @@ pub struct Piece {
     pub start: u64,
     /// When it ends.
     pub end: u64,
+}
+
+impl Holder {
+    /// Somebody, or something, without a name.
+    #[must_use]
+    pub fn of(cause: Cause) -> Self {
+        Self { cause, name: Text::default(), priority: None, work: None }
+    }
 }
 
 impl Piece {
@@ -231,6 +300,8 @@ pub struct WakeUp {
     pub expiry: Option<u64>,
     /// The waking.
     pub waking: u64,
+    /// The processor that it was woken from.
+    pub waking_cpu: u32,
     /// When it ran; where the switch is not in the trace, the last event before it is known to run: then the lateness is a lower bound.
     pub ran: u64,
     /// Where the switch is not in the trace, the first event of the thread.

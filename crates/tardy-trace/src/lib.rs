@@ -15,6 +15,7 @@ pub mod explain;
 pub mod file;
 pub mod format;
 pub mod layout;
+pub mod live;
 pub mod merge;
 pub mod page;
 pub mod perfetto;

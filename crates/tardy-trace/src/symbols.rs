@@ -25,6 +25,12 @@ impl Symbols {
         Self { addresses }
     }
 
+    /// The same, or the address where it has no name.
+    #[must_use]
+    pub fn name_or_address(&self, address: u64) -> String {
+        self.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
+    }
+
     /// The function that has code at `address`.
     #[must_use]
     pub fn name(&self, address: u64) -> Option<&str> {

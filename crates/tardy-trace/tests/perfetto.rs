@@ -112,6 +112,7 @@ fn component(component: Component) -> &'static str {
         Component::Interrupt => "interrupt",
         Component::Expiry => "expiry",
         Component::Switch => "switch",
+        _ => "other",
     }
 }
 
@@ -255,6 +256,7 @@ fn wake_up(due: u64, ran: u64) -> WakeUp {
         interrupt: None,
         expiry: None,
         waking: ran,
+        waking_cpu: 0,
         ran,
         first_sign: None,
         cpu: 0,

@@ -186,6 +186,7 @@ impl FolderSink {
             series: self.series.iter().map(entry).collect(),
             scheduling_changes: Vec::new(),
             interference: None,
+            tracing: None,
             overhead: None,
             machine: imported.machine,
         }

@@ -4,6 +4,7 @@ mod arming;
 pub(super) mod closing;
 mod follow;
 mod loads;
+mod tracing;
 
 use std::path::Path;
 
@@ -110,6 +111,7 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         series: Vec::new(),
         scheduling_changes: Vec::new(),
         interference: None,
+        tracing: None,
         overhead: None,
         machine: MachineFacts::read(root),
     }

@@ -79,13 +79,14 @@ impl StartLine {
     }
 }
 
-/// Starts a thread of the place `entry` and waits until it is ready.
+/// Starts a thread of the place `entry` and waits until it is ready. The thread itself calls `mark`.
 pub(super) fn launch(
     entry: &ThreadEntry,
     member: Member,
     line: &Arc<StartLine>,
     control: &Arc<Control>,
     group: Option<&Path>,
+    mark: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<MeasuringThread> {
     let (probe, cpu, timer_clock) = (entry.probe.as_str(), entry.plan.cpu, entry.plan.clocks.timer.clock);
     let group = group.map(Path::to_owned);
@@ -104,6 +105,7 @@ pub(super) fn launch(
             });
         }
         let _post = post(&member, &warnings);
+        mark();
         memlock::touch_stack();
         let before = Cell::new(None);
         let wait = || {

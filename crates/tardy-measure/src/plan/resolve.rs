@@ -98,6 +98,8 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         aligned: request.aligned,
         stop_above: request.stop_above,
         tracing_off: request.tracing_off,
+        explain: request.explain,
+        keep_trace: request.keep_trace,
         changes,
         wake_up_cost,
         bytes_estimated,

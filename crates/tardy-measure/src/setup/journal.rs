@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tardy_machine::irq_affinity::{IrqMove, Restored};
+use tardy_machine::process;
 use tardy_machine::root::Root;
 use tardy_machine::undo::{Undo, UndoError, run_all};
 
@@ -84,7 +85,7 @@ impl Journal {
         let entries = Entries {
             boot_id: root.text("proc/sys/kernel/random/boot_id"),
             process,
-            process_start: process_start(root, process),
+            process_start: process::start_time(root, process),
             interrupts,
             loads,
         };
@@ -165,7 +166,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Vec<LeftBehind>> {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display())))?;
         let is_of_this_boot = entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
         let is_running = is_of_this_boot
-            && process_start(root, entries.process).is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
+            && process::start_time(root, entries.process).is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
         if !is_running {
             found.push(LeftBehind { path, entries, is_of_this_boot });
         }
@@ -198,12 +199,6 @@ impl LeftBehind {
     fn changes_of_loads(&self) -> Vec<Undo> {
         self.entries.loads.iter().filter(|undo| self.is_of_this_boot || undo.survives_restart()).cloned().collect()
     }
-}
-
-/// Start time of a process in clock ticks: field 22 of /proc/PID/stat (proc(5)), which stands 19 fields behind the command's bracket.
-fn process_start(root: &Root, process: u32) -> Option<u64> {
-    let stat = root.text(format!("proc/{process}/stat"))?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tardy_core::units::Nanos;
 use tardy_run::keep::Keep;
 use tardy_run::record::{Elsewhere, StoreFailure};
 use tardy_run::series_writer::SeriesWriter;
+use tardy_tracer::Tap;
 
 use super::ring::Consumer;
 
@@ -53,6 +54,8 @@ struct Tally {
     latest: Option<Sample>,
     /// What the bins of the ring had counted when they were last looked at.
     binned: Vec<u64>,
+    /// Who explains samples, in runs with `--explain`.
+    tap: Option<Tap>,
 }
 
 /// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
@@ -90,10 +93,16 @@ impl PreparedSeries {
                 worst: None,
                 latest: None,
                 binned,
+                tap: None,
             },
             failure: None,
             consumer,
         }))
+    }
+
+    /// Hands each sample to whoever explains it, too.
+    pub fn explain_by(&mut self, tap: Tap) {
+        self.0.tally.tap = Some(tap);
     }
 
     /// What the series is; its start is not the run's.
@@ -148,6 +157,7 @@ impl SeriesRecorder {
     }
 
     fn end_chunk(&mut self) {
+        self.tally.tap.iter_mut().for_each(Tap::hand_over);
         self.tally.take_bins(&self.consumer);
         self.count_expected(None);
         self.write_chunk(false);
@@ -161,6 +171,7 @@ impl SeriesRecorder {
         while self.drain() {
             self.end_chunk();
         }
+        self.tally.tap.iter_mut().for_each(Tap::hand_over);
         self.tally.count_gap(statement.gap);
         self.tally.take_bins(&self.consumer);
         self.count_expected(Some(statement.next_due));
@@ -275,6 +286,9 @@ impl Tally {
             }
             Record::Sample(sample) => sample,
         };
+        if let Some(tap) = &mut self.tap {
+            tap.note(sample);
+        }
         self.counts.recorded += 1;
         self.counts.missed += u64::from(sample.missed);
         self.latest = Some(sample);

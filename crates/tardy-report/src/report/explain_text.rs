@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_results::explain::words::{self, priority};
-use tardy_results::explain::{Explanation, HolderRow, RuleRow, Story, StoryPiece};
+use tardy_results::explain::{ComponentRow, Explanation, HolderRow, RuleRow, Story, StoryPiece};
 use tardy_trace::explain::DueFrom;
 
 use super::table::Table;
@@ -22,8 +22,9 @@ pub fn text(explanation: &Explanation, above_ns: i64) -> String {
         let _ = writeln!(out, "! {warning}");
     }
     if explanation.lateness.is_some() {
-        holders(&mut out, explanation);
-        components(&mut out, explanation);
+        let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+        holders(&mut out, &explanation.holders, all, explanation.unexplained_ns);
+        components(&mut out, &explanation.components, all);
     }
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
@@ -32,7 +33,7 @@ pub fn text(explanation: &Explanation, above_ns: i64) -> String {
     out
 }
 
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     super::advise::words::time(ns as f64)
 }
 
@@ -113,11 +114,11 @@ fn warnings(explanation: &Explanation) -> Vec<String> {
     warnings
 }
 
-fn holders(out: &mut String, explanation: &Explanation) {
-    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
+/// Who made it late; `all` is the lateness in all.
+pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
     let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the processor"]);
-    let (shown, others) = explanation.holders.split_at(explanation.holders.len().min(HOLDERS_SHOWN));
+    let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
     }
@@ -126,13 +127,7 @@ fn holders(out: &mut String, explanation: &Explanation) {
         let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
         table.row([percent(sum, all), time(sum), String::new(), time(most), format!("{} others", others.len())]);
     }
-    table.row([
-        percent(explanation.unexplained_ns, all),
-        time(explanation.unexplained_ns),
-        String::new(),
-        String::new(),
-        "unexplained".to_owned(),
-    ]);
+    table.row([percent(unexplained_ns, all), time(unexplained_ns), String::new(), String::new(), "unexplained".to_owned()]);
     out.push_str(&last_column_left(&table));
 }
 
@@ -155,14 +150,14 @@ fn percent(part: u64, all: u64) -> String {
 }
 
 fn holder_of(row: &HolderRow) -> String {
-    words::holder(row.cause, &row.name, row.priority, row.work.as_deref(), row.known, row.or)
+    words::holder(&row.holder)
 }
 
-fn components(out: &mut String, explanation: &Explanation) {
+/// Where on the way the time went.
+pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nWhere on the way\n");
-    let all = explanation.lateness.map_or(0, |late| late.sum_ns);
     let mut table = Table::new(["  share", "median", "most", "  part"]);
-    for row in &explanation.components {
+    for row in rows {
         let part = words::component(row.component);
         table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
     }
@@ -192,7 +187,7 @@ fn worst(out: &mut String, place: usize, story: &Story) {
     for piece in &story.pieces {
         mark(out, piece.start_ns);
         let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
-        let who = words::holder(piece.cause, &piece.name, piece.priority, piece.work.as_deref(), piece.known, piece.or);
+        let who = words::holder(&piece.holder);
         let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.lateness_ns), time(piece.length_ns));
     }
     mark(out, u64::MAX);
@@ -202,7 +197,7 @@ fn worst(out: &mut String, place: usize, story: &Story) {
 }
 
 /// Where in the interval the piece lies. Every piece has a mark, however short it is.
-fn bar(piece: &StoryPiece, whole: u64) -> String {
+pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     let column = |ns: u64| (ns as f64 / whole.max(1) as f64 * BAR as f64) as usize;
     let start = column(piece.start_ns).min(BAR - 1);
     let end = column(piece.start_ns + piece.length_ns).clamp(start + 1, BAR);

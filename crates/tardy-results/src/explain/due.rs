@@ -62,7 +62,7 @@ mod tests {
                 event(time + 20, 0, Kind::Switch { previous: this, previous_state: 1, next: idle }),
             ]
         });
-        let explainer = Explainer::new(Target::Pid(PID), Facts::default(), &HashMap::new());
+        let explainer = Explainer::new(Target::Pids(vec![PID]), Facts::default(), &HashMap::new());
         grids(explainer, items, Nanos(1_000_000), has_own_clock).remove(&PID)
     }
 

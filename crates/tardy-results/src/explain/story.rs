@@ -1,10 +1,11 @@
 //! One wake-up whole: its marks and who held the processor, in ns from its due time.
 
 use serde::Serialize;
-use tardy_trace::explain::{Cause, Component, DueFrom, WakeUp, Waker};
+use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
 use tardy_trace::symbols::Symbols;
 
-use super::words::{self, known_word, named, or};
+use super::HolderFacts;
+use super::words::named;
 
 /// A wake-up.
 #[derive(Debug, Serialize)]
@@ -49,24 +50,14 @@ pub struct StoryPiece {
     pub component: Component,
     /// The processor.
     pub cpu: u32,
-    /// What kept the thread waiting.
-    pub cause: Cause,
-    /// Of the interrupt, softirq or thread.
-    pub name: String,
-    /// The kernel's priority of a thread.
-    pub priority: Option<i32>,
-    /// The function that a kernel worker was busy with.
-    pub work: Option<String>,
-    /// `seen`, `inferred`, `cannot_tell`.
-    pub known: &'static str,
-    /// What it may have been as well.
-    pub or: Option<Cause>,
+    /// Who.
+    #[serde(flatten)]
+    pub holder: HolderFacts,
 }
 
 impl Story {
     pub(super) fn of(wake_up: &WakeUp, symbols: &Symbols) -> Self {
         let since = |time: u64| time.saturating_sub(wake_up.due);
-        let function = |address: u64| words::function(address, symbols);
         let ran = if wake_up.first_sign.is_some() { "last event before the thread runs" } else { "the thread runs" };
         let times = [
             (Some(wake_up.due), "due"),
@@ -83,7 +74,7 @@ impl Story {
             due_ns: wake_up.due,
             due_from: wake_up.due_from,
             waker: match wake_up.waker {
-                Waker::Timer(address) => format!("timer ({})", function(address)),
+                Waker::Timer(address) => format!("timer ({})", symbols.name_or_address(address)),
                 Waker::Interrupt => "interrupt".to_owned(),
                 Waker::Softirq => "softirq".to_owned(),
                 Waker::Thread(thread) => named(thread),
@@ -99,12 +90,7 @@ impl Story {
                     length_ns: piece.length(),
                     component: piece.component,
                     cpu: piece.cpu,
-                    cause: piece.holder.cause,
-                    name: piece.holder.name.to_string(),
-                    priority: piece.holder.priority,
-                    work: piece.holder.work.map(function),
-                    known: known_word(piece.known),
-                    or: or(piece.known),
+                    holder: HolderFacts::of(&piece.holder, piece.known, symbols),
                 })
                 .collect(),
         }

@@ -1,57 +1,38 @@
 //! Words for who held the processor, and where on the way.
 
 use tardy_trace::event::Thread;
-use tardy_trace::explain::{Cause, Component, Holder, Known, Piece};
-use tardy_trace::symbols::Symbols;
+use tardy_trace::explain::{Cause, Component};
+
+use super::HolderFacts;
 
 /// A part of the way.
 #[must_use]
 pub fn component(component: Component) -> &'static str {
     match component {
+        Component::Request => "due to what the timer was set for",
         Component::Timer => "due to timer interrupt",
         Component::Interrupt => "timer interrupt to the timer's function",
         Component::Expiry => "the timer's function to waking",
+        Component::Waker => "due to waking",
         Component::Switch => "waking to running",
+        Component::SwitchAndReturn => "last event before the switch to the clock read",
+        Component::Return => "running to the clock read",
+        Component::Awake => "due to the clock read, awake",
     }
 }
 
 /// Who held the processor, and how that is known.
 #[must_use]
-pub fn holder(cause: Cause, name: &str, of: Option<i32>, work: Option<&str>, known: &str, or: Option<Cause>) -> String {
-    let work = work.map_or_else(String::new, |work| format!(", at work on {work}"));
-    let thread = of.map_or_else(|| name.to_owned(), |of| format!("{name} ({}{work})", priority(of)));
-    let said = words(cause, &thread);
-    match (or, known) {
-        (Some(other), _) => format!("{said}, or {} (cannot tell)", words(other, &thread)),
+pub fn holder(facts: &HolderFacts) -> String {
+    let HolderFacts { cause, name, priority: of, work, known, or } = facts;
+    let work = work.as_ref().map_or_else(String::new, |work| format!(", at work on {work}"));
+    let thread = of.map_or_else(|| name.clone(), |of| format!("{name} ({}{work})", priority(of)));
+    let said = words(*cause, &thread);
+    match (or, *known) {
+        (Some(other), _) => format!("{said}, or {} (cannot tell)", words(*other, &thread)),
         (None, "inferred") => format!("{said} (inferred)"),
         _ => said,
     }
-}
-
-/// The same of a piece.
-pub(super) fn of_piece(piece: &Piece, symbols: &Symbols) -> String {
-    let work = piece.holder.work.map(|address| function(address, symbols));
-    let Holder { cause, name, priority, .. } = &piece.holder;
-    holder(*cause, name.as_str(), *priority, work.as_deref(), known_word(piece.known), or(piece.known))
-}
-
-/// A function by its name, else by its address.
-pub(super) fn function(address: u64, symbols: &Symbols) -> String {
-    symbols.name(address).map_or_else(|| format!("{address:#x}"), str::to_owned)
-}
-
-/// How something is known, in a word.
-pub(super) fn known_word(known: Known) -> &'static str {
-    match known {
-        Known::Seen => "seen",
-        Known::Inferred => "inferred",
-        Known::CannotTell(_) => "cannot_tell",
-    }
-}
-
-/// What it may have been as well.
-pub(super) fn or(known: Known) -> Option<Cause> {
-    if let Known::CannotTell(other) = known { Some(other) } else { None }
 }
 
 fn words(cause: Cause, who: &str) -> String {
@@ -73,8 +54,12 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::LateInterrupt => "the timer interrupt came late (hardware, firmware, host)".to_owned(),
         Cause::Slack => "timer slack that the thread allows (PR_SET_TIMERSLACK)".to_owned(),
         Cause::Itself => "the thread itself, not yet asleep".to_owned(),
+        Cause::OwnCode => "the thread's own code".to_owned(),
+        Cause::Blocked => "the thread waited again before it read the clock (a page, a lock)".to_owned(),
+        Cause::LaterTimer => "the timer was set for later".to_owned(),
+        Cause::Waker => named("on the way to wake the thread:"),
         Cause::Lost => "unknown: events were lost".to_owned(),
-        Cause::Unknown => "unknown: before the trace".to_owned(),
+        Cause::Unknown => "unknown: the trace does not have it".to_owned(),
     }
 }
 
@@ -99,10 +84,18 @@ mod tests {
 
     #[test]
     fn a_cause_that_cannot_be_told_names_both() {
-        let said = holder(Cause::InterruptsOff, "dd", Some(120), None, "cannot_tell", Some(Cause::LateInterrupt));
+        let facts = |cause, name: &str, priority, work: Option<&str>, known, or| HolderFacts {
+            cause,
+            name: name.to_owned(),
+            priority,
+            work: work.map(str::to_owned),
+            known,
+            or,
+        };
+        let said = holder(&facts(Cause::InterruptsOff, "dd", Some(120), None, "cannot_tell", Some(Cause::LateInterrupt)));
         assert_eq!(said, "interrupts off in dd (nice 0), or the timer interrupt came late (hardware, firmware, host) (cannot tell)");
-        assert_eq!(holder(Cause::Interrupt, "", None, None, "inferred", None), "interrupt (inferred)");
-        let worker = holder(Cause::EqualPriority, "kworker/1:1", Some(98), Some("vmstat_update"), "seen", None);
+        assert_eq!(holder(&facts(Cause::Interrupt, "", None, None, "inferred", None)), "interrupt (inferred)");
+        let worker = holder(&facts(Cause::EqualPriority, "kworker/1:1", Some(98), Some("vmstat_update"), "seen", None));
         assert_eq!(worker, "thread of the same priority: kworker/1:1 (real-time 1, at work on vmstat_update)");
     }
 }

@@ -3,7 +3,6 @@
 use super::timeline::{Context, Moment};
 use super::{Cause, Component, Facts, Holder, Known, Preemption};
 use crate::event::Thread;
-use crate::text::Text;
 
 /// The idle thread's number.
 const IDLE: i32 = 0;
@@ -30,7 +29,7 @@ pub(super) struct Wait<'a> {
 impl Wait<'_> {
     /// Who held the processor in a stretch of `length` ns.
     pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
-        let nobody = |cause| Holder { cause, name: Text::default(), priority: None, work: None };
+        let nobody = Holder::of;
         let named = |cause, name| Holder { name, ..nobody(cause) };
         let Some(moment) = moment else { return (nobody(Cause::Unknown), Known::Seen) };
         if moment.is_lost {
@@ -50,9 +49,21 @@ impl Wait<'_> {
         }
         let (cause, known) = match self.component {
             Component::Switch => self.before_switch(thread, length),
-            _ => self.before_waking(thread),
+            Component::Timer | Component::Interrupt | Component::Expiry => self.before_waking(thread),
+            Component::Request if thread.pid == self.thread.pid => (Cause::OwnCode, Known::Seen),
+            Component::Request => (Cause::LaterTimer, Known::Seen),
+            Component::Waker => (Cause::Waker, Known::Inferred),
+            Component::SwitchAndReturn if [IDLE, self.thread.pid].contains(&thread.pid) => {
+                (Cause::OwnCode, Known::CannotTell(Cause::LeavingIdle))
+            }
+            Component::SwitchAndReturn => self.before_switch(thread, length),
+            Component::Return | Component::Awake => self.awake(thread),
         };
-        let is_named = !matches!(cause, Cause::LeavingIdle | Cause::LateInterrupt | Cause::Itself);
+        let is_named = match cause {
+            Cause::LeavingIdle | Cause::LateInterrupt | Cause::Itself | Cause::OwnCode | Cause::Blocked | Cause::LaterTimer => false,
+            Cause::Waker => thread.pid != IDLE,
+            _ => true,
+        };
         let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid) };
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
@@ -91,6 +102,25 @@ impl Wait<'_> {
             std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
             std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Known::Inferred),
             std::cmp::Ordering::Greater => self.not_preempted(length),
+        }
+    }
+
+    /// The thread had the processor, and has not read the clock yet.
+    fn awake(&self, thread: Thread) -> (Cause, Known) {
+        let own = self.thread;
+        if thread.pid == own.pid {
+            return (Cause::OwnCode, Known::Seen);
+        }
+        if thread.pid == IDLE {
+            return (Cause::Blocked, Known::Inferred);
+        }
+        if own.priority >= FAIR && thread.priority >= FAIR {
+            return (Cause::Turns, Known::Seen);
+        }
+        match thread.priority.cmp(&own.priority) {
+            std::cmp::Ordering::Less => (Cause::HigherPriority, Known::Seen),
+            std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
+            std::cmp::Ordering::Greater => (Cause::Blocked, Known::CannotTell(Cause::FairServer)),
         }
     }
 

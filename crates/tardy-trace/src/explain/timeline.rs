@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 
-/// How many moments of a processor are kept: at 10,000 events a second three seconds, 2 MB.
-const MOMENTS_MAX: usize = 1 << 15;
+/// How many moments of a processor are kept: at 10,000 events a second 13 s, at 200,000 half a second, in 12 MB.
+const MOMENTS_MAX: usize = 1 << 17;
 /// The softirq in which timers expire that do not in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
@@ -60,6 +60,11 @@ impl Timeline {
     /// When the last event was.
     pub(super) fn last(&self) -> Option<u64> {
         self.moments.back().map(|moment| moment.time)
+    }
+
+    /// What the processor was doing at `time`.
+    pub(super) fn moment(&self, time: u64) -> Option<&Moment> {
+        self.moments.partition_point(|moment| moment.time <= time).checked_sub(1).map(|index| &self.moments[index])
     }
 
     /// Takes an event in. `known` are names and priorities of threads by number.

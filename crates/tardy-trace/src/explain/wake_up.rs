@@ -16,21 +16,29 @@ const REMEMBERED_MAX: usize = 1 << 18;
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
 /// Whose wake-ups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Of the thread with this number.
-    Pid(i32),
+    /// Of the threads with these numbers, outside of any container.
+    Pids(Vec<i32>),
     /// Of all threads of this name.
     Name(Text),
 }
 
 impl Target {
-    fn is(self, thread: Thread) -> bool {
+    fn is(&self, thread: Thread) -> bool {
         match self {
-            Self::Pid(pid) => thread.pid == pid,
-            Self::Name(name) => thread.name == name,
+            Self::Pids(pids) => pids.contains(&thread.pid),
+            Self::Name(name) => thread.name == *name,
         }
     }
+}
+
+/// Whose way a stretch is a part of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub(super) thread: Thread,
+    pub(super) waking_cpu: u32,
+    pub(super) interrupted_depth: Option<u8>,
 }
 
 /// Takes a trace in, event by event, and gives wake-ups out.
@@ -128,6 +136,15 @@ impl Explainer {
                 self.cpus.entry(*cpu).or_default().lose(*time);
                 self.expiring.remove(cpu);
             }
+        }
+    }
+
+    /// Explains wake-ups of this thread too, from now on.
+    pub fn follow(&mut self, pid: i32) {
+        match &mut self.target {
+            Target::Pids(pids) if !pids.contains(&pid) => pids.push(pid),
+            Target::Pids(_) => {}
+            Target::Name(_) => self.target = Target::Pids(vec![pid]),
         }
     }
 
@@ -282,6 +299,29 @@ impl Explainer {
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
 
+    /// Ends the wake-up of a thread that is known to run at `woke`, though no event says so yet.
+    pub(super) fn settle(&mut self, pid: i32, woke: u64) {
+        let Some(waiting) = self.waiting.remove(&pid) else { return };
+        if waiting.waking > woke {
+            self.waiting.insert(pid, waiting);
+            return;
+        }
+        let cpu = waiting.queue.last().map_or(waiting.waking_cpu, |&(_, cpu)| cpu);
+        let last = self.cpus.get(&cpu).and_then(|timeline| timeline.moment(woke)).map_or(woke, |moment| moment.time);
+        let ran = last.clamp(waiting.waking, woke);
+        self.finish(waiting, cpu, ran, Some(woke));
+    }
+
+    /// The thread that a processor had at `time`, as far as is known.
+    pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
+        self.cpus.iter().filter_map(move |(&cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
+    }
+
+    /// What was heard last of a thread.
+    pub(super) fn thread(&self, pid: i32) -> Thread {
+        self.threads.get(&pid).copied().unwrap_or(Thread { pid, priority: 120, name: Text::default() })
+    }
+
     fn finish(&mut self, waiting: Waiting, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
         // Marks in order, each not before the one before it.
@@ -289,24 +329,25 @@ impl Explainer {
         let expiry = waiting.expiry.map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
         let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
+        let way = Way { thread: waiting.thread, waking_cpu: waiting.waking_cpu, interrupted_depth: waiting.interrupted_depth };
         let mut pieces = Vec::new();
         if slack_end > waiting.due {
-            let holder = super::Holder { cause: super::Cause::Slack, name: Text::default(), priority: None, work: None };
+            let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
             pieces.push(Piece { component: Component::Timer, holder, known: super::Known::Seen, cpu: waiting.waking_cpu, start, end });
         }
         if waiting.due_from != DueFrom::Waking {
-            self.cut(&waiting, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
+            self.cut(way, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
             let expiry = expiry.unwrap_or(timer_end);
-            self.cut(&waiting, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);
-            self.cut(&waiting, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
+            self.cut(way, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);
+            self.cut(way, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
         }
         // Without events of migrations the processor that it ran on is all that is known.
         let is_known = waiting.queue.last().is_some_and(|&(_, last)| last == cpu);
         let queue = if is_known { &waiting.queue[..] } else { &[(waiting.waking, cpu)] };
         for (index, &(from, on)) in queue.iter().enumerate() {
             let until = queue.get(index + 1).map_or(ran, |&(time, _)| time);
-            self.cut(&waiting, Component::Switch, on, from.clamp(waiting.waking, ran), until.clamp(waiting.waking, ran), &mut pieces);
+            self.cut(way, Component::Switch, on, from.clamp(waiting.waking, ran), until.clamp(waiting.waking, ran), &mut pieces);
         }
         self.finished.push(WakeUp {
             thread: waiting.thread,
@@ -316,6 +357,7 @@ impl Explainer {
             interrupt,
             expiry,
             waking: waiting.waking,
+            waking_cpu: waiting.waking_cpu,
             ran,
             first_sign,
             cpu,
@@ -324,7 +366,7 @@ impl Explainer {
     }
 
     /// Cuts a component at every change of what the processor did.
-    fn cut(&self, waiting: &Waiting, component: Component, cpu: u32, from: u64, to: u64, pieces: &mut Vec<Piece>) {
+    pub(super) fn cut(&self, way: Way, component: Component, cpu: u32, from: u64, to: u64, pieces: &mut Vec<Piece>) {
         if from >= to {
             return;
         }
@@ -332,10 +374,10 @@ impl Explainer {
         let timeline = self.cpus.get(&cpu).unwrap_or(&nothing);
         let mut wait = Wait {
             facts: &self.facts,
-            thread: waiting.thread,
+            thread: way.thread,
             component,
             were_interrupts_on: false,
-            interrupted_depth: waiting.interrupted_depth.filter(|_| cpu == waiting.waking_cpu),
+            interrupted_depth: way.interrupted_depth.filter(|_| cpu == way.waking_cpu),
             found: None,
         };
         // One stretch for what many events cut without changing it.

@@ -71,6 +71,11 @@ fn buffer<'a>(
         let bytes = if length == 0 { &[] } else { Cursor::at(bytes, place).take(length)? };
         pages.push(CpuPages { cpu, bytes, compression: Compression::None });
     }
-    let clock = options.clock.clone().or_else(|| long_text(cursor).ok().map(|clock| chosen_clock(clock.as_bytes())));
+    // Without text the option only says that the clock stands here.
+    let clock = options
+        .clock
+        .clone()
+        .filter(|clock| !clock.is_empty())
+        .or_else(|| long_text(cursor).ok().map(|clock| chosen_clock(clock.as_bytes())));
     Ok(Buffer { name: name.to_owned(), clock: clock.unwrap_or_default(), layout, cpus: pages })
 }

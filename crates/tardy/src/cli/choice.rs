@@ -6,6 +6,7 @@ use tardy_report::chart::model::Kind;
 use tardy_results::cost::reference::Reference;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
+use tardy_run::tracing::Explain;
 use tardy_run::work_kind::WorkKind;
 
 /// A value of a flag.
@@ -48,6 +49,21 @@ impl Choice for PolicyName {
             Self::Fifo => "First in, first out, at the priority given",
             Self::Rr => "As fifo, with a time slice among equals",
             Self::Other => "An ordinary task",
+        }
+    }
+}
+
+impl Choice for Explain {
+    const ALL: &'static [Self] = &Explain::ALL;
+
+    fn name(self) -> &'static str {
+        Explain::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Off => "Nothing is recorded",
+            Self::Events => "Events that stock kernels have: about ten a wake-up, each a quarter of a microsecond",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tardy_core::units::Nanos;
 use tardy_results::explain::Question;
+use tardy_results::explain::run::RunQuestion;
 use tardy_trace::explain::{Preemption, Target};
 
 use super::positive_duration;
@@ -13,16 +14,16 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// trace.dat that trace-cmd recorded, version 6 or 7
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
-    /// Thread to explain: its name, or its number
+    /// Run that `tardy run --explain` made; or trace.dat that trace-cmd recorded, version 6 or 7, for which --task is needed
+    #[arg(value_name = "RUN|TRACE")]
+    pub path: PathBuf,
+    /// Thread to explain in a trace.dat: its name, or its number
     #[arg(long, value_name = "NAME|PID")]
-    pub task: String,
-    /// How many of the worst wake-ups to tell as a time line
+    pub task: Option<String>,
+    /// How many of the worst samples or wake-ups to tell as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Rank only wake-ups later than this, as in 100us
+    /// Rank only those later than this, as in 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
     /// How the traced kernel preempts its own code (/sys/kernel/debug/sched/preempt there): tells kernel code from preemption off
@@ -70,14 +71,40 @@ pub enum DueSource {
 }
 
 impl ExplainArgs {
-    /// The same as a question.
+    /// Lateness above which samples or wake-ups are ranked.
     #[must_use]
-    pub fn question(&self) -> Question {
+    pub fn above(&self) -> Nanos {
+        self.above.unwrap_or(Nanos::ZERO)
+    }
+
+    /// What is asked of a run.
+    #[must_use]
+    pub fn run_question(&self) -> RunQuestion {
+        RunQuestion { worst: self.worst.into(), above: self.above() }
+    }
+
+    /// The flag that says something of a trace.dat, and nothing of a run.
+    #[must_use]
+    pub fn only_for_traces(&self) -> Option<&'static str> {
+        let flags = [
+            ("--task", self.task.is_some()),
+            ("--preempt", self.preempt.is_some()),
+            ("--period", self.period.is_some()),
+            ("--due-from", self.due_from.is_some()),
+            ("--buffer", self.buffer.is_some()),
+            ("--perfetto", self.perfetto.is_some()),
+        ];
+        flags.into_iter().find(|&(_, is_given)| is_given).map(|(flag, _)| flag)
+    }
+
+    /// What is asked of a trace.dat, of the wake-ups of this thread.
+    #[must_use]
+    pub fn question(&self, task: &str) -> Question {
         Question {
-            target: self.task.parse().map_or_else(|_| Target::Name(self.task.as_str().into()), Target::Pid),
+            target: task.parse().map_or_else(|_| Target::Name(task.into()), |pid| Target::Pids(vec![pid])),
             buffer: self.buffer.clone(),
             worst: self.worst.into(),
-            above: self.above.unwrap_or(Nanos::ZERO),
+            above: self.above(),
             preemption: self.preempt.map(|mode| match mode {
                 PreemptMode::None | PreemptMode::Voluntary => Preemption::No,
                 // A real-time thread is switched to at once in lazy mode too.
@@ -88,7 +115,11 @@ impl ExplainArgs {
     }
 }
 
-const AFTER_HELP: &str = "Record, as root, while the application runs:
+const AFTER_HELP: &str = "A run explains itself (as root):
+  tardy run --explain --for 10m --out board7
+  tardy explain board7
+  tardy explain board7 --above 100us --worst 5
+For an application of yours, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\
     -e workqueue:workqueue_execute_start -e workqueue:workqueue_execute_end sleep 10
@@ -98,4 +129,4 @@ Then:
   tardy explain trace.dat --task my_loop --perfetto my_loop.pftrace
   tardy explain trace.dat --task my_loop --period 1ms      # the trace has no hrtimer events
 Leave out events that the kernel does not have (irq_vectors off x86): trace-cmd stops at them. docs/explain.md tells how to read the answer.
-Exit codes: 0 explained; 2 wrong use, no such thread, or a file that cannot be read.";
+Exit codes: 0 explained; 2 wrong use, no such thread, a run without a trace, or a file that cannot be read.";

@@ -10,6 +10,7 @@ use tardy_probes::probe::request::ProbeRequestError;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
+use tardy_run::tracing::Explain;
 
 use super::{DeadlineArgs, choice, positive_duration};
 
@@ -21,7 +22,8 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy run --cycles 50000 --load io                  50,000 samples a CPU idle, and 50,000 under the load
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --for 10m --probe cyclic -- ./my_loop     a loop of yours, beside a probe, under the usual loads
-  tardy run --for 10s --load none --probe cyclic --probe nanosleep")]
+  tardy run --for 10s --load none --probe cyclic --probe nanosleep
+  tardy run --for 10m --explain --out board7          then: tardy explain board7")]
 pub struct RunArgs {
     /// Scenario to follow: a built-in one (`tardy scenarios`) or a file; by default idle, each cheap load, then all
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "loads")]
@@ -108,6 +110,12 @@ pub struct RunArgs {
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
     #[arg(long, requires = "stop_above")]
     pub tracing_off: bool,
+    /// Record the kernel's trace and find who made each sample late; `tardy explain RUN` tells (as root; latencies are then those of a traced run)
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<Explain>())]
+    pub explain: Option<Explain>,
+    /// With --explain: keep all of the trace, not only what surrounds the worst samples (1 GB an hour and CPU at 1 kHz)
+    #[arg(long, requires = "explain")]
+    pub keep_trace: bool,
     /// Accept a period that this machine may not keep up with, and priority 99; a CPU must be left out with --cpus
     #[arg(long)]
     pub force: bool,
@@ -168,6 +176,8 @@ impl RunArgs {
             seed: self.seed,
             stop_above: self.stop_above,
             tracing_off: self.tracing_off,
+            explain: self.explain.unwrap_or_default(),
+            keep_trace: self.keep_trace,
             force: self.force,
         })
     }

@@ -1,10 +1,12 @@
-//! `tardy explain`: who made a thread late, from a trace.
+//! `tardy explain`: who made the samples of a run late, or a thread of a trace.
 
 use std::io::{self, BufWriter};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use tardy_report::report::explain_text;
+use serde::Serialize;
+use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::exit::Exit;
+use tardy_results::explain::run::{RunError, explain_run};
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
 use super::output;
@@ -15,10 +17,14 @@ use crate::cli::explain::{DueSource, ExplainArgs};
 enum CommandError {
     #[error("{}: cannot be read: {error}", path.display())]
     Unreadable { path: PathBuf, error: io::Error },
-    #[error("{}: is a folder: give the trace.dat that trace-cmd recorded", path.display())]
-    Folder { path: PathBuf },
     #[error("{}: {error}", path.display())]
     Trace { path: PathBuf, error: ExplainError },
+    #[error("{}: {error}", path.display())]
+    Run { path: PathBuf, error: RunError },
+    #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
+    NotOfRuns { flag: &'static str, path: PathBuf },
+    #[error("a trace.dat has many threads: say with --task whose wake-ups to explain")]
+    NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
     TwoSources,
     #[error("{}: {error}", path.display())]
@@ -34,17 +40,12 @@ impl CommandError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ExplainArgs) -> Exit {
-    let explanation = match explained(&args.trace, args) {
-        Ok(explanation) => explanation,
+    let text = match if args.path.is_dir() { of_run(args) } else { of_trace(args) } {
+        Ok(text) => text,
         Err(error) => {
             eprintln!("tardy: {error}");
             return error.exit();
         }
-    };
-    let text = if args.json {
-        serde_json::to_string_pretty(&explanation).expect("all keys are text and all numbers finite") + "\n"
-    } else {
-        explain_text::text(&explanation, args.question().above.get())
     };
     match output::print(&text) {
         Ok(()) => Exit::Done,
@@ -55,11 +56,26 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
-fn explained(path: &Path, args: &ExplainArgs) -> Result<Explanation, CommandError> {
-    let path = path.to_owned();
-    if path.is_dir() {
-        return Err(CommandError::Folder { path });
+fn json(explanation: &impl Serialize) -> String {
+    serde_json::to_string_pretty(explanation).expect("all keys are text and all numbers finite") + "\n"
+}
+
+fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
+    let path = args.path.clone();
+    if let Some(flag) = args.only_for_traces() {
+        return Err(CommandError::NotOfRuns { flag, path });
     }
+    let explanation = explain_run(&path, args.run_question()).map_err(|error| CommandError::Run { path, error })?;
+    Ok(if args.json { json(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })
+}
+
+fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
+    let explanation = explained(args)?;
+    Ok(if args.json { json(&explanation) } else { explain_text::text(&explanation, args.above().get()) })
+}
+
+fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {
+    let path = args.path.clone();
     if args.period.is_some() && args.due_from == Some(DueSource::Hrtimer) {
         return Err(CommandError::TwoSources);
     }
@@ -67,7 +83,7 @@ fn explained(path: &Path, args: &ExplainArgs) -> Result<Explanation, CommandErro
         Ok(bytes) => bytes,
         Err(error) => return Err(CommandError::Unreadable { path, error }),
     };
-    let question = args.question();
+    let question = args.question(args.task.as_deref().ok_or(CommandError::NoTask)?);
     let explained = match &args.perfetto {
         None => explain(&bytes, &question, None),
         Some(place) => output::replace(place, |file| explain(&bytes, &question, Some(&mut BufWriter::new(file)))),

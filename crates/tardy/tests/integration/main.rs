@@ -15,6 +15,7 @@ mod cost;
 mod cost_reports;
 mod cycles;
 mod explain;
+mod explained_runs;
 mod export;
 mod goldens;
 mod groups;

@@ -10,6 +10,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
+use tardy_machine::undo::Undo;
 use tardy_probes::probe::{self, Cycles, FoundGrid, Opened, Opening, SeriesInfo, SeriesKind};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::{Consumer, ring_with_bins};
@@ -19,7 +20,9 @@ use tardy_run::plan::{Change, Plan, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::record::{RunRecord, SeriesRecord};
 use tardy_sys::signal::SignalFd;
 use tardy_sys::{affinity, clock, memlock, signal_handler};
+use tardy_tracer::Tracer;
 
+use super::tracing::{self, Recording};
 use super::{SessionError, system};
 use crate::measure::clock_watch::ClockWatch;
 use crate::measure::interference::Snapshot;
@@ -50,6 +53,7 @@ pub(super) struct Armed {
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
+    pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
@@ -78,7 +82,9 @@ pub(super) fn arm(
 ) -> Result<Armed, SessionError> {
     read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
     let plan = record.plan.clone();
-    let settings = change_settings(&plan, &mut record.warnings, root)?;
+    let recording = tracing::prepare(&plan, root, &mut record.warnings);
+    let settings = change_settings(&plan, recording.as_ref().map(Recording::undo), &mut record.warnings, root)?;
+    let tracer = recording.and_then(|recording| recording.start(&mut record, folder.path(), root));
     note_timer_resolution(&mut record.warnings);
     let clock_read = clock_read_cost();
     let tool_cpus: Vec<u32> = plan.tool_cpus.iter().map(|cpu| cpu.0).collect();
@@ -91,13 +97,17 @@ pub(super) fn arm(
         record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
     let line = StartLine::new(members);
-    let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref())?;
+    let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref(), tracer.as_ref())?;
     note_thread_warnings(&threads, &mut record.warnings);
 
     let samples = samples_folder(&plan, &folder)?;
     record.samples_folder = (samples != folder.samples()).then(|| samples.clone());
-    let series = prepare_series(&record, &samples, series)?;
+    let mut series = prepare_series(&record, &samples, series)?;
     record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
+    if let Some(tracer) = &tracer {
+        let explained = series.iter_mut().filter(|(_, plan)| plan.can_be_explained()).map(|(series, plan)| (series, plan.place));
+        tracing::follow(tracer, explained).map_err(system("cannot write the explanations"))?;
+    }
     folder.update(&record)?;
     let keeper = KeeperThread::start(&plan.tool_cpus).map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
@@ -131,6 +141,7 @@ pub(super) fn arm(
         control,
         threads,
         recorder,
+        tracer,
         keeper,
         watchdog,
         scheduling: SchedulingWatch::new(start),
@@ -155,7 +166,7 @@ fn read_clocks(plan: &mut Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Result<Settings, SessionError> {
+fn change_settings(plan: &Plan, of_tracing: Option<Undo>, warnings: &mut Vec<Warning>, root: &Root) -> Result<Settings, SessionError> {
     let cpu_latency = plan.cpu_dma_latency_us.and_then(|micros| match CpuLatencyRequest::hold(root, micros) {
         Ok(request) => Some(request),
         Err(error) => {
@@ -175,6 +186,7 @@ fn change_settings(plan: &Plan, warnings: &mut Vec<Warning>, root: &Root) -> Res
         })
         .collect();
     let mut undo = resume_latency::undo(&plan.changes);
+    undo.extend(of_tracing);
     undo.extend(plan.phases.iter().flat_map(|phase| &phase.loads).flat_map(|load| load.undo.clone()));
     if moves.is_empty() && undo.is_empty() {
         return Ok(Settings { journal: None, _cpu_latency: cpu_latency });
@@ -233,6 +245,8 @@ struct OpenPlaces {
 /// What is known of a series before the run has a start.
 struct SeriesPlan {
     thread: ThreadPlan,
+    /// The place of its probe among all places.
+    place: usize,
     name: String,
     info: SeriesInfo,
     cycles: Cycles,
@@ -246,7 +260,7 @@ struct SeriesPlan {
 /// Opens everything before there is any thread: what one probe must prepare for the whole process, all threads get.
 fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     let mut open = OpenPlaces { places: Vec::new(), series: Vec::new() };
-    for entry in &plan.threads {
+    for (place, entry) in plan.threads.iter().enumerate() {
         let unknown = || system("the plan names a probe that this tardy does not have")(std::io::Error::other(entry.probe.clone()));
         let planned = plan.probe(&entry.probe);
         let (info, probe) = planned.and_then(|probe| Some((probe::find(probe.kind())?, probe))).ok_or_else(unknown)?;
@@ -258,6 +272,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let series = opened.series.as_deref().unwrap_or(info.series);
         let plan = |series: &SeriesInfo| SeriesPlan {
             thread: entry.plan.clone(),
+            place,
             name: series.name(&probe.name),
             info: *series,
             cycles: info.cycles,
@@ -295,12 +310,15 @@ fn launch_threads(
     line: &Arc<StartLine>,
     control: &Arc<Control>,
     group: Option<&Path>,
+    tracer: Option<&Tracer>,
 ) -> Result<Vec<MeasuringThread>, SessionError> {
     let mut measuring = Vec::new();
-    for (entry, opened) in places {
+    for (place, (entry, opened)) in places.into_iter().enumerate() {
         for member in opened.members {
+            let marker = tracer.map(Tracer::marker);
+            let mark = move || marker.iter().for_each(|marker| marker.write(place));
             let failed = |error| SessionError::Probe { probe: entry.probe.clone(), error };
-            measuring.push(threads::launch(&entry, member, line, control, group).map_err(failed)?);
+            measuring.push(threads::launch(&entry, member, line, control, group, mark).map_err(failed)?);
         }
     }
     Ok(measuring)
@@ -359,6 +377,12 @@ impl SeriesPlan {
     fn counts_cycles(&self) -> bool {
         let is_own = self.external.is_none() && self.cycles != Cycles::OfAProgram;
         is_own && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
+    }
+
+    /// Whether its samples are intervals that threads of the tool's own wait through.
+    fn can_be_explained(&self) -> bool {
+        let is_own = self.external.is_none() && self.cycles != Cycles::OfAProgram;
+        is_own && !matches!(self.info.kind, SeriesKind::Interval { .. } | SeriesKind::Skew)
     }
 
     /// When samples are due in a run that starts at `start`.

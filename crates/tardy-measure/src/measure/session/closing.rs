@@ -13,7 +13,7 @@ use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
 use super::follow::Followed;
-use super::{SessionError, system};
+use super::{SessionError, system, tracing};
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
@@ -47,6 +47,10 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     armed.keeper.finish();
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
     note_series(&series, armed.start, &mut record);
+    // Behind the recorder, which has handed over the last samples.
+    if let Some(tracer) = armed.tracer {
+        tracing::finish(tracer, &mut record);
+    }
     // What was measured is there whatever becomes of the loads.
     if let Some(Err(error)) = armed.guardian.map(Guardian::shutdown) {
         record.warnings.push(Warning::LoadProblem { load: "guardian".to_owned(), problem: error.to_string() });

@@ -1,0 +1,11 @@
+//! Which process a number means.
+
+use crate::root::Root;
+
+/// Start time of a process in clock ticks since the boot: field 22 of /proc/PID/stat (proc(5)), which stands 19 fields behind the command's bracket. It
+/// tells a process from a later one with the same number.
+#[must_use]
+pub fn start_time(root: &Root, process: u32) -> Option<u64> {
+    let stat = root.text(format!("proc/{process}/stat"))?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}

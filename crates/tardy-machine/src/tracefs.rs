@@ -1,0 +1,130 @@
+//! The kernel's tracing file system, and the instances that this tool makes in it: buffers, events and clocks of their own, beside which everybody
+//! else's tracing goes on as it is.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use tardy_sys::mount;
+
+use crate::process;
+use crate::root::Root;
+
+/// The start of the name of every instance that this tool makes; behind it the process and its start time. Nothing else is ever removed.
+pub const INSTANCE_PREFIX: &str = "tardy-";
+/// Where it may be mounted.
+const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+
+/// The file system, open.
+#[derive(Debug)]
+pub struct Tracefs {
+    path: PathBuf,
+    /// A mount of our own, where nobody had mounted it.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    /// Finds the file system, or mounts it for this process alone.
+    ///
+    /// # Errors
+    /// Those of mounting: `PermissionDenied` without CAP_SYS_ADMIN, ENODEV where the kernel has no tracing. `PermissionDenied` also where it is mounted and
+    /// may not be used.
+    pub fn open(root: &Root) -> io::Result<Self> {
+        for place in PLACES {
+            let path = root.path(place);
+            match fs::metadata(path.join("instances")) {
+                Ok(_) => return Ok(Self { path, _mount: None }),
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+                Err(_) => {}
+            }
+        }
+        if *root != Root::system() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mount = mount::detached("tracefs")?;
+        Ok(Self { path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), _mount: Some(mount) })
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the files of an instance are.
+    #[must_use]
+    pub fn instance(&self, name: &str) -> PathBuf {
+        self.path.join("instances").join(name)
+    }
+
+    /// Removes an instance that a run made; one that is not there is no error.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is none of this tool's; EBUSY while somebody reads it.
+    pub fn remove_instance(&self, name: &str) -> io::Result<()> {
+        if maker(name).is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no trace instance that a run made"));
+        }
+        match fs::remove_dir(self.instance(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the instances of processes that are gone, and returns their names. What cannot be removed is somebody's who reads it.
+    pub fn remove_left_behind(&self, root: &Root) -> Vec<String> {
+        let entries = fs::read_dir(self.path.join("instances")).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_gone = |name: &String| maker(name).is_some_and(|(process, start)| process::start_time(root, process) != Some(start));
+        names.filter(is_gone).filter(|name| self.remove_instance(name).is_ok()).collect()
+    }
+}
+
+/// The name of this process's instance.
+#[must_use]
+pub fn instance_name(root: &Root) -> String {
+    let process = std::process::id();
+    format!("{INSTANCE_PREFIX}{process}-{}", process::start_time(root, process).unwrap_or_default())
+}
+
+/// The process that made an instance, and when that one started.
+fn maker(name: &str) -> Option<(u32, u64)> {
+    let (process, start) = name.strip_prefix(INSTANCE_PREFIX)?.split_once('-')?;
+    Some((process.parse().ok()?, start.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_of_processes_that_are_gone_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let put = |path: &str| fs::create_dir_all(folder.path().join(path)).unwrap();
+        let stat = |process: u32, start: u64| {
+            put(&format!("proc/{process}"));
+            let fields = format!("{process} (a) b) S {} {start} 0", ["1"; 18].join(" "));
+            fs::write(folder.path().join(format!("proc/{process}/stat")), fields).unwrap();
+        };
+        stat(7, 100);
+        stat(8, 200);
+        for name in ["tardy-7-100", "tardy-8-100", "tardy-9-1", "tardy-x-1", "theirs"] {
+            put(&format!("sys/kernel/tracing/instances/{name}"));
+        }
+        let tracefs = Tracefs::open(&root).unwrap();
+        let mut removed = tracefs.remove_left_behind(&root);
+        removed.sort();
+        assert_eq!(removed, ["tardy-8-100", "tardy-9-1"]);
+        assert_eq!(fs::read_dir(tracefs.path().join("instances")).unwrap().count(), 3);
+        assert!(tracefs.remove_instance("theirs").is_err());
+        tracefs.remove_instance("tardy-9-1").unwrap();
+    }
+
+    #[test]
+    fn where_there_is_none_below_a_root_the_machine_s_own_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Tracefs::open(&Root::at(folder.path())).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,107 @@
+//! The recording of the kernel's trace, as a run begins and ends it. Nothing that goes wrong with it ends the run.
+
+use std::path::Path;
+
+use tardy_core::warning::Warning;
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::{self, Tracefs};
+use tardy_machine::undo::Undo;
+use tardy_run::plan::Plan;
+use tardy_run::record::RunRecord;
+use tardy_run::tracing::Explain;
+use tardy_tracer::{FollowedSeries, NotTraced, Options, Tracer};
+
+use tardy_probes::record::series::PreparedSeries;
+
+/// A recording that can be made.
+pub(super) struct Recording {
+    tracefs: Tracefs,
+    instance: String,
+}
+
+/// Finds what is needed to record, if the plan asks for it. What is missing is a warning.
+pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Option<Recording> {
+    if plan.explain == Explain::Off {
+        return None;
+    }
+    match Tracefs::open(root) {
+        Ok(tracefs) => Some(Recording { tracefs, instance: tracefs::instance_name(root) }),
+        Err(error) => {
+            warnings.push(not_explained(&NotTraced::NoTracefs(error)));
+            None
+        }
+    }
+}
+
+impl Recording {
+    /// What removes it if the tool cannot.
+    pub(super) fn undo(&self) -> Undo {
+        Undo::RemoveTraceInstance(self.instance.clone())
+    }
+
+    /// Begins to record.
+    pub(super) fn start(self, record: &mut RunRecord, folder: &Path, root: &Root) -> Option<Tracer> {
+        let options = Options {
+            root,
+            machine: &record.machine,
+            folder,
+            instance: &self.instance,
+            cpus: &record.plan.measured_cpus,
+            tool_cpus: &record.plan.tool_cpus,
+            keep_all: record.plan.keep_trace,
+        };
+        match Tracer::start(self.tracefs, &options) {
+            Ok(tracer) => {
+                let recording = tracer.record().clone();
+                let calibration = recording.calibration;
+                record.warnings.push(Warning::Traced {
+                    level: recording.level,
+                    events: recording.events.len() as u64,
+                    absent: recording.absent.clone(),
+                    is_leaving_idle_seen: calibration.out_of_idle > 0 || calibration.into_idle == 0,
+                });
+                record.tracing = Some(recording);
+                Some(tracer)
+            }
+            Err(why) => {
+                record.warnings.push(not_explained(&why));
+                None
+            }
+        }
+    }
+}
+
+fn not_explained(why: &NotTraced) -> Warning {
+    Warning::NotExplained { reason: why.to_string(), remedy: why.remedy().to_owned() }
+}
+
+/// Has the samples of series explained, each with its probe's place.
+pub(super) fn follow<'a>(tracer: &Tracer, series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>) -> std::io::Result<()> {
+    let series: Vec<_> = series.collect();
+    let followed = |(series, place): &(&mut PreparedSeries, usize)| {
+        let descriptor = series.descriptor();
+        FollowedSeries { file: descriptor.file_name(), probe: descriptor.probe.clone(), cpu: descriptor.cpu, place: *place }
+    };
+    let followed: Vec<_> = series.iter().map(followed).collect();
+    for ((series, _), tap) in series.into_iter().zip(tracer.follow(&followed)?) {
+        series.explain_by(tap);
+    }
+    Ok(())
+}
+
+/// Ends the recording, and notes what came of it.
+pub(super) fn finish(tracer: Tracer, record: &mut RunRecord) {
+    match tracer.finish() {
+        Ok(recording) => {
+            let unknown = recording.series.iter().map(|series| series.with_unknown + series.left_out).sum();
+            if unknown > 0 {
+                record.warnings.push(Warning::ExplanationsLost { samples: unknown, lost_events: recording.lost_events });
+            }
+            record.tracing = Some(recording);
+        }
+        Err(error) => {
+            let remedy = "the samples are whole; please report this".to_owned();
+            record.warnings.push(Warning::NotExplained { reason: error.to_string(), remedy });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! An explained run as text: who made its samples late, where on the way, and the worst of them as time lines.
+
+use std::fmt::Write as _;
+
+use tardy_results::explain::run::{RunExplanation, SampleStory};
+use tardy_results::explain::words;
+
+use super::explain_text::{bar, components, holders, time};
+
+/// The text.
+#[must_use]
+pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
+    let mut out = String::new();
+    head(&mut out, explanation, above_ns);
+    for warning in warnings(explanation) {
+        let _ = writeln!(out, "! {warning}");
+    }
+    if let Some(lateness) = explanation.lateness {
+        holders(&mut out, &explanation.holders, lateness.sum_ns, explanation.unexplained_ns);
+        components(&mut out, &explanation.components, lateness.sum_ns);
+    }
+    for (index, story) in explanation.worst.iter().enumerate() {
+        worst(&mut out, index + 1, story);
+    }
+    out
+}
+
+fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
+    let (counts, tracing) = (&explanation.samples, &explanation.tracing);
+    let mut probes: Vec<&str> = tracing.series.iter().map(|series| series.probe.as_str()).collect();
+    probes.dedup();
+    let _ = writeln!(
+        out,
+        "{}: {} late samples explained, at level {} ({} of {} add up to their latency)",
+        probes.join(", "),
+        counts.explained,
+        tracing.level,
+        counts.checked - counts.not_adding_up,
+        counts.checked,
+    );
+    let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
+    let late = explanation.lateness.map_or_else(
+        || " none".to_owned(),
+        |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
+    );
+    let _ = writeln!(out, "late by:{above}{late} (from due to the clock read, of a traced run)");
+}
+
+fn warnings(explanation: &RunExplanation) -> Vec<String> {
+    let (counts, tracing) = (&explanation.samples, &explanation.tracing);
+    let mut warnings = Vec::new();
+    if counts.not_adding_up > 0 {
+        warnings.push(format!(
+            "{} samples do not add up to their latency: their explanations cannot be trusted; please report this",
+            counts.not_adding_up
+        ));
+    }
+    if counts.damaged_bytes > 0 {
+        warnings.push(format!("{} bytes of explanations are damaged and left out", counts.damaged_bytes));
+    }
+    if tracing.losses > 0 {
+        warnings.push(format!(
+            "{} events or more were lost at {} places: what was held by whom is unknown there; leave a CPU out with --cpus for the tool",
+            tracing.lost_events, tracing.losses
+        ));
+    }
+    if counts.left_out > 0 {
+        warnings.push(format!("{} samples have no explanation, because the tool was behind", counts.left_out));
+    }
+    if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
+        warnings.push("this kernel does not trace switches out of idle: the way from there to the clock read is one piece".to_owned());
+    }
+    if tracing.are_functions_hidden {
+        warnings.push("the kernel hides the addresses of its functions: they have no names (sysctl kernel.kptr_restrict)".to_owned());
+    }
+    warnings
+}
+
+fn worst(out: &mut String, place: usize, story: &SampleStory) {
+    let phase = story.phase.as_ref().map_or_else(String::new, |phase| format!(" in {phase}"));
+    let woken = story.waker.as_ref().map_or_else(|| ", awake".to_owned(), |waker| format!(", woken by {waker}"));
+    let since = story.since_start_ns.get() as f64 / 1e9;
+    let _ = writeln!(
+        out,
+        "\nWorst {place}: {} {} late on CPU {}, due {since:.6} s after the start{phase}{woken}",
+        story.probe,
+        time(story.latency_ns),
+        story.cpu
+    );
+    let mut component = None;
+    for piece in &story.pieces {
+        if component.replace(piece.component) != Some(piece.component) {
+            let _ = writeln!(out, "  {:>10}  {}", time(piece.start_ns), words::component(piece.component));
+        }
+        let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
+        let who = words::holder(&piece.holder);
+        let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.latency_ns), time(piece.length_ns));
+    }
+    let _ = writeln!(out, "  {:>10}  the thread reads the clock", time(story.latency_ns));
+}

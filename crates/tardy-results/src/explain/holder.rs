@@ -1,0 +1,45 @@
+//! Who held the processor, in words that need no trace.
+
+use serde::Serialize;
+use tardy_run::delays::DelayHolder;
+use tardy_trace::explain::{Cause, Holder, Known};
+use tardy_trace::symbols::Symbols;
+
+/// Who held the processor, and how that is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct HolderFacts {
+    /// What kept the thread waiting.
+    pub cause: Cause,
+    /// Of the interrupt, softirq or thread; empty where there is none.
+    pub name: String,
+    /// The kernel's priority of a thread.
+    pub priority: Option<i32>,
+    /// The function that a kernel worker was busy with: its name, else its address.
+    pub work: Option<String>,
+    /// How that is known: `seen`, `inferred`, `cannot_tell`.
+    pub known: &'static str,
+    /// What it may have been as well.
+    pub or: Option<Cause>,
+}
+
+impl HolderFacts {
+    /// Of a trace that names functions.
+    pub(super) fn of(holder: &Holder, known: Known, symbols: &Symbols) -> Self {
+        let work = holder.work.map(|address| symbols.name_or_address(address));
+        Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known)
+    }
+
+    /// Of a run.
+    pub(super) fn of_run(holder: &DelayHolder) -> Self {
+        Self::new(holder.cause, holder.name.clone(), holder.priority, holder.work.clone(), holder.known)
+    }
+
+    fn new(cause: Cause, name: String, priority: Option<i32>, work: Option<String>, known: Known) -> Self {
+        let (word, or) = match known {
+            Known::Seen => ("seen", None),
+            Known::Inferred => ("inferred", None),
+            Known::CannotTell(other) => ("cannot_tell", Some(other)),
+        };
+        Self { cause, name, priority, work, known: word, or }
+    }
+}

@@ -1,0 +1,310 @@
+//! Who made the samples of a run late, from its folder alone: the delays beside its series, and the series to check them by.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+use tardy_run::delays::{self, DelayChunk, DelayHolder, DelayReader, DelayWaker, SampleDelay};
+use tardy_run::folder::{self, FolderError};
+use tardy_run::read_series::{SeriesError, SeriesFile};
+use tardy_run::record::RunRecord;
+use tardy_run::tracing::{ExplainedSeries, TracingRecord};
+use tardy_trace::explain::{Cause, Known};
+
+use super::tally::Tally;
+use super::{ComponentRow, HolderFacts, HolderRow, Lateness, StoryPiece};
+
+/// What is asked of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunQuestion {
+    /// How many of the worst samples are told whole.
+    pub worst: usize,
+    /// Only samples later than this are ranked.
+    pub above: Nanos,
+}
+
+/// Why a run is not explained.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no run.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// It was not made with --explain, or could not be.
+    #[error("the run has no trace{}: measure with `tardy run --explain`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
+    NotTraced {
+        /// What the run says of that.
+        why: Option<String>,
+    },
+    /// A file of delays cannot be read.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A series cannot be read.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+}
+
+/// A run explained.
+#[derive(Debug, Serialize)]
+pub struct RunExplanation {
+    /// What was recorded of the kernel's trace.
+    pub tracing: TracingRecord,
+    /// How many samples.
+    pub samples: SampleCounts,
+    /// How late, of those that are ranked; nothing where none is.
+    pub lateness: Option<Lateness>,
+    /// Where on the way the time went, in the order of the way.
+    pub components: Vec<ComponentRow>,
+    /// Who held the processor, most lateness first.
+    pub holders: Vec<HolderRow>,
+    /// Of the lateness that is ranked, what has no holder, because events were lost or came too late.
+    pub unexplained_ns: u64,
+    /// Of it what is one of two causes.
+    pub cannot_tell_ns: u64,
+    /// The worst samples, the worst first.
+    pub worst: Vec<SampleStory>,
+}
+
+/// How many samples.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SampleCounts {
+    /// Those that were late, by whatever little, as the recorder handed them over.
+    pub late: u64,
+    /// Those with an explanation.
+    pub explained: u64,
+    /// Those of them that are later than what was asked for.
+    pub ranked: u64,
+    /// Those with an explanation for a part of their latency only.
+    pub with_unknown: u64,
+    /// Those that did not reach the explainer.
+    pub left_out: u64,
+    /// Explained samples whose latency is stored, so that the sum of the pieces could be compared with it.
+    pub checked: u64,
+    /// Those of them that do not add up to their latency: none, or something is broken.
+    pub not_adding_up: u64,
+    /// Bytes of explanations that are damaged.
+    pub damaged_bytes: u64,
+}
+
+/// A sample whole.
+#[derive(Debug, Serialize)]
+pub struct SampleStory {
+    /// The probe that took it.
+    pub probe: String,
+    /// The processor that the probe was bound to.
+    pub series_cpu: Option<CpuId>,
+    /// The processor that it was taken on.
+    pub cpu: u32,
+    /// When it was due, in ns of the run's clock.
+    pub due_ns: Nanos,
+    /// The same from the start of the run.
+    pub since_start_ns: Nanos,
+    /// The phase that it fell into.
+    pub phase: Option<String>,
+    /// Who woke the thread; nobody if it was awake.
+    pub waker: Option<String>,
+    /// Its latency.
+    pub latency_ns: u64,
+    /// Whether the trace has the switch to the thread.
+    pub is_switch_seen: bool,
+    /// In the order of time, without a gap.
+    pub pieces: Vec<StoryPiece>,
+}
+
+/// Explains the run in `folder`.
+///
+/// # Errors
+/// [`RunError`].
+pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
+    let record = folder::open(folder)?;
+    let Some(tracing) = record.tracing.clone() else {
+        let why = record.warnings.iter().find(|warning| matches!(warning, tardy_core::warning::Warning::NotExplained { .. }));
+        return Err(RunError::NotTraced { why: why.map(ToString::to_string) });
+    };
+    let mut reading = Reading {
+        question,
+        record: &record,
+        holders: Holders::default(),
+        counts: SampleCounts::default(),
+        tally: Tally::new(),
+        worst: Vec::new(),
+    };
+    let others = reading.holders.place(&DelayHolder {
+        cause: Cause::Unknown,
+        known: Known::Seen,
+        name: "too many names".into(),
+        priority: None,
+        work: None,
+    });
+    debug_assert_eq!(others, OTHERS);
+    for series in explained_series(&record, &tracing, folder) {
+        reading.series(folder, &series)?;
+    }
+    let Reading { holders, counts, tally, worst, .. } = reading;
+    let tallied = tally.finish(|&place| holders.facts[place].clone());
+    Ok(RunExplanation {
+        tracing,
+        samples: counts,
+        unexplained_ns: tallied.unexplained_ns(),
+        cannot_tell_ns: tallied.cannot_tell_ns(),
+        lateness: tallied.lateness,
+        components: tallied.components,
+        holders: tallied.holders,
+        worst,
+    })
+}
+
+/// Those that the run says; of a run that was cut off, those whose files are there.
+fn explained_series(record: &RunRecord, tracing: &TracingRecord, folder: &Path) -> Vec<ExplainedSeries> {
+    if !tracing.series.is_empty() {
+        return tracing.series.clone();
+    }
+    let there = record.series.iter().filter(|series| delays::path(folder, &series.file).exists());
+    let unknown = |file: &String, probe: &String, cpu| ExplainedSeries {
+        file: file.clone(),
+        probe: probe.clone(),
+        cpu,
+        samples: 0,
+        explained: 0,
+        with_unknown: 0,
+        left_out: 0,
+        bytes: 0,
+    };
+    there.map(|series| unknown(&series.file, &series.probe, series.cpu)).collect()
+}
+
+/// Place of whoever stands for all, where there are too many.
+const OTHERS: usize = 0;
+
+struct Reading<'a> {
+    question: RunQuestion,
+    record: &'a RunRecord,
+    holders: Holders,
+    counts: SampleCounts,
+    tally: Tally<usize>,
+    worst: Vec<SampleStory>,
+}
+
+/// Holders of all chunks, each once.
+#[derive(Debug, Default)]
+struct Holders {
+    places: HashMap<HolderFacts, usize>,
+    facts: Vec<HolderFacts>,
+}
+
+impl Holders {
+    fn place(&mut self, holder: &DelayHolder) -> usize {
+        let facts = HolderFacts::of_run(holder);
+        if let Some(&place) = self.places.get(&facts) {
+            return place;
+        }
+        self.facts.push(facts.clone());
+        self.places.insert(facts, self.facts.len() - 1);
+        self.facts.len() - 1
+    }
+}
+
+impl Reading<'_> {
+    fn series(&mut self, folder: &Path, series: &ExplainedSeries) -> Result<(), RunError> {
+        self.counts.late += series.samples;
+        self.counts.left_out += series.left_out;
+        let path = delays::path(folder, &series.file);
+        let unreadable = |error| RunError::Unreadable { path: path.clone(), error };
+        let mut reader = DelayReader::open(&path).map_err(unreadable)?;
+        while let Some(chunk) = reader.next_chunk().map_err(unreadable)? {
+            let places: Vec<usize> = chunk.holders.iter().map(|holder| self.holders.place(holder)).collect();
+            for sample in &chunk.samples {
+                self.sample(series, sample, &chunk, &places);
+            }
+        }
+        self.counts.damaged_bytes += reader.damaged_bytes();
+        let samples = self.record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
+        self.check(&SeriesFile::open(&samples.join(&series.file))?, &path)
+    }
+
+    fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) {
+        self.counts.explained += 1;
+        let is_unknown = sample.pieces.iter().any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
+        self.counts.with_unknown += u64::from(is_unknown);
+        let latency = sample.sum();
+        if i64::try_from(latency).is_ok_and(|latency| latency <= self.question.above.get()) {
+            return;
+        }
+        self.counts.ranked += 1;
+        self.tally.take(latency, sample.pieces.iter().map(|piece| (piece.component, places[piece.holder], piece.length)), OTHERS);
+        // Of equally late ones the first stays.
+        let place = self.worst.partition_point(|other| other.latency_ns >= latency);
+        if place < self.question.worst {
+            self.worst.insert(place, story(self.record, series, sample, chunk));
+            self.worst.truncate(self.question.worst);
+        }
+    }
+
+    /// Compares the sum of each sample's pieces with the latency that its series has. Both files have samples in the same order.
+    fn check(&mut self, series: &SeriesFile, delays: &Path) -> Result<(), RunError> {
+        let mut reader = DelayReader::open(delays).map_err(|error| RunError::Unreadable { path: delays.to_owned(), error })?;
+        let mut chunk = DelayChunk::default().samples.into_iter();
+        let mut next = || loop {
+            match chunk.next() {
+                Some(sample) => return Some(sample),
+                None => chunk = reader.next_chunk().ok()??.samples.into_iter(),
+            }
+        };
+        let mut waiting = next();
+        let (mut checked, mut wrong) = (0, 0);
+        let schedule = series.descriptor().schedule;
+        series.read(|stored| {
+            for (_, sample) in stored.samples(&schedule) {
+                while waiting.as_ref().is_some_and(|delay| delay.due < sample.due) {
+                    waiting = next();
+                }
+                if let Some(delay) = waiting.take_if(|delay| delay.due == sample.due) {
+                    checked += 1;
+                    wrong += u64::from(i64::try_from(delay.sum()) != Ok(sample.latency.get()));
+                    waiting = next();
+                }
+            }
+        })?;
+        self.counts.checked += checked;
+        self.counts.not_adding_up += wrong;
+        Ok(())
+    }
+}
+
+fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk) -> SampleStory {
+    let mut at = 0;
+    let pieces = sample.pieces.iter().map(|piece| {
+        let start_ns = at;
+        at += piece.length;
+        let holder = HolderFacts::of_run(&chunk.holders[piece.holder]);
+        StoryPiece { start_ns, length_ns: piece.length, component: piece.component, cpu: piece.cpu, holder }
+    });
+    let pieces = pieces.collect();
+    let is_in = |begin: Nanos, end: Option<Nanos>| begin <= sample.due && end.is_none_or(|end| sample.due < end);
+    let phase = record.phases.iter().find(|phase| is_in(phase.begin_ns, phase.end_ns));
+    SampleStory {
+        probe: series.probe.clone(),
+        series_cpu: series.cpu,
+        cpu: sample.cpu,
+        due_ns: sample.due,
+        since_start_ns: sample.due - record.started.monotonic_ns,
+        phase: phase.map(|phase| phase.name.clone()),
+        waker: match &sample.waker {
+            DelayWaker::Nobody => None,
+            DelayWaker::Timer(function) => Some(format!("timer ({function})")),
+            DelayWaker::Interrupt => Some("interrupt".to_owned()),
+            DelayWaker::Softirq => Some("softirq".to_owned()),
+            DelayWaker::Thread(name) => Some(name.clone()),
+        },
+        latency_ns: at,
+        is_switch_seen: sample.is_switch_seen,
+        pieces,
+    }
+}

@@ -1,0 +1,525 @@
+//! Files `trace/SERIES.delays`: of each sample of a series who held the processor, from due to the clock read. Keyed by the sample's due time.
+//!
+//! ```text
+//! head    "TARDYDL1"
+//! chunk   "DLYS"  u32 length of the body  u32 CRC-32 of the body  body
+//! body    varints:
+//!         texts, then for each: length in bytes, bytes
+//!         holders, then for each: cause, how it is known (0 seen, 1 inferred, 2 + the other cause), name, priority (0 none, else folded + 1),
+//!           work (0 none, else its text + 1)
+//!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
+//!           pieces, then for each: component, holder, processor (0 the sample's, else its number + 1)
+//!         samples, then for each: change of the distance of due times (folded), processor, shape, then for each piece its length in ns
+//! ```
+//! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and `Component::ALL` of tardy-trace. Each chunk can be read
+//! alone; one that is damaged costs itself only. The lengths of a sample's pieces add up to its latency, which is not stored here.
+//!
+//! History: 1 (2026-11): first.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tardy_core::units::Nanos;
+use tardy_core::varint::{Reader, fold, put, put_signed, unfold};
+use tardy_trace::explain::{Cause, Component, Known};
+
+/// First bytes of a file; the digit is the format's version.
+pub const FILE_MAGIC: [u8; 8] = *b"TARDYDL1";
+const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
+const CHUNK_HEAD_BYTES: usize = 12;
+/// Largest body that is written or believed, in bytes.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// Samples after which a chunk ends.
+const CHUNK_SAMPLES: usize = 4096;
+
+/// Who held the processor, in words that outlive the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DelayHolder {
+    /// What kept the thread waiting.
+    pub cause: Cause,
+    /// How that is known.
+    pub known: Known,
+    /// Of the interrupt, softirq or thread; empty where there is none.
+    pub name: String,
+    /// The kernel's priority of a thread.
+    pub priority: Option<i32>,
+    /// The function that a kernel worker was busy with.
+    pub work: Option<String>,
+}
+
+/// Who woke the thread.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DelayWaker {
+    /// Nobody: it was awake.
+    Nobody,
+    /// A timer, by its function.
+    Timer(String),
+    /// An interrupt.
+    Interrupt,
+    /// A softirq.
+    Softirq,
+    /// A thread, by its name.
+    Thread(String),
+}
+
+/// A stretch of a sample's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelayPiece {
+    /// The part of the way.
+    pub component: Component,
+    /// Place in the list of holders.
+    pub holder: usize,
+    /// The processor.
+    pub cpu: u32,
+    /// Its length in ns.
+    pub length: u64,
+}
+
+/// A sample's way, from due to the clock read, without a gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleDelay {
+    /// When the sample was due: its key.
+    pub due: Nanos,
+    /// The processor that it was taken on.
+    pub cpu: u32,
+    /// Who woke the thread.
+    pub waker: DelayWaker,
+    /// Whether the trace has the switch to the thread.
+    pub is_switch_seen: bool,
+    /// In the order of time.
+    pub pieces: Vec<DelayPiece>,
+}
+
+impl SampleDelay {
+    /// All pieces together.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.length).fold(0, u64::saturating_add)
+    }
+}
+
+/// What a chunk holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DelayChunk {
+    /// Those that the pieces name by place.
+    pub holders: Vec<DelayHolder>,
+    /// In the order of time.
+    pub samples: Vec<SampleDelay>,
+}
+
+/// The path of the file that goes with a series file of the run in `folder`.
+#[must_use]
+pub fn path(folder: &Path, series_file: &str) -> PathBuf {
+    folder.join("trace").join(Path::new(series_file).with_extension("delays"))
+}
+
+/// The shape of a sample's way: all of it but lengths.
+type Shape = (DelayWaker, bool, Vec<(Component, usize, u32)>);
+
+/// A holder with its texts by place: name, and work.
+type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>);
+
+/// Builds chunks.
+#[derive(Debug, Default)]
+struct Encoder {
+    texts: Table<String>,
+    holders: Table<ChunkHolder>,
+    shapes: Table<Shape>,
+    /// Of the caller's holders the place in this chunk.
+    known: Vec<Option<usize>>,
+    samples: usize,
+    entries: Vec<u8>,
+    due: i64,
+    step: i64,
+}
+
+/// Values by place, each once.
+#[derive(Debug)]
+struct Table<T> {
+    places: HashMap<T, usize>,
+    values: Vec<T>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { places: HashMap::new(), values: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Table<T> {
+    fn place(&mut self, value: T) -> usize {
+        if let Some(&place) = self.places.get(&value) {
+            return place;
+        }
+        self.places.insert(value.clone(), self.values.len());
+        self.values.push(value);
+        self.values.len() - 1
+    }
+}
+
+impl Encoder {
+    fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) {
+        let mut pieces = Vec::with_capacity(sample.pieces.len());
+        for piece in &sample.pieces {
+            let holder = self.holder(piece.holder, holders);
+            let cpu = if piece.cpu == sample.cpu { 0 } else { piece.cpu.saturating_add(1) };
+            pieces.push((piece.component, holder, cpu));
+        }
+        if let DelayWaker::Timer(name) | DelayWaker::Thread(name) = &sample.waker {
+            self.texts.place(name.clone());
+        }
+        let shape = self.shapes.place((sample.waker.clone(), sample.is_switch_seen, pieces));
+        let step = sample.due.get().wrapping_sub(self.due);
+        put_signed(&mut self.entries, step.wrapping_sub(self.step));
+        (self.due, self.step) = (sample.due.get(), step);
+        put(&mut self.entries, sample.cpu.into());
+        put(&mut self.entries, shape as u64);
+        sample.pieces.iter().for_each(|piece| put(&mut self.entries, piece.length));
+        self.samples += 1;
+    }
+
+    fn holder(&mut self, place: usize, holders: &[DelayHolder]) -> usize {
+        if let Some(&Some(known)) = self.known.get(place) {
+            return known;
+        }
+        let holder = &holders[place];
+        let name = self.texts.place(holder.name.clone());
+        let work = holder.work.as_ref().map(|work| self.texts.place(work.clone()));
+        let found = self.holders.place((holder.cause, holder.known, name, holder.priority, work));
+        self.known.resize(self.known.len().max(place + 1), None);
+        self.known[place] = Some(found);
+        found
+    }
+
+    /// The chunk's bytes; the encoder is empty then.
+    fn finish(&mut self) -> Vec<u8> {
+        let Self { texts, holders, shapes, samples, entries, .. } = std::mem::take(self);
+        let mut body = Vec::with_capacity(entries.len() + 1024);
+        put(&mut body, texts.values.len() as u64);
+        for text in &texts.values {
+            put(&mut body, text.len() as u64);
+            body.extend_from_slice(text.as_bytes());
+        }
+        put(&mut body, holders.values.len() as u64);
+        for &(cause, known, name, priority, work) in &holders.values {
+            put(&mut body, code(&Cause::ALL, cause));
+            put(
+                &mut body,
+                match known {
+                    Known::Seen => 0,
+                    Known::Inferred => 1,
+                    Known::CannotTell(other) => 2 + code(&Cause::ALL, other),
+                },
+            );
+            put(&mut body, name as u64);
+            put(&mut body, priority.map_or(0, |priority| fold(priority.into()) + 1));
+            put(&mut body, work.map_or(0, |work| work as u64 + 1));
+        }
+        put(&mut body, shapes.values.len() as u64);
+        for (waker, is_switch_seen, pieces) in &shapes.values {
+            let (kind, name) = match waker {
+                DelayWaker::Nobody => (0, None),
+                DelayWaker::Timer(name) => (1, Some(name)),
+                DelayWaker::Interrupt => (2, None),
+                DelayWaker::Softirq => (3, None),
+                DelayWaker::Thread(name) => (4, Some(name)),
+            };
+            put(&mut body, kind);
+            put(&mut body, name.map_or(0, |name| texts.places[name] as u64));
+            put(&mut body, u64::from(*is_switch_seen));
+            put(&mut body, pieces.len() as u64);
+            for &(component, holder, cpu) in pieces {
+                put(&mut body, code(&Component::ALL, component));
+                put(&mut body, holder as u64);
+                put(&mut body, cpu.into());
+            }
+        }
+        put(&mut body, samples as u64);
+        body.extend_from_slice(&entries);
+        let mut out = CHUNK_MAGIC.to_vec();
+        out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+        out.extend_from_slice(&body);
+        out
+    }
+}
+
+fn code<T: PartialEq>(all: &[T], value: T) -> u64 {
+    all.iter().position(|known| *known == value).expect("every value is in the list of all") as u64
+}
+
+/// Appends delays to a file.
+#[derive(Debug)]
+pub struct DelayWriter {
+    file: File,
+    encoder: Encoder,
+    bytes: u64,
+    samples: u64,
+}
+
+impl DelayWriter {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// AlreadyExists where there is such a file, and those of writing.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+        file.write_all(&FILE_MAGIC)?;
+        Ok(Self { file, encoder: Encoder::default(), bytes: FILE_MAGIC.len() as u64, samples: 0 })
+    }
+
+    /// Takes in a sample, whose pieces name holders by their places in `holders`, a list that only grows from call to call; writes a chunk when there are enough for one.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
+        self.encoder.push(sample, holders);
+        self.samples += 1;
+        if self.encoder.samples >= CHUNK_SAMPLES || self.encoder.entries.len() > BODY_BYTES_MAX / 4 { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.encoder.samples > 0 {
+            let chunk = self.encoder.finish();
+            self.file.write_all(&chunk)?;
+            self.bytes += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Samples taken in, and bytes written.
+    #[must_use]
+    pub fn written(&self) -> (u64, u64) {
+        (self.samples, self.bytes)
+    }
+}
+
+/// Reads a file, chunk by chunk.
+#[derive(Debug)]
+pub struct DelayReader {
+    file: io::BufReader<File>,
+    damaged: u64,
+}
+
+impl DelayReader {
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Those of reading, and `InvalidData` for a file that is none of this kind.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = io::BufReader::with_capacity(1 << 18, File::open(path)?);
+        let mut magic = [0; 8];
+        file.read_exact(&mut magic)?;
+        if magic != FILE_MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a file of delays does"));
+        }
+        Ok(Self { file, damaged: 0 })
+    }
+
+    /// The next chunk; nothing at the end. A cut-off end is no damage.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
+        loop {
+            let mut head = [0; CHUNK_HEAD_BYTES];
+            match self.file.read_exact(&mut head) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                result => result?,
+            }
+            let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let length = word(4) as usize;
+            if head[..4] != CHUNK_MAGIC || length > BODY_BYTES_MAX {
+                // Where the next chunk begins is unknown.
+                let rest = io::copy(&mut self.file, &mut io::sink())?;
+                self.damaged += head.len() as u64 + rest;
+                return Ok(None);
+            }
+            let mut body = Vec::new();
+            if self.file.by_ref().take(length as u64).read_to_end(&mut body)? < length {
+                return Ok(None);
+            }
+            match (crc32fast::hash(&body) == word(8)).then(|| decode(&body)).flatten() {
+                Some(chunk) => return Ok(Some(chunk)),
+                None => self.damaged += (head.len() + length) as u64,
+            }
+        }
+    }
+
+    /// Bytes that were damaged so far.
+    #[must_use]
+    pub fn damaged_bytes(&self) -> u64 {
+        self.damaged
+    }
+}
+
+/// Reads the body of a chunk. Every count is bounded by the bytes that are there: each thing counted takes one at least.
+#[must_use]
+pub fn decode(body: &[u8]) -> Option<DelayChunk> {
+    let mut reader = Reader::new(body);
+    let count = |reader: &mut Reader<'_>| usize::try_from(reader.take()?).ok().filter(|&count| count <= body.len());
+    let mut texts = Vec::new();
+    for _ in 0..count(&mut reader)? {
+        let length = count(&mut reader)?;
+        let text = std::str::from_utf8(reader.take_bytes(length)?).ok()?;
+        texts.push(text.chars().filter(|character| !character.is_control()).collect::<String>());
+    }
+    let mut holders = Vec::new();
+    for _ in 0..count(&mut reader)? {
+        let cause = *Cause::ALL.get(count(&mut reader)?)?;
+        let known = match reader.take()? {
+            0 => Known::Seen,
+            1 => Known::Inferred,
+            other => Known::CannotTell(*Cause::ALL.get(usize::try_from(other - 2).ok()?)?),
+        };
+        let name = texts.get(count(&mut reader)?)?.clone();
+        let priority = match reader.take()? {
+            0 => None,
+            folded => Some(i32::try_from(unfold(folded - 1)).ok()?),
+        };
+        let work = match count(&mut reader)? {
+            0 => None,
+            place => Some(texts.get(place - 1)?.clone()),
+        };
+        holders.push(DelayHolder { cause, known, name, priority, work });
+    }
+    let mut shapes: Vec<Shape> = Vec::new();
+    let mut pieces_left = body.len();
+    for _ in 0..count(&mut reader)? {
+        let (kind, name) = (reader.take()?, count(&mut reader)?);
+        let name = || texts.get(name).cloned();
+        let waker = match kind {
+            0 => DelayWaker::Nobody,
+            1 => DelayWaker::Timer(name()?),
+            2 => DelayWaker::Interrupt,
+            3 => DelayWaker::Softirq,
+            4 => DelayWaker::Thread(name()?),
+            _ => return None,
+        };
+        let is_switch_seen = reader.take()? != 0;
+        let length = count(&mut reader)?;
+        pieces_left = pieces_left.checked_sub(length)?;
+        let mut pieces = Vec::with_capacity(length);
+        for _ in 0..length {
+            let component = *Component::ALL.get(count(&mut reader)?)?;
+            let holder = count(&mut reader)?;
+            holders.get(holder)?;
+            pieces.push((component, holder, u32::try_from(reader.take()?).ok()?));
+        }
+        shapes.push((waker, is_switch_seen, pieces));
+    }
+    let (mut due, mut step) = (0_i64, 0_i64);
+    let mut samples = Vec::new();
+    for _ in 0..count(&mut reader)? {
+        step = step.wrapping_add(unfold(reader.take()?));
+        due = due.wrapping_add(step);
+        let cpu = u32::try_from(reader.take()?).ok()?;
+        let (waker, is_switch_seen, shape) = shapes.get(count(&mut reader)?)?;
+        let mut pieces = Vec::with_capacity(shape.len());
+        for &(component, holder, other) in shape {
+            pieces.push(DelayPiece { component, holder, cpu: other.checked_sub(1).unwrap_or(cpu), length: reader.take()? });
+        }
+        samples.push(SampleDelay { due: Nanos(due), cpu, waker: waker.clone(), is_switch_seen: *is_switch_seen, pieces });
+    }
+    Some(DelayChunk { holders, samples })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn holder(cause: Cause, known: Known, name: &str) -> DelayHolder {
+        DelayHolder { cause, known, name: name.into(), priority: Some(-1), work: (name == "kworker/0:1").then(|| "vmstat_update".into()) }
+    }
+
+    fn holders() -> Vec<DelayHolder> {
+        let cannot_tell = Known::CannotTell(Cause::LateInterrupt);
+        let named = [("", Known::Seen), ("dd", Known::Inferred), ("kworker/0:1", cannot_tell)];
+        Cause::ALL.iter().flat_map(|&cause| named.map(|(name, known)| holder(cause, known, name))).collect()
+    }
+
+    fn sample() -> impl Strategy<Value = SampleDelay> {
+        let waker = prop_oneof![
+            Just(DelayWaker::Nobody),
+            Just(DelayWaker::Timer("hrtimer_wakeup".into())),
+            Just(DelayWaker::Interrupt),
+            Just(DelayWaker::Softirq),
+            "[a-z]{0,3}".prop_map(DelayWaker::Thread)
+        ];
+        let piece = (0..Component::ALL.len(), 0..holders().len(), 0_u32..4, any::<u32>()).prop_map(|(component, holder, cpu, length)| {
+            DelayPiece { component: Component::ALL[component], holder, cpu, length: length.into() }
+        });
+        (any::<i32>(), 0_u32..4, waker, any::<bool>(), proptest::collection::vec(piece, 0..6)).prop_map(
+            |(due, cpu, waker, is_switch_seen, pieces)| SampleDelay { due: Nanos(due.into()), cpu, waker, is_switch_seen, pieces },
+        )
+    }
+
+    fn by_name(chunk: &DelayChunk) -> Vec<(SampleDelay, Vec<DelayHolder>)> {
+        let with_holders = |sample: &SampleDelay| {
+            let holders = sample.pieces.iter().map(|piece| chunk.holders[piece.holder].clone()).collect();
+            let pieces = sample.pieces.iter().map(|piece| DelayPiece { holder: 0, ..*piece }).collect();
+            (SampleDelay { pieces, ..sample.clone() }, holders)
+        };
+        chunk.samples.iter().map(with_holders).collect()
+    }
+
+    fn read(path: &Path) -> (Vec<DelayChunk>, u64) {
+        let mut reader = DelayReader::open(path).unwrap();
+        let chunks = std::iter::from_fn(|| reader.next_chunk().unwrap()).collect();
+        (chunks, reader.damaged_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(samples in proptest::collection::vec(sample(), 0..40), cut in 1_usize..40) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.delays");
+            let mut writer = DelayWriter::create(&path).unwrap();
+            for (index, sample) in samples.iter().enumerate() {
+                writer.push(sample, &holders()).unwrap();
+                if index % cut == 0 {
+                    writer.flush().unwrap();
+                }
+            }
+            writer.flush().unwrap();
+            prop_assert_eq!(writer.written(), (samples.len() as u64, fs::metadata(&path).unwrap().len()));
+            let (chunks, damaged) = read(&path);
+            prop_assert_eq!(damaged, 0);
+            let found: Vec<_> = chunks.iter().flat_map(by_name).collect();
+            prop_assert_eq!(found, by_name(&DelayChunk { holders: holders(), samples }));
+        }
+
+        #[test]
+        fn no_bytes_make_the_reader_panic(body in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = decode(&body);
+        }
+    }
+
+    #[test]
+    fn a_damaged_chunk_costs_itself_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.delays");
+        let mut writer = DelayWriter::create(&path).unwrap();
+        for due in [1, 2, 3] {
+            let sample = SampleDelay { due: Nanos(due), cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: true, pieces: Vec::new() };
+            writer.push(&sample, &[]).unwrap();
+            writer.flush().unwrap();
+        }
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = 8 + (bytes.len() - 8) / 2;
+        bytes[middle] ^= 0xff;
+        bytes.pop();
+        fs::write(&path, &bytes).unwrap();
+        let (chunks, damaged) = read(&path);
+        let dues: Vec<_> = chunks.iter().flat_map(|chunk| &chunk.samples).map(|sample| sample.due.get()).collect();
+        assert_eq!((dues, damaged > 0), (vec![1], true), "the last one is cut off");
+    }
+}

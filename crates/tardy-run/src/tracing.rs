@@ -1,0 +1,109 @@
+//! What a run recorded of the kernel's trace, and how far that explains its samples.
+
+use serde::{Deserialize, Serialize};
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+/// How much is recorded to explain samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Explain {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Events of stock kernels.
+    Events,
+}
+
+impl Explain {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Off, Self::Events];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Events => "events",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    pub(crate) fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
+}
+
+/// The recording of the kernel's trace in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TracingRecord {
+    /// What calibration found possible: 0 nothing, 1 events of stock kernels.
+    pub level: u32,
+    /// The instance of tracefs, which is gone when the run is over.
+    pub instance: String,
+    /// Events that were recorded, as SYSTEM:EVENT.
+    pub events: Vec<String>,
+    /// Events that explanations use and that this kernel does not have.
+    pub absent: Vec<String>,
+    /// What wake-ups of the tool's own showed before the run.
+    pub calibration: Calibration,
+    /// Events that were read.
+    #[serde(default)]
+    pub events_read: u64,
+    /// Pages that were read.
+    #[serde(default)]
+    pub pages_read: u64,
+    /// Places where events were lost.
+    #[serde(default)]
+    pub losses: u64,
+    /// Events that were lost there, as far as the kernel counted them.
+    #[serde(default)]
+    pub lost_events: u64,
+    /// CPU time of reading, decoding and matching.
+    #[serde(default)]
+    pub cpu_time_ns: Nanos,
+    /// Whether the kernel hides the addresses of its functions, so that they have no names.
+    #[serde(default)]
+    pub are_functions_hidden: bool,
+    /// The series whose samples are explained.
+    #[serde(default)]
+    pub series: Vec<ExplainedSeries>,
+}
+
+/// What wake-ups of the tool's own, before the run, showed of the kernel's trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Sleeps that were made.
+    pub sleeps: u64,
+    /// Of these the wake-ups that were found.
+    pub wake_ups: u64,
+    /// Of these with the timer's due time.
+    pub timed: u64,
+    /// Of these with the switch to the thread.
+    pub switches: u64,
+    /// Switches from a thread to the idle one that were seen in the same time.
+    pub into_idle: u64,
+    /// Switches from the idle one: 0 where the kernel does not trace them.
+    pub out_of_idle: u64,
+}
+
+/// How far one series is explained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedSeries {
+    /// The series' file.
+    pub file: String,
+    /// Its probe.
+    pub probe: String,
+    /// The processor that the probe was bound to.
+    pub cpu: Option<CpuId>,
+    /// Samples that were to be explained: those that were late, by whatever little.
+    pub samples: u64,
+    /// Of these the ones that have an explanation; each adds up to its latency.
+    pub explained: u64,
+    /// Of these the ones of which a part is unknown, because events were lost or came too late.
+    pub with_unknown: u64,
+    /// Samples that did not reach the explainer, because it was behind.
+    pub left_out: u64,
+    /// Bytes of their file.
+    pub bytes: u64,
+}

@@ -1,0 +1,131 @@
+//! Samples of a measuring thread, explained: from when each was due to when the thread read the clock.
+//!
+//! A sample says itself when it was due and when the thread read the clock; the trace says what lay between. The pieces cover exactly that interval,
+//! whatever the trace has of it, so that their sum is the sample's latency to the nanosecond.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::wake_up::Way;
+use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Target, WakeUp, Waker};
+use crate::merge::Item;
+use crate::text::Text;
+
+/// Wake-ups of one thread that are kept for samples that are still to come.
+const WAKE_UPS_MAX: usize = 1 << 14;
+
+/// Takes a trace in, and explains samples whose time it has reached.
+#[derive(Debug)]
+pub struct Samples {
+    explainer: Explainer,
+    /// By thread, in the order of time.
+    wake_ups: HashMap<i32, VecDeque<WakeUp>>,
+}
+
+/// The interval of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delay {
+    /// The thread that took it, where the trace tells.
+    pub pid: Option<i32>,
+    /// The processor that it ran on.
+    pub cpu: u32,
+    /// Who woke it; nothing where it was awake.
+    pub waker: Option<Waker>,
+    /// Whether the trace has the switch to the thread.
+    pub is_switch_seen: bool,
+    /// In the order of time, without a gap, from due to the clock read.
+    pub pieces: Vec<Piece>,
+}
+
+impl Samples {
+    /// Begins with a trace of which nothing is known yet, and with no thread. `threads` are names that are known beforehand.
+    #[must_use]
+    pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
+        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), wake_ups: HashMap::new() }
+    }
+
+    /// Explains samples of this thread too.
+    pub fn follow(&mut self, pid: i32) {
+        self.explainer.follow(pid);
+    }
+
+    /// Takes the next item of the stream in.
+    pub fn take(&mut self, item: &Item) {
+        self.explainer.take(item);
+        for wake_up in self.explainer.finished() {
+            let kept = self.wake_ups.entry(wake_up.thread.pid).or_default();
+            if kept.len() == WAKE_UPS_MAX {
+                kept.pop_front();
+            }
+            kept.push_back(wake_up);
+        }
+    }
+
+    /// Forgets wake-ups that ended before `time`: their samples are explained.
+    pub fn forget_before(&mut self, time: u64) {
+        for kept in self.wake_ups.values_mut() {
+            let gone = kept.partition_point(|wake_up| wake_up.ran < time);
+            kept.drain(..gone);
+        }
+    }
+
+    /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called once the stream is some ms past `woke`. `home` is the
+    /// processor that is looked at where the trace does not tell which one it was.
+    pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
+        let taker = match threads {
+            [only] => Some(*only),
+            several => self.explainer.running(woke).map(|(_, thread)| thread.pid).find(|pid| several.contains(pid)),
+        };
+        let Some(pid) = taker else {
+            return nobody_s(home, due, woke, Cause::Unknown);
+        };
+        self.explainer.settle(pid, woke);
+        for wake_up in self.explainer.finished() {
+            self.wake_ups.entry(wake_up.thread.pid).or_default().push_back(wake_up);
+        }
+        // The thread ran at `woke`: what it was woken for before that, and after due, is the way to this sample.
+        let kept = self.wake_ups.get(&pid);
+        let found = kept.and_then(|kept| kept.get(kept.partition_point(|wake_up| wake_up.ran <= due)));
+        match found.filter(|wake_up| wake_up.ran <= woke) {
+            Some(wake_up) => self.woken(wake_up, due, woke),
+            None => self.awake(pid, home, due, woke),
+        }
+    }
+
+    fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64) -> Delay {
+        let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None };
+        let mut pieces = Vec::new();
+        let (begin, before) = match wake_up.due_from {
+            DueFrom::Waking => (wake_up.waking, Component::Waker),
+            DueFrom::Timer | DueFrom::Period => (wake_up.due, Component::Request),
+        };
+        self.explainer.cut(way, before, wake_up.waking_cpu, due, begin, &mut pieces);
+        let clipped = wake_up.pieces.iter().map(|piece| Piece { start: piece.start.max(due), ..*piece });
+        pieces.extend(clipped.filter(|piece| piece.start < piece.end));
+        let is_switch_seen = wake_up.first_sign.is_none();
+        let after = if is_switch_seen { Component::Return } else { Component::SwitchAndReturn };
+        self.explainer.cut(way, after, wake_up.cpu, wake_up.ran, woke, &mut pieces);
+        Delay { pid: Some(wake_up.thread.pid), cpu: wake_up.cpu, waker: Some(wake_up.waker), is_switch_seen, pieces }
+    }
+
+    /// The thread was not woken in the interval: it was awake, or the trace does not have it.
+    fn awake(&self, pid: i32, home: u32, due: u64, woke: u64) -> Delay {
+        let on = |time| self.explainer.running(time).find(|(_, thread)| thread.pid == pid).map(|(cpu, _)| cpu);
+        let found = on(woke).or_else(|| on(due));
+        let cpu = found.unwrap_or(home);
+        let way = Way { thread: self.explainer.thread(pid), waking_cpu: cpu, interrupted_depth: None };
+        let mut pieces = Vec::new();
+        self.explainer.cut(way, Component::Awake, cpu, due, woke, &mut pieces);
+        // Its wake-up may be among what was lost.
+        let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);
+        if is_lost || found.is_none() {
+            return Delay { pid: Some(pid), ..nobody_s(cpu, due, woke, if is_lost { Cause::Lost } else { Cause::Unknown }) };
+        }
+        Delay { pid: Some(pid), cpu, waker: None, is_switch_seen: true, pieces }
+    }
+}
+
+/// An interval of which the trace has nothing.
+fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
+    let piece = Piece { component: Component::Awake, holder: Holder::of(cause), known: Known::Seen, cpu, start: due, end: woke };
+    Delay { pid: None, cpu, waker: None, is_switch_seen: false, pieces: vec![piece] }
+}

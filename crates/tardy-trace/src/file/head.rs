@@ -1,0 +1,152 @@
+//! The head of a trace.dat of version 6, for pages that were read from the kernel: what trace-cmd and KernelShark need to read them.
+
+use super::MAGIC;
+
+/// What stands in the mark before the table of pages.
+const TABLE_MARK: &[u8] = b"flyrecord\0";
+
+/// What a trace says beside its pages: texts of tracefs and of /proc, as the kernel wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceHead {
+    /// `events/header_page`.
+    pub header_page: String,
+    /// `events/header_event`.
+    pub header_event: String,
+    /// `format` of what stands in `events/ftrace`.
+    pub tracer_formats: Vec<String>,
+    /// `format` of the events of each system.
+    pub event_formats: Vec<(String, Vec<String>)>,
+    /// Lines of /proc/kallsyms.
+    pub symbols: String,
+    /// `saved_cmdlines`.
+    pub commands: String,
+    /// `trace_clock`, with the clock in brackets.
+    pub clock: String,
+    /// What `uname -a` says.
+    pub kernel: String,
+    /// Bytes of a page of the ring buffer.
+    pub page_bytes: u32,
+}
+
+impl TraceHead {
+    /// The head of a file whose pages are those of CPU 0, then of CPU 1 and so on: so many bytes of each, whole pages.
+    #[must_use]
+    pub fn encode(&self, lengths: &[u64]) -> Vec<u8> {
+        let mut out = [MAGIC, b"6\0", &[0, 8]].concat();
+        put(&mut out, self.page_bytes);
+        out.extend_from_slice(b"header_page\0");
+        put_long(&mut out, &self.header_page);
+        out.extend_from_slice(b"header_event\0");
+        put_long(&mut out, &self.header_event);
+        formats(&mut out, &self.tracer_formats);
+        put(&mut out, count(self.event_formats.len()));
+        for (system, of_system) in &self.event_formats {
+            out.extend_from_slice(system.as_bytes());
+            out.push(0);
+            formats(&mut out, of_system);
+        }
+        put(&mut out, count(self.symbols.len()));
+        out.extend_from_slice(self.symbols.as_bytes());
+        // No formats of printk.
+        put(&mut out, 0);
+        put_long(&mut out, &self.commands);
+        put(&mut out, count(lengths.len()));
+        out.extend_from_slice(b"options  \0");
+        option(&mut out, super::Options::UNAME, &self.kernel);
+        // Without text it says that the clock stands behind the table.
+        option(&mut out, super::Options::TRACE_CLOCK, "");
+        out.extend_from_slice(&0_u16.to_le_bytes());
+        out.extend_from_slice(TABLE_MARK);
+        let table = out.len();
+        out.resize(table + lengths.len() * 16, 0);
+        put_long(&mut out, &self.clock);
+        fill_table(&mut out, table, lengths, self.page_bytes);
+        out
+    }
+}
+
+/// The same head for pages of other lengths, of as many processors; nothing if it is no head that [`TraceHead::encode`] made.
+#[must_use]
+pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
+    let page_bytes = u32::from_le_bytes(head.get(14..18)?.try_into().ok()?);
+    let table = head.windows(TABLE_MARK.len()).rposition(|window| window == TABLE_MARK)? + TABLE_MARK.len();
+    let mut out = head.to_vec();
+    (table + lengths.len() * 16 <= out.len()).then(|| fill_table(&mut out, table, lengths, page_bytes))?;
+    Some(out)
+}
+
+/// Writes where the pages of each processor lie, behind a head that ends where a page begins.
+fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
+    out.resize(out.len().next_multiple_of((page_bytes as usize).max(4096)), 0);
+    let mut place = out.len() as u64;
+    for (index, &length) in lengths.iter().enumerate() {
+        let entry = table + index * 16;
+        out[entry..entry + 8].copy_from_slice(&place.to_le_bytes());
+        out[entry + 8..entry + 16].copy_from_slice(&length.to_le_bytes());
+        place += length;
+    }
+}
+
+fn formats(out: &mut Vec<u8>, formats: &[String]) {
+    put(out, count(formats.len()));
+    formats.iter().for_each(|format| put_long(out, format));
+}
+
+fn option(out: &mut Vec<u8>, id: u16, text: &str) {
+    out.extend_from_slice(&id.to_le_bytes());
+    let length = if text.is_empty() { 0 } else { text.len() + 1 };
+    put(out, count(length));
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(&[0][..usize::from(length > 0)]);
+}
+
+fn put(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_long(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TraceFile;
+    use super::*;
+
+    fn head() -> TraceHead {
+        let field = |name: &str, offset, size| format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+        TraceHead {
+            header_page: field("timestamp", 0, 8) + &field("commit", 8, 8) + &field("data", 16, 4080),
+            tracer_formats: vec!["name: print\nID: 5\nformat:\n".into()],
+            event_formats: vec![("sched".into(), vec!["name: sched_switch\nID: 300\nformat:\n".into()])],
+            symbols: "ffffffff81000000 T hrtimer_wakeup\n".into(),
+            commands: "7 my_loop\n".into(),
+            clock: "local [mono] boot".into(),
+            kernel: "Linux host 6.1.0-rt x86_64".into(),
+            page_bytes: 4096,
+            ..TraceHead::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let lengths = [4096, 0, 8192];
+        let mut bytes = head().encode(&lengths);
+        assert_eq!(with_lengths(&head().encode(&[0; 3]), &lengths).as_ref(), Some(&bytes));
+        bytes.resize(bytes.len() + 3 * 4096, 7);
+        let file = TraceFile::parse(&bytes).unwrap();
+        assert_eq!((file.version, file.kernel.as_deref()), (6, Some("Linux host 6.1.0-rt x86_64")));
+        let names: Vec<_> = file.formats.iter().map(|format| (format.system.as_str(), format.name.as_str())).collect();
+        assert_eq!(names, [("ftrace", "print"), ("sched", "sched_switch")]);
+        assert_eq!((file.symbols.name(0xffff_ffff_8100_0001), file.commands[&7].as_str()), (Some("hrtimer_wakeup"), "my_loop"));
+        let buffer = file.buffer(None).unwrap();
+        assert_eq!(buffer.clock, "mono");
+        let stored: Vec<_> = buffer.cpus.iter().map(|cpu| (cpu.cpu, cpu.stored_bytes())).collect();
+        assert_eq!(stored, [(0, 4096), (1, 0), (2, 8192)]);
+    }
+}

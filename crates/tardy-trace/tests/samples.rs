@@ -1,0 +1,233 @@
+//! Samples explained: the pieces cover the interval from due to the clock read exactly, whatever the trace has of it, and made streams of known truth are
+//! told as they are.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tardy_trace::event::{Event, Head, Kind, Thread};
+use tardy_trace::explain::{Cause, Component, Delay, Facts, Known, Piece, Samples, Waker};
+use tardy_trace::merge::Item;
+
+const PROBE: i32 = 10;
+const OTHER: i32 = 20;
+const MOTOR: i32 = 30;
+const WAKER: i32 = 40;
+const TIMER: u64 = 0xffff_8880;
+
+fn thread(pid: i32) -> Thread {
+    let (name, priority) = match pid {
+        0 => ("swapper/0", 120),
+        PROBE => ("cyclic/0", 19),
+        OTHER => ("dd", 120),
+        MOTOR => ("motor", 9),
+        _ => ("waker", 20),
+    };
+    Thread { pid, priority, name: name.into() }
+}
+
+/// A stream of one processor.
+struct Made {
+    items: Vec<Item>,
+    pid: i32,
+    flags: u8,
+}
+
+impl Made {
+    fn new(pid: i32) -> Self {
+        Self { items: Vec::new(), pid, flags: 0 }
+    }
+
+    fn at(&mut self, time: u64, kind: Kind) -> &mut Self {
+        let head = Head { flags: self.flags, preempt_count: 0, pid: self.pid };
+        self.items.push(Item::Event(Event { time, cpu: 0, head, kind }));
+        if let Kind::Switch { next, .. } = kind {
+            self.pid = next.pid;
+        }
+        self
+    }
+
+    fn switch(&mut self, time: u64, to: i32) -> &mut Self {
+        self.at(time, Kind::Switch { previous: thread(self.pid), previous_state: 1, next: thread(to) })
+    }
+
+    fn waking(&mut self, time: u64) -> &mut Self {
+        self.at(time, Kind::Waking { thread: thread(PROBE), target_cpu: 0 })
+    }
+
+    fn timer_set(&mut self, time: u64, due: i64) -> &mut Self {
+        self.at(time, Kind::TimerStart { timer: TIMER, function: 1, expires: due, soft_expires: due, mode: Some(0) })
+    }
+
+    fn timer_interrupt(&mut self, entry: u64) -> &mut Self {
+        self.flags = 0x09;
+        let now = i64::try_from(entry).expect("times of these tests are small");
+        self.at(entry, Kind::VectorEntry { name: "local_timer".into() });
+        self.at(entry + 1_000, Kind::TimerExpireEntry { timer: TIMER, function: 1, now });
+        self.waking(entry + 1_500);
+        self.at(entry + 2_000, Kind::TimerExpireExit { timer: TIMER });
+        self.at(entry + 3_000, Kind::VectorExit { name: "local_timer".into() });
+        self.flags = 0;
+        self
+    }
+
+    fn explain(&self, threads: &[i32], due: u64, woke: u64) -> Delay {
+        let mut samples = Samples::new(Facts::default(), &HashMap::new());
+        threads.iter().for_each(|&pid| samples.follow(pid));
+        self.items.iter().for_each(|item| samples.take(item));
+        let delay = samples.explain(threads, 0, due, woke);
+        assert_covers(&delay, due, woke);
+        delay
+    }
+}
+
+fn assert_covers(delay: &Delay, due: u64, woke: u64) {
+    let mut at = due;
+    for piece in &delay.pieces {
+        assert_eq!(piece.start, at, "{:?}", delay.pieces);
+        assert!(piece.end > piece.start, "{:?}", delay.pieces);
+        at = piece.end;
+    }
+    assert_eq!(at, woke, "{:?}", delay.pieces);
+}
+
+fn told(delay: &Delay) -> Vec<(Component, Cause, &str, Known, u64)> {
+    let told = |piece: &'_ Piece| (piece.component, piece.holder.cause, piece.known, piece.length());
+    let names = delay.pieces.iter().map(|piece| piece.holder.name.as_str());
+    let with_name = |((component, cause, known, length), name)| (component, cause, name, known, length);
+    delay.pieces.iter().map(told).zip(names).map(with_name).collect()
+}
+
+#[test]
+fn a_timers_way_goes_on_to_the_clock_read() {
+    let mut made = Made::new(PROBE);
+    made.timer_set(100, 1_000_000).switch(200, OTHER).timer_interrupt(1_002_000).switch(1_007_000, PROBE);
+    let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
+    assert_eq!((delay.pid, delay.waker, delay.is_switch_seen), (Some(PROBE), Some(Waker::Timer(1)), true));
+    assert_eq!(
+        told(&delay),
+        [
+            (Component::Timer, Cause::InterruptsOff, "dd", Known::CannotTell(Cause::LateInterrupt), 2_000),
+            (Component::Interrupt, Cause::Interrupt, "local_timer", Known::Seen, 1_000),
+            (Component::Expiry, Cause::Interrupt, "local_timer", Known::Seen, 500),
+            (Component::Switch, Cause::Interrupt, "local_timer", Known::Seen, 1_500),
+            (Component::Switch, Cause::Switch, "dd", Known::Inferred, 2_000),
+            (Component::Return, Cause::OwnCode, "", Known::Seen, 2_000),
+        ]
+    );
+}
+
+#[test]
+fn a_timer_that_was_set_late_and_a_thread_that_took_the_processor_are_parts_of_the_way() {
+    let mut made = Made::new(PROBE);
+    // The sample counts from a clock read before the timer was set, and from 300 ns before the timer's own due time.
+    made.timer_set(100, 1_000_300).switch(200, OTHER).timer_interrupt(1_000_400).switch(1_004_000, PROBE);
+    made.switch(1_005_000, MOTOR).switch(1_505_000, PROBE);
+    let delay = made.explain(&[PROBE], 1_000_000, 1_506_000);
+    let told = told(&delay);
+    assert_eq!(told[0], (Component::Request, Cause::LaterTimer, "", Known::Seen, 300));
+    assert!(told.contains(&(Component::Return, Cause::HigherPriority, "motor", Known::Seen, 500_000)), "{told:?}");
+}
+
+#[test]
+fn a_thread_that_is_woken_by_another_one_has_the_wakers_way_first() {
+    let mut made = Made::new(PROBE);
+    made.switch(200, WAKER).waking(5_000).switch(7_000, PROBE);
+    let delay = made.explain(&[PROBE, WAKER], 4_000, 8_000);
+    assert_eq!((delay.pid, delay.waker), (Some(PROBE), Some(Waker::Thread(thread(WAKER)))), "the one that ran at the clock read took it");
+    assert_eq!(told(&delay)[0], (Component::Waker, Cause::Waker, "waker", Known::Inferred, 1_000));
+    assert_eq!(told(&delay).last(), Some(&(Component::Return, Cause::OwnCode, "", Known::Seen, 1_000)));
+}
+
+#[test]
+fn a_switch_that_the_kernel_does_not_trace_is_one_piece_with_what_follows() {
+    let mut made = Made::new(PROBE);
+    made.timer_set(100, 1_000_000).switch(200, 0).timer_interrupt(1_002_000);
+    // The first sign of the thread comes behind its clock read, or not at all.
+    let silent = made.explain(&[PROBE], 1_000_000, 1_009_000);
+    made.pid = PROBE;
+    made.timer_set(1_010_000, 2_000_000);
+    let later = made.explain(&[PROBE], 1_000_000, 1_009_000);
+    for delay in [silent, later] {
+        assert!(!delay.is_switch_seen);
+        let last = *told(&delay).last().expect("there are pieces");
+        assert_eq!(last, (Component::SwitchAndReturn, Cause::OwnCode, "", Known::CannotTell(Cause::LeavingIdle), 4_000));
+    }
+}
+
+#[test]
+fn a_gap_of_a_thread_that_was_awake_is_cut_by_what_ran_in_it() {
+    let mut made = Made::new(OTHER);
+    made.switch(100, PROBE);
+    made.flags = 0x09;
+    made.at(5_000, Kind::VectorEntry { name: "local_timer".into() }).at(8_000, Kind::VectorExit { name: "local_timer".into() });
+    made.flags = 0;
+    made.switch(20_000, MOTOR).switch(21_000, PROBE);
+    let delay = made.explain(&[PROBE], 4_000, 9_000);
+    assert_eq!(
+        told(&delay),
+        [
+            (Component::Awake, Cause::OwnCode, "", Known::Seen, 1_000),
+            (Component::Awake, Cause::Interrupt, "local_timer", Known::Seen, 3_000),
+            (Component::Awake, Cause::OwnCode, "", Known::Seen, 1_000),
+        ]
+    );
+    assert_eq!(delay.waker, None);
+}
+
+#[test]
+fn what_was_lost_and_who_is_unknown_stay_unexplained_and_count() {
+    let mut made = Made::new(PROBE);
+    made.timer_set(100, 1_000_000).switch(200, OTHER);
+    made.items.push(Item::Lost { cpu: 0, time: 1_500_000, count: Some(7) });
+    made.pid = PROBE;
+    made.timer_set(1_600_000, 2_000_000);
+    let delay = made.explain(&[PROBE], 1_000_000, 1_009_000);
+    assert_eq!(told(&delay), [(Component::Awake, Cause::Lost, "", Known::Seen, 9_000)]);
+    let unknown = Made::new(OTHER).explain(&[], 5, 9);
+    assert_eq!(told(&unknown), [(Component::Awake, Cause::Unknown, "", Known::Seen, 4)]);
+}
+
+fn any_kind() -> impl Strategy<Value = Kind> {
+    let pid = prop_oneof![Just(0), Just(PROBE), Just(OTHER), Just(MOTOR), Just(WAKER)];
+    let switch =
+        (pid.clone(), pid).prop_map(|(previous, next)| Kind::Switch { previous: thread(previous), previous_state: 0, next: thread(next) });
+    prop_oneof![
+        3 => switch,
+        2 => Just(Kind::Waking { thread: thread(PROBE), target_cpu: 0 }),
+        1 => Just(Kind::Waking { thread: thread(WAKER), target_cpu: 1 }),
+        1 => Just(Kind::VectorEntry { name: "local_timer".into() }),
+        1 => Just(Kind::VectorExit { name: "local_timer".into() }),
+        1 => Just(Kind::SoftirqEntry { vector: 1 }),
+        1 => Just(Kind::SoftirqExit { vector: 1 }),
+        1 => (0_i64..20_000).prop_map(|due| Kind::TimerStart { timer: TIMER, function: 1, expires: due + 50, soft_expires: due, mode: None }),
+        1 => (0_i64..20_000).prop_map(|now| Kind::TimerExpireEntry { timer: TIMER, function: 1, now }),
+        1 => Just(Kind::TimerExpireExit { timer: TIMER }),
+        1 => Just(Kind::Migrate { pid: PROBE, to_cpu: 1 }),
+        1 => (0_i64..5_000).prop_map(|took| Kind::Nmi { took }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_pieces_cover_the_interval_whatever_the_trace_says(
+        events in proptest::collection::vec((0_u64..1_000, 0_u32..2, any_kind(), any::<u8>(), prop_oneof![Just(0), Just(PROBE), Just(OTHER)]), 0..80),
+        lost in proptest::collection::vec(0_usize..80, 0..3),
+        samples in proptest::collection::vec((0_u64..30_000, 1_u64..30_000), 1..20),
+        both in any::<bool>(),
+    ) {
+        let mut explained = Samples::new(Facts::default(), &HashMap::new());
+        let threads = if both { vec![PROBE, WAKER] } else { vec![PROBE] };
+        threads.iter().for_each(|&pid| explained.follow(pid));
+        let mut time = 0;
+        for (index, (step, cpu, kind, flags, pid)) in events.into_iter().enumerate() {
+            time += step;
+            if lost.contains(&index) {
+                explained.take(&Item::Lost { cpu, time, count: None });
+            }
+            explained.take(&Item::Event(Event { time, cpu, head: Head { flags, preempt_count: 0, pid }, kind }));
+        }
+        for (due, length) in samples {
+            assert_covers(&explained.explain(&threads, 0, due, due + length), due, due + length);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Wake-ups of the tool's own, before anything is measured: what this kernel's trace tells of them decides how much can be explained.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+
+use tardy_core::cpu::CpuId;
+use tardy_run::tracing::Calibration;
+use tardy_sys::clock::{self, Instant};
+use tardy_sys::{affinity, sched};
+use tardy_trace::event::{Decoder, Kind};
+use tardy_trace::explain::{DueFrom, Explainer, Facts, Target};
+use tardy_trace::live::Live;
+use tardy_trace::merge::Item;
+
+use crate::instance::Instance;
+use crate::pages::PageReader;
+
+const SLEEPS: u64 = 100;
+const SLEEP_NS: i64 = 300_000;
+/// Above ordinary tasks, so that it takes no longer than its sleeps under any load of them.
+const PRIORITY: u32 = 1;
+/// What the thread writes to be known by.
+const MARK: &str = "tardy: calibration";
+
+/// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again then, bound to `tool_cpus`.
+pub(crate) fn calibrate(
+    instance: &Instance,
+    reader: &mut PageReader,
+    facts: Facts,
+    cpu: CpuId,
+    tool_cpus: &[u32],
+) -> io::Result<Calibration> {
+    let slept = std::thread::scope(|scope| scope.spawn(|| sleep(instance, cpu)).join());
+    let _ = affinity::set(0, tool_cpus);
+    slept.map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+    let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
+    for place in 0..reader.cpus().len() {
+        while let Some(page) = reader.next(place)? {
+            let _ = live.page(place, &page);
+        }
+    }
+    let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, &std::collections::HashMap::new());
+    let mut found = Calibration { sleeps: SLEEPS, ..Calibration::default() };
+    while let Some(item) = live.next_before(u64::MAX) {
+        if let Item::Event(event) = item {
+            match event.kind {
+                Kind::Marker { text } if text.as_str().starts_with(MARK) => explainer.follow(event.head.pid),
+                Kind::Switch { previous, next, .. } => {
+                    found.into_idle += u64::from(next.pid == 0);
+                    found.out_of_idle += u64::from(previous.pid == 0);
+                }
+                _ => {}
+            }
+        }
+        explainer.take(&item);
+        for wake_up in explainer.finished() {
+            found.wake_ups += 1;
+            found.timed += u64::from(wake_up.due_from == DueFrom::Timer);
+            found.switches += u64::from(wake_up.first_sign.is_none());
+        }
+    }
+    Ok(found)
+}
+
+fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<()> {
+    let _ = affinity::set(0, &[cpu.0]);
+    let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
+    mark(instance, MARK)?;
+    let mut due = Instant::from_nanos(clock::monotonic());
+    for _ in 0..SLEEPS {
+        due.advance(SLEEP_NS);
+        clock::sleep_until(&due)?;
+    }
+    Ok(())
+}
+
+fn mark(instance: &Instance, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(instance.path().join("trace_marker"))?.write_all(text.as_bytes())
+}
+
+/// Names of functions, of which the kernel shows addresses to those who may see them.
+pub(crate) fn kernel_symbols() -> String {
+    fs::read_to_string("/proc/kallsyms").unwrap_or_default()
+}

@@ -1,0 +1,49 @@
+//! The events that explanations use, on whatever kernel.
+
+/// An event, by its folder below `events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// As in `sched`.
+    pub system: &'static str,
+    /// As in `sched_switch`.
+    pub event: &'static str,
+    /// Whether nothing can be explained without it.
+    pub is_needed: bool,
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.system, self.event)
+    }
+}
+
+/// Every one. Events that come with each wake-up are few: each costs about a quarter of a microsecond on the processor that is measured.
+pub const WANTED: &[Wanted] = &[
+    needed("sched", "sched_switch"),
+    needed("sched", "sched_waking"),
+    helpful("sched", "sched_migrate_task"),
+    helpful("irq", "irq_handler_entry"),
+    helpful("irq", "irq_handler_exit"),
+    helpful("irq", "softirq_raise"),
+    helpful("irq", "softirq_entry"),
+    helpful("irq", "softirq_exit"),
+    helpful("timer", "hrtimer_start"),
+    helpful("timer", "hrtimer_cancel"),
+    helpful("timer", "hrtimer_expire_entry"),
+    helpful("timer", "hrtimer_expire_exit"),
+    helpful("nmi", "nmi_handler"),
+    helpful("workqueue", "workqueue_execute_start"),
+    helpful("workqueue", "workqueue_execute_end"),
+];
+
+/// Interrupts between processors, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or
+/// `_exit` are recorded.
+pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
+
+const fn needed(system: &'static str, event: &'static str) -> Wanted {
+    Wanted { system, event, is_needed: true }
+}
+
+const fn helpful(system: &'static str, event: &'static str) -> Wanted {
+    Wanted { system, event, is_needed: false }
+}

@@ -1,0 +1,151 @@
+//! Raw pages around the worst samples, as a trace.dat that stands for itself: formats, names, pages.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tardy_run::reserved_file;
+use tardy_trace::file::TraceHead;
+
+/// Worst samples whose pages are kept.
+const WORST: usize = 16;
+/// Bytes of recent pages that are at hand, a processor.
+const RECENT_BYTES_MAX: usize = 8 << 20;
+/// Pages of one sample that are kept, a processor.
+const PAGES_MAX: usize = 64;
+/// Time before due and after the clock read that belongs to the story, in ns.
+const AROUND: u64 = 1_000_000;
+/// Of the word with the length of a page's data: events were lost before it (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
+const MISSED_BYTE: (usize, u8) = (11, 0x80);
+
+/// A page of one processor.
+#[derive(Debug, Clone)]
+struct Kept {
+    /// Counted on each processor, so that gaps show.
+    number: u64,
+    begins: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// Pages that may be wanted, and those that are.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    recent: Vec<VecDeque<Kept>>,
+    numbers: Vec<u64>,
+    bytes: Vec<usize>,
+    /// The worst first: latency, and pages by place of the processor.
+    worst: Vec<(u64, Vec<(usize, Kept)>)>,
+    has_changed: bool,
+}
+
+impl Evidence {
+    pub(crate) fn new(cpus: usize) -> Self {
+        Self { recent: vec![VecDeque::new(); cpus], numbers: vec![0; cpus], bytes: vec![0; cpus], worst: Vec::new(), has_changed: false }
+    }
+
+    pub(crate) fn page(&mut self, place: usize, begins: u64, page: Vec<u8>) {
+        let recent = &mut self.recent[place];
+        self.bytes[place] += page.len();
+        self.numbers[place] += 1;
+        recent.push_back(Kept { number: self.numbers[place], begins, bytes: page.into() });
+        while self.bytes[place] > RECENT_BYTES_MAX {
+            let Some(gone) = recent.pop_front() else { break };
+            self.bytes[place] -= gone.bytes.len();
+        }
+    }
+
+    /// Keeps the pages of a sample if it is among the worst.
+    pub(crate) fn sample(&mut self, due: u64, woke: u64) {
+        let latency = woke - due;
+        let place = self.worst.partition_point(|&(other, _)| other >= latency);
+        if place >= WORST {
+            return;
+        }
+        let (from, to) = (due.saturating_sub(AROUND), woke.saturating_add(AROUND));
+        let mut pages = Vec::new();
+        for (place, recent) in self.recent.iter().enumerate() {
+            let begin = recent.partition_point(|page| page.begins <= from).saturating_sub(1);
+            pages.extend(recent.range(begin..).take_while(|page| page.begins <= to).take(PAGES_MAX).map(|page| (place, page.clone())));
+        }
+        self.worst.insert(place, (latency, pages));
+        self.worst.truncate(WORST);
+        self.has_changed = true;
+    }
+
+    /// Replaces the file if there is something new. `cpus` are the processors by place.
+    pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
+        if !std::mem::take(&mut self.has_changed) {
+            return Ok(());
+        }
+        reserved_file::replace(path, &self.encode(head, cpus))
+    }
+
+    fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
+        // A file has all processors up to the last one, whether they have pages or not.
+        let mut by_cpu: Vec<BTreeMap<u64, &Kept>> = vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
+        for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {
+            by_cpu[cpus[*place] as usize].insert(page.number, page);
+        }
+        let length = |pages: &BTreeMap<u64, &Kept>| pages.values().map(|page| page.bytes.len() as u64).sum();
+        let mut out = head.encode(&by_cpu.iter().map(length).collect::<Vec<u64>>());
+        for pages in &by_cpu {
+            let mut last = 0;
+            for (&number, page) in pages {
+                let start = out.len();
+                out.extend_from_slice(&page.bytes);
+                if number != last + 1 && last != 0 {
+                    let (at, bit) = MISSED_BYTE;
+                    out[start + at] |= bit;
+                }
+                last = number;
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_trace::file::TraceFile;
+    use tardy_trace::page::Page;
+
+    use super::*;
+
+    fn page(begins: u64) -> Vec<u8> {
+        let mut page = begins.to_le_bytes().to_vec();
+        page.resize(4096, 0);
+        page
+    }
+
+    #[test]
+    fn pages_around_the_worst_samples_stay_and_gaps_between_them_are_marked() {
+        let mut evidence = Evidence::new(1);
+        let ms = 1_000_000;
+        for number in 0..100 {
+            evidence.page(0, number * 10 * ms, page(number * 10 * ms));
+        }
+        evidence.sample(200 * ms + 5 * ms, 200 * ms + 6 * ms);
+        evidence.sample(500 * ms + 5 * ms, 520 * ms);
+        let field = |name: &str, offset, size| format!("\tfield: u64 {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+        let header_page = field("timestamp", 0, 8) + &field("commit", 8, 8) + &field("data", 16, 4080);
+        let head = TraceHead { header_page, page_bytes: 4096, ..TraceHead::default() };
+        let bytes = evidence.encode(&head, &[2]);
+        let file = TraceFile::parse(&bytes).unwrap();
+        let buffer = file.buffer(None).unwrap();
+        assert_eq!(buffer.cpus.len(), 3);
+        let pages: Vec<u8> = buffer.cpus[2].chunks().flat_map(|chunk| chunk.unwrap().into_owned()).collect();
+        let found: Vec<_> = pages.chunks(4096).map(|page| Page::new(page, file.layout).unwrap()).collect();
+        let found: Vec<_> = found.iter().map(|page| (page.time() / ms, page.missed().is_some())).collect();
+        assert_eq!(found, [(200, false), (500, true), (510, false), (520, false)]);
+    }
+
+    #[test]
+    fn a_sample_that_is_not_among_the_worst_costs_nothing() {
+        let mut evidence = Evidence::new(1);
+        for latency in (1..=40).rev() {
+            evidence.sample(1_000, 1_000 + latency);
+        }
+        assert_eq!((evidence.worst.len(), evidence.worst[WORST - 1].0), (WORST, 25));
+    }
+}

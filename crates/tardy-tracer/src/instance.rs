@@ -1,0 +1,232 @@
+//! An instance of tracefs of the run's own: buffers, clock, events, processors. Nothing outside of its folder is written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tardy_core::cpu::CpuList;
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::Tracefs;
+use tardy_trace::file::TraceHead;
+use tardy_trace::format::{EventFormat, FormatError};
+use tardy_trace::layout::{LayoutError, PageLayout};
+
+use crate::events::{INTERRUPT_SYSTEMS, WANTED};
+
+/// KiB of buffer a processor: at 200,000 events a second of 40 bytes it holds a second.
+const BUFFER_KIB: u32 = 8192;
+
+/// Why there is no instance to record with.
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceError {
+    /// It could not be made, or a file of it not written.
+    #[error("{path}: {error}")]
+    System {
+        /// Which file, below tracefs.
+        path: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// An event without which nothing can be explained is not there.
+    #[error("the kernel has no event {0}")]
+    Absent(String),
+    /// What the kernel says of its events is not understood.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// What the kernel says of its pages is not understood.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+/// The instance; it is removed when this is dropped.
+#[derive(Debug)]
+pub struct Instance {
+    tracefs: Tracefs,
+    name: String,
+    path: PathBuf,
+    /// Events that are recorded, and those that the kernel does not have.
+    pub enabled: Vec<String>,
+    /// Events that the kernel does not have.
+    pub absent: Vec<String>,
+    /// Of the events that are recorded, and of marks.
+    pub formats: Vec<EventFormat>,
+    /// How its pages are laid out.
+    pub layout: PageLayout,
+    /// What a file of its pages says of them.
+    pub head: TraceHead,
+}
+
+impl Instance {
+    /// Makes the instance and records events of `cpus` from now on.
+    ///
+    /// # Errors
+    /// [`InstanceError`]; nothing is left of it then.
+    pub fn create(tracefs: Tracefs, name: &str, cpus: &CpuList, root: &Root) -> Result<Self, InstanceError> {
+        let path = tracefs.instance(name);
+        fs::create_dir(&path).map_err(|error| system(&format!("instances/{name}"), error))?;
+        let head = TraceHead::default();
+        let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+        let mut instance =
+            Self { tracefs, name: name.to_owned(), path, enabled: Vec::new(), absent: Vec::new(), formats: Vec::new(), layout, head };
+        instance.set_up(cpus, root)?;
+        Ok(instance)
+    }
+
+    fn set_up(&mut self, cpus: &CpuList, root: &Root) -> Result<(), InstanceError> {
+        self.write("tracing_on", "0")?;
+        // Setting the clock empties the buffer: it comes first.
+        self.write("trace_clock", "mono")?;
+        self.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
+        // The kernel marks where events were lost only if new ones go over old ones.
+        self.write("options/overwrite", "1")?;
+        // Off, so that a wake-up of the reader costs nothing that is measured: it looks by the clock.
+        let _ = self.write("buffer_percent", "100");
+        self.write("tracing_cpumask", &mask(cpus))?;
+        self.read_head(root)?;
+        self.enable_events()?;
+        self.write("tracing_on", "1")
+    }
+
+    fn enable_events(&mut self) -> Result<(), InstanceError> {
+        let mut by_system: Vec<(String, Vec<String>)> = Vec::new();
+        for (system_name, event, is_needed) in self.wanted() {
+            let name = format!("{system_name}:{event}");
+            let folder = format!("events/{system_name}/{event}");
+            match self.write(&format!("{folder}/enable"), "1") {
+                Ok(()) => {
+                    let text = self.read(&format!("{folder}/format"))?;
+                    self.formats.push(EventFormat::parse(&system_name, &text)?);
+                    match by_system.last_mut().filter(|(last, _)| *last == system_name) {
+                        Some((_, formats)) => formats.push(text),
+                        None => by_system.push((system_name, vec![text])),
+                    }
+                    self.enabled.push(name);
+                }
+                Err(_) if is_needed => return Err(InstanceError::Absent(name)),
+                Err(_) => self.absent.push(name),
+            }
+        }
+        self.head.event_formats = by_system;
+        Ok(())
+    }
+
+    /// System, event, and whether it is needed.
+    fn wanted(&self) -> Vec<(String, String, bool)> {
+        let mut wanted: Vec<_> =
+            WANTED.iter().map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
+        for system in INTERRUPT_SYSTEMS {
+            let events = fs::read_dir(self.path.join("events").join(system)).into_iter().flatten().filter_map(Result::ok);
+            let names = events.filter_map(|entry| entry.file_name().into_string().ok());
+            let mut names: Vec<_> = names.filter(|name| name.ends_with("_entry") || name.ends_with("_exit")).collect();
+            names.sort();
+            wanted.extend(names.into_iter().map(|event| (system.to_owned(), event, false)));
+        }
+        wanted
+    }
+
+    /// What stands above all instances: the layout of pages, and formats of what is no event of a system.
+    fn read_head(&mut self, root: &Root) -> Result<(), InstanceError> {
+        let top = self.tracefs.path().to_owned();
+        let read = |name: &str| read_at_once(&top.join(name)).map_err(|error| system(name, error));
+        let header_page = read("events/header_page")?;
+        let page_bytes = self.read("buffer_subbuf_size_kb").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        self.layout = PageLayout::parse(&header_page)?;
+        if let Some(kib) = page_bytes {
+            self.layout = self.layout.with_page_bytes(kib << 10);
+        }
+        let print = read("events/ftrace/print/format")?;
+        self.formats.push(EventFormat::parse("ftrace", &print)?);
+        self.head = TraceHead {
+            header_page,
+            header_event: read("events/header_event")?,
+            tracer_formats: vec![print],
+            clock: self.read("trace_clock")?,
+            kernel: kernel(root),
+            page_bytes: u32::try_from(self.layout.page_bytes).unwrap_or(4096),
+            ..TraceHead::default()
+        };
+        Ok(())
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Records nothing any more.
+    pub fn stop(&self) {
+        let _ = self.write("tracing_on", "0");
+    }
+
+    /// Names of threads, of all tracing.
+    #[must_use]
+    pub fn commands(&self) -> String {
+        fs::read_to_string(self.tracefs.path().join("saved_cmdlines")).unwrap_or_default()
+    }
+
+    fn read(&self, name: &str) -> Result<String, InstanceError> {
+        read_at_once(&self.path.join(name)).map_err(|error| system(name, error))
+    }
+
+    fn write(&self, name: &str, value: &str) -> Result<(), InstanceError> {
+        let open = OpenOptions::new().write(true).open(self.path.join(name));
+        open.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|error| system(name, error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.stop();
+        // Where somebody reads it, it stays, and the journal or the next run removes it.
+        let _ = self.tracefs.remove_instance(&self.name);
+    }
+}
+
+/// Some files of tracefs answer the first read only (kernel/trace/trace_events.c, `show_header`): it must have room for all.
+fn read_at_once(path: &Path) -> io::Result<String> {
+    let mut bytes = vec![0; 64 << 10];
+    let (mut file, mut length) = (File::open(path)?, 0);
+    loop {
+        match file.read(&mut bytes[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    bytes.truncate(length);
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn system(path: &str, error: io::Error) -> InstanceError {
+    InstanceError::System { path: path.to_owned(), error }
+}
+
+/// What `uname -a` says, with a host that is no matter.
+fn kernel(root: &Root) -> String {
+    let text = |name| root.text(format!("proc/sys/kernel/{name}")).unwrap_or_else(|| "?".to_owned());
+    format!("Linux {} {} {} {}", text("hostname"), text("osrelease"), text("version"), std::env::consts::ARCH)
+}
+
+/// Processors as the kernel reads them: words of 32 bits in hexadecimal, the highest first.
+fn mask(cpus: &CpuList) -> String {
+    let words = cpus.iter().map(|cpu| cpu.0 / 32).max().unwrap_or(0) + 1;
+    let word = |index: u32| cpus.iter().filter(|cpu| cpu.0 / 32 == index).fold(0_u32, |bits, cpu| bits | 1 << (cpu.0 % 32));
+    (0..words).rev().map(|index| format!("{:08x}", word(index))).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_the_highest_processors_first() {
+        assert_eq!(mask(&"0-1".parse().unwrap()), "00000003");
+        assert_eq!(mask(&"1,33,64".parse().unwrap()), "00000001,00000002,00000002");
+    }
+}

@@ -1,0 +1,34 @@
+//! All pages of a run, for `--keep-trace`: one file a processor, and the head of a trace.dat that is made of them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use tardy_trace::file::TraceHead;
+
+/// The files, by place of the processor.
+#[derive(Debug)]
+pub(crate) struct KeptPages {
+    files: Vec<Option<File>>,
+}
+
+impl KeptPages {
+    pub(crate) fn create(folder: &Path, cpus: &[u32]) -> io::Result<Self> {
+        let create = |cpu: &u32| OpenOptions::new().write(true).create_new(true).open(folder.join(format!("cpu{cpu}.pages"))).map(Some);
+        Ok(Self { files: cpus.iter().map(create).collect::<io::Result<_>>()? })
+    }
+
+    /// Appends a page. After a failure nothing more is written, so that what stands there is whole.
+    pub(crate) fn append(&mut self, place: usize, page: &[u8]) {
+        use std::io::Write;
+        if self.files[place].as_mut().is_some_and(|file| file.write_all(page).is_err()) {
+            self.files[place] = None;
+        }
+    }
+
+    /// Writes the head, whose table of pages is filled in when they are put behind it.
+    pub(crate) fn write_head(folder: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
+        let count = cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1);
+        fs::write(folder.join("head.dat"), head.encode(&vec![0; count]))
+    }
+}

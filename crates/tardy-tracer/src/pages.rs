@@ -1,0 +1,42 @@
+//! Pages of the ring buffers, as the kernel hands them out: raw, one processor at a time.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use tardy_core::cpu::CpuList;
+use tardy_sys::file::open_without_waiting;
+
+use crate::instance::Instance;
+
+/// Reads the pages of several processors.
+#[derive(Debug)]
+pub(crate) struct PageReader {
+    /// In the order of [`PageReader::cpus`].
+    files: Vec<File>,
+    cpus: Vec<u32>,
+    page_bytes: usize,
+}
+
+impl PageReader {
+    pub(crate) fn open(instance: &Instance, cpus: &CpuList) -> io::Result<Self> {
+        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let path = |cpu: &u32| instance.path().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let files = cpus.iter().map(|cpu| open_without_waiting(&path(cpu))).collect::<io::Result<_>>()?;
+        Ok(Self { files, cpus, page_bytes: instance.layout.page_bytes })
+    }
+
+    pub(crate) fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    /// The next page of the processor at `place`; nothing where there is none now. A page that is being filled is handed out as far as it is.
+    pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
+        let mut page = vec![0; self.page_bytes];
+        match self.files[place].read(&mut page) {
+            Ok(0) => Ok(None),
+            Ok(_) => Ok(Some(page)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The way of samples from a recorder to the explainer: batches over a channel that never makes the recorder wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use tardy_core::sample::Sample;
+
+/// Samples of one series that come together.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Place of the series.
+    pub(crate) series: usize,
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// The recorder's end, for one series.
+#[derive(Debug)]
+pub struct Tap {
+    series: usize,
+    waiting: Vec<Sample>,
+    sender: SyncSender<Batch>,
+    left_out: Arc<AtomicU64>,
+}
+
+impl Tap {
+    pub(crate) fn new(series: usize, sender: SyncSender<Batch>, left_out: Arc<AtomicU64>) -> Self {
+        Self { series, waiting: Vec::new(), sender, left_out }
+    }
+
+    /// Takes note of a sample.
+    pub fn note(&mut self, sample: Sample) {
+        self.waiting.push(sample);
+    }
+
+    /// Hands over what was noted. If the explainer is behind, these samples stay without explanation, and are counted.
+    pub fn hand_over(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let samples = std::mem::take(&mut self.waiting);
+        let count = samples.len() as u64;
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(Batch { series: self.series, samples }) {
+            self.left_out.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The recording of a run's trace, from its start to its record.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::JoinHandle;
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_machine::facts::{Compiled, MachineFacts};
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::Tracefs;
+use tardy_run::delays;
+use tardy_run::tracing::{Calibration, ExplainedSeries, TracingRecord};
+use tardy_sys::{affinity, clock, sched};
+use tardy_trace::event::Decoder;
+use tardy_trace::explain::{Facts, Preemption, Samples};
+use tardy_trace::live::Live;
+use tardy_trace::symbols::Symbols;
+
+use crate::calibration::{calibrate, kernel_symbols};
+use crate::delays::{DelayFile, Holders};
+use crate::evidence::Evidence;
+use crate::follower::{Followed, Follower, MARK};
+use crate::instance::{Instance, InstanceError};
+use crate::kept::KeptPages;
+use crate::pages::PageReader;
+use crate::tap::{Batch, Tap};
+
+const STACK_BYTES: usize = 512 << 10;
+/// Batches that wait: eight a second and series; a reader that is half a minute behind is told by what is left out.
+const BATCHES_MAX: usize = 4096;
+/// Ahead of the loads, behind the recorder: what it loses is explained by nobody.
+const NICE: i32 = -10;
+/// Least share of the calibration's wake-ups that must be in the trace for it to explain anything.
+const WAKE_UPS_MIN: f64 = 0.5;
+
+/// Why nothing is recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTraced {
+    /// There is no tracefs that may be used.
+    #[error("tracefs cannot be used ({0})")]
+    NoTracefs(io::Error),
+    /// The instance cannot be made, or lacks what is needed.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    /// Something else failed on the way.
+    #[error("{what}: {error}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The trace has too little of what it should have.
+    #[error("of {} wake-ups in the calibration the kernel's trace has {}", .0.sleeps, .0.wake_ups)]
+    Calibration(Calibration),
+}
+
+impl NotTraced {
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoTracefs(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                "run as root, or with CAP_SYS_ADMIN and a tracefs that may be written"
+            }
+            Self::NoTracefs(_) => "use a kernel with CONFIG_FTRACE and CONFIG_EVENT_TRACING; in a container, let it have CAP_SYS_ADMIN",
+            Self::Instance(InstanceError::Absent(_)) => "use a kernel with CONFIG_EVENT_TRACING and scheduler events",
+            Self::Instance(_) | Self::System { .. } => "run as root outside of a container; `tardy restore` removes what a killed run left",
+            Self::Calibration(_) => "look whether somebody filters or stops tracing; without its events nothing can be told",
+        }
+    }
+}
+
+/// What to record.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// The machine's files.
+    pub root: &'a Root,
+    /// The machine.
+    pub machine: &'a MachineFacts,
+    /// The run's folder.
+    pub folder: &'a Path,
+    /// Name of the instance.
+    pub instance: &'a str,
+    /// Processors whose events are recorded.
+    pub cpus: &'a CpuList,
+    /// Processors that the reader may use.
+    pub tool_cpus: &'a CpuList,
+    /// Whether all pages are kept.
+    pub keep_all: bool,
+}
+
+/// A series whose samples are to be explained.
+#[derive(Debug, Clone)]
+pub struct FollowedSeries {
+    /// Its file's name.
+    pub file: String,
+    /// Its probe.
+    pub probe: String,
+    /// The processor that it is bound to.
+    pub cpu: Option<CpuId>,
+    /// The place that the threads which take its samples wrote with [`Marker::write`].
+    pub place: usize,
+}
+
+/// Lets threads say in the trace which place they measure: in a container they do not know the number that the trace knows them by.
+#[derive(Debug, Clone)]
+pub struct Marker(Arc<File>);
+
+impl Marker {
+    /// Says that the calling thread measures this place.
+    pub fn write(&self, place: usize) {
+        let _ = (&*self.0).write_all(format!("{MARK}{place}").as_bytes());
+    }
+}
+
+/// The recording under way.
+#[derive(Debug)]
+pub struct Tracer {
+    marker: Marker,
+    is_ending: Arc<AtomicBool>,
+    batches: SyncSender<Batch>,
+    new_series: SyncSender<Vec<Followed>>,
+    handle: JoinHandle<Ended>,
+    record: TracingRecord,
+    folder: PathBuf,
+}
+
+/// What the thread ends with.
+struct Ended {
+    follower: Follower,
+    cpu_time: Nanos,
+}
+
+impl Tracer {
+    /// Makes the instance, calibrates, and reads from now on.
+    ///
+    /// # Errors
+    /// [`NotTraced`]; nothing is left behind then.
+    pub fn start(tracefs: Tracefs, options: &Options<'_>) -> Result<Self, NotTraced> {
+        let failed = |what| move |error| NotTraced::System { what, error };
+        let folder = options.folder.join("trace");
+        fs::create_dir_all(&folder).map_err(failed("cannot make the folder trace in the run"))?;
+        tracefs.remove_left_behind(options.root);
+        let instance = Instance::create(tracefs, options.instance, options.cpus, options.root)?;
+        let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
+        let facts = facts(options.machine);
+        let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
+        let first = options.cpus.iter().next().unwrap_or(CpuId(0));
+        let calibration = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
+        if (calibration.wake_ups as f64) < calibration.sleeps as f64 * WAKE_UPS_MIN {
+            return Err(NotTraced::Calibration(calibration));
+        }
+        let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
+        let marker = Marker(Arc::new(marker.map_err(failed("cannot write marks into the trace"))?));
+        let symbols = kernel_symbols();
+        let record = TracingRecord {
+            level: 1,
+            instance: instance.name().to_owned(),
+            events: instance.enabled.clone(),
+            absent: instance.absent.clone(),
+            calibration,
+            events_read: 0,
+            pages_read: 0,
+            losses: 0,
+            lost_events: 0,
+            cpu_time_ns: Nanos::ZERO,
+            are_functions_hidden: !symbols.lines().any(|line| !line.starts_with("0000000000000000")),
+            series: Vec::new(),
+        };
+        let kept = options.keep_all.then(|| KeptPages::create(&folder, reader.cpus())).transpose();
+        let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
+        let (batches, batches_end) = mpsc::sync_channel(BATCHES_MAX);
+        let (new_series, new_series_end) = mpsc::sync_channel(1);
+        let mut follower = Follower {
+            live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
+            samples: Samples::new(facts, &HashMap::new()),
+            threads: HashMap::new(),
+            series: Vec::new(),
+            holders: Holders::new(Symbols::parse(&symbols)),
+            evidence: Evidence::new(reader.cpus().len()),
+            evidence_path: folder.join("worst.dat"),
+            kept,
+            batches: batches_end,
+            new_series: new_series_end,
+            instance,
+            reader,
+        };
+        drop(symbols);
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let ending = Arc::clone(&is_ending);
+        let thread = std::thread::Builder::new().name("tardy-tracer".into()).stack_size(STACK_BYTES).spawn(move || {
+            let _ = affinity::set(0, &tool_cpus);
+            let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
+            follower.run(&ending);
+            Ended { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
+        });
+        let handle = thread.map_err(failed("cannot start the reader of the trace"))?;
+        Ok(Self { marker, is_ending, batches, new_series, handle, record, folder: options.folder.to_owned() })
+    }
+
+    /// What measuring threads announce themselves with.
+    #[must_use]
+    pub fn marker(&self) -> Marker {
+        self.marker.clone()
+    }
+
+    /// What is known of the recording at its start.
+    #[must_use]
+    pub fn record(&self) -> &TracingRecord {
+        &self.record
+    }
+
+    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands samples to.
+    ///
+    /// # Errors
+    /// Those of making the files.
+    pub fn follow(&self, series: &[FollowedSeries]) -> io::Result<Vec<Tap>> {
+        let mut taps = Vec::new();
+        let mut followed = Vec::new();
+        for (index, series) in series.iter().enumerate() {
+            let left_out = Arc::new(AtomicU64::new(0));
+            taps.push(Tap::new(index, self.batches.clone(), Arc::clone(&left_out)));
+            let counts = ExplainedSeries {
+                file: series.file.clone(),
+                probe: series.probe.clone(),
+                cpu: series.cpu,
+                samples: 0,
+                explained: 0,
+                with_unknown: 0,
+                left_out: 0,
+                bytes: 0,
+            };
+            let home = series.cpu.map_or(0, |cpu| cpu.0);
+            let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
+            followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default() });
+        }
+        // A thread that is gone is found when it is joined.
+        let _ = self.new_series.send(followed);
+        Ok(taps)
+    }
+
+    /// Ends the recording when all samples were handed over, and says what came of it. The instance is gone then.
+    ///
+    /// # Errors
+    /// If the thread ended before its time.
+    pub fn finish(self) -> io::Result<TracingRecord> {
+        self.is_ending.store(true, Ordering::Release);
+        self.handle.thread().unpark();
+        let ended = self.handle.join().map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
+        let Ended { follower, cpu_time } = ended;
+        if follower.kept.is_some() {
+            KeptPages::write_head(&self.folder.join("trace"), &follower.head(), follower.reader.cpus())?;
+        }
+        let counts = follower.live.counts();
+        let mut record = self.record;
+        record.events_read = counts.events;
+        record.pages_read = counts.pages;
+        record.losses = counts.losses;
+        record.lost_events = counts.lost_events;
+        record.cpu_time_ns = cpu_time;
+        for series in follower.series {
+            let left_out = series.left_out.load(Ordering::Relaxed);
+            record.series.push(ExplainedSeries { left_out, ..series.file.counts });
+        }
+        Ok(record)
+    }
+}
+
+/// What of the machine causes hang on.
+fn facts(machine: &MachineFacts) -> Facts {
+    let preemption = machine.kernel.preemption.as_ref().and_then(|found| match (found.compiled, found.mode.as_deref()) {
+        (Compiled::RealTime | Compiled::Full | Compiled::Lazy, _) | (_, Some("full" | "lazy")) => Some(Preemption::Full),
+        (Compiled::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(Preemption::No),
+        _ => None,
+    });
+    Facts { preemption, is_guest: machine.virtualization.is_virtual(), ..Facts::default() }
+}

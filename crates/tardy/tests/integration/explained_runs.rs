@@ -1,0 +1,201 @@
+//! `tardy run --explain` and `tardy explain RUN`: every late sample has an explanation that adds up to its latency, whoever is to blame is named, and
+//! nothing is left of the recording.
+
+use crate::support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::machine;
+use support::workplace::{Workplace, finish};
+use tardy_machine::root::Root;
+use tardy_machine::tracefs::Tracefs;
+use tardy_run::delays::{DelayReader, SampleDelay};
+use tardy_sys::process;
+use tardy_trace::explain::Cause;
+
+/// Whether this machine lets a run record its trace.
+fn can_trace(test: &str) -> bool {
+    let can = machine::is_root() && Tracefs::open(&Root::system()).is_ok();
+    if !can {
+        machine::left_out(test, "it needs root and a tracefs");
+    }
+    can
+}
+
+/// Instances of tracefs that runs of this process made.
+fn instances_of(process: u32) -> Vec<String> {
+    let tracefs = Tracefs::open(&Root::system()).unwrap();
+    let entries = std::fs::read_dir(tracefs.path().join("instances")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(&format!("tardy-{process}-"))).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The sum of a key over rows.
+fn sum(rows: &Value, key: &str) -> u64 {
+    rows.as_array().unwrap().iter().map(|row| number(&row[key])).sum()
+}
+
+/// Files with delays of a run.
+fn delay_files(run: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(run.join("trace")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "delays")).collect()
+}
+
+/// All explained samples of a run, each with the causes and names of its pieces.
+fn delays(run: &Path) -> Vec<(SampleDelay, Vec<(Cause, String)>)> {
+    let mut found = Vec::new();
+    for path in delay_files(run) {
+        let mut reader = DelayReader::open(&path).unwrap();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            for sample in chunk.samples {
+                let holder = |holder: usize| (chunk.holders[holder].cause, chunk.holders[holder].name.clone());
+                let holders = sample.pieces.iter().map(|piece| holder(piece.holder)).collect();
+                found.push((sample, holders));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
+    if !can_trace("every_late_sample_is_explained_and_adds_up_to_its_latency") {
+        return;
+    }
+    let place = Workplace::new();
+    // One probe of each way of waking: a timer in a hard interrupt, a thread on the same and on another processor, a timer of another kind, gaps.
+    let probes = ["cyclic", "pipe", "futex:waker=other:name=far", "timerfd", "nanosleep:period=3ms"];
+    let probes = probes.map(|probe| format!("--probe {probe} ")).concat();
+    place.tardy(&format!("run --for 3s --load none --explain --quiet {probes} --out run")).ends_with(0);
+    let found = place.tardy("explain run --json --worst 7").ends_with(0).json();
+    let counts = &found["samples"];
+    assert!(number(&counts["late"]) > 1_000, "{counts}");
+    assert_eq!((&counts["explained"], &counts["checked"], &counts["left_out"]), (&counts["late"], &counts["late"], &0.into()), "{counts}");
+    assert_eq!((&counts["not_adding_up"], &counts["damaged_bytes"]), (&0.into(), &0.into()), "{counts}");
+    let all = number(&found["lateness"]["sum_ns"]);
+    assert_eq!((sum(&found["holders"], "sum_ns"), sum(&found["components"], "sum_ns")), (all, all));
+    for story in found["worst"].as_array().unwrap() {
+        assert_eq!(sum(&story["pieces"], "length_ns"), number(&story["latency_ns"]), "{story}");
+    }
+    // Each way of waking has its own parts.
+    let parts: Vec<_> = found["components"].as_array().unwrap().iter().map(|row| row["component"].as_str().unwrap()).collect();
+    for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
+        assert!(parts.contains(&part), "no {part} in {parts:?}");
+    }
+    let series: Vec<_> = found["tracing"]["series"].as_array().unwrap().iter().map(|row| row["probe"].as_str().unwrap()).collect();
+    assert!(series.contains(&"far.timer") && series.contains(&"pipe"), "{series:?}");
+    let text = place.tardy("explain run").ends_with(0).stdout;
+    for words in ["add up to their latency", "Who made it late", "Where on the way", "Worst 1: ", "the thread reads the clock"] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    assert!(place.tardy("show run").stdout.contains("the kernel's trace was recorded (level 1"));
+    // What lies around the worst samples is a trace that stands for itself.
+    let worst = place.tardy("explain run/trace/worst.dat --task cyclic/0 --json").ends_with(0).json();
+    assert!(number(&worst["wake_ups"]["timed"]) > 0 && worst["trace"]["is_monotonic"] == true, "{}", worst["trace"]);
+}
+
+#[test]
+fn a_thread_of_higher_priority_is_blamed_by_name() {
+    if !can_trace("a_thread_of_higher_priority_is_blamed_by_name") {
+        return;
+    }
+    let place = Workplace::new();
+    let cpu = machine::last_cpu();
+    // Longer than a period: each turn of the load holds up a sample, wherever it begins.
+    let load = format!("spin:length=1100us:period=10ms:priority=90:record={}", place.path("moments").display());
+    let line = format!("run --for 6s --cpus {cpu} --load-cpus measured --priority 50 --load {load} --explain --quiet --out run");
+    place.tardy(&line).ends_with(0);
+    // The truth, as the load wrote it down: when it had the processor.
+    let moments = std::fs::read_to_string(place.path(&format!("moments.cpu{cpu}"))).unwrap();
+    let moment = |line: &str| {
+        let mut words = line.split_whitespace().map(|word| word.parse::<i64>().unwrap());
+        (words.next().unwrap(), words.next().unwrap())
+    };
+    let moments: Vec<_> = moments.lines().map(moment).collect();
+    assert!(moments.len() > 50);
+    let (mut held, mut blamed) = (0, 0);
+    for (sample, holders) in delays(&place.path("run")) {
+        let (due, woke) = (sample.due.get(), sample.due.get() + i64::try_from(sample.sum()).unwrap());
+        let overlap = moments.iter().map(|&(start, end)| end.min(woke) - start.max(due)).max().unwrap_or(0);
+        if overlap > 100_000 {
+            held += 1;
+            let is_it = |(cause, name): &(Cause, String)| *cause == Cause::HigherPriority && name.contains("spin");
+            blamed += usize::from(holders.iter().any(is_it));
+        }
+    }
+    assert!(held >= 50, "{held} samples waited for it");
+    assert!(blamed * 100 >= held * 99, "{blamed} of {held} name it");
+}
+
+#[test]
+fn nothing_is_left_of_a_recording_that_was_killed() {
+    if !can_trace("nothing_is_left_of_a_recording_that_was_killed") {
+        return;
+    }
+    let place = Workplace::new();
+    let start = || {
+        let mut running = place.start("run --for 600s --load none --explain --quiet --out killed");
+        let delays = place.path("killed/trace/cyclic.cpu0.delays");
+        running.until("it explained samples", || std::fs::metadata(&delays).is_ok_and(|file| file.len() > 100).then_some(()));
+        let process = running.pid().unsigned_abs();
+        assert_eq!(instances_of(process).len(), 1);
+        process::kill(running.pid(), 9).unwrap();
+        running.wait();
+        process
+    };
+    let killed = start();
+    let restored = place.tardy("restore").ends_with(0);
+    assert!(restored.stdout.contains("remove the trace instance tardy-"), "{restored:?}");
+    assert_eq!(instances_of(killed), Vec::<String>::new());
+    // What was explained until then can be read.
+    let found = place.tardy("explain killed --json").ends_with(0).json();
+    assert!(number(&found["samples"]["checked"]) > 0 && found["samples"]["not_adding_up"] == 0, "{}", found["samples"]);
+    std::fs::remove_dir_all(place.path("killed")).unwrap();
+    // The next run removes it too.
+    let killed = start();
+    place.tardy("run --for 1s --load none --explain --quiet --out next").ends_with(0);
+    assert_eq!(instances_of(killed), Vec::<String>::new());
+}
+
+#[test]
+fn without_rights_a_run_goes_on_unexplained_and_says_why() {
+    let place = Workplace::new();
+    std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = place.path("tardy");
+    std::fs::copy(env!("CARGO_BIN_EXE_tardy"), &binary).unwrap();
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let line = "run --for 1s --load none --explain --quiet --out run";
+    let outcome = if machine::is_root() {
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+        let mut setpriv = place.prepared(machine::program("setpriv", "util-linux"), nobody);
+        setpriv.arg(&binary).args(line.split(' '));
+        finish(setpriv)
+    } else {
+        finish(place.prepared(std::process::Command::new(&binary), line.split(' ')))
+    };
+    let outcome = outcome.ends_with(0);
+    let warned = outcome.stdout.lines().find(|line| line.contains("samples are not explained")).unwrap_or_default();
+    assert!(warned.contains("tracefs cannot be used") && warned.contains("run as root"), "{}", outcome.stdout);
+    assert!(number(&place.summary("run")["probes"][0]["counts"]["recorded"]) > 0);
+    let refused = place.tardy("explain run").ends_with(2);
+    assert!(refused.stderr.contains("the run has no trace") && refused.stderr.contains("run as root"), "{}", refused.stderr);
+}
+
+#[test]
+fn what_is_asked_of_a_folder_must_be_of_a_run_that_was_explained() {
+    let place = Workplace::new();
+    place.tardy("run --for 1s --load none --quiet --out run").ends_with(0);
+    let refused = place.tardy("explain run").ends_with(2);
+    assert!(refused.stderr.contains("measure with `tardy run --explain`"), "{}", refused.stderr);
+    let refused = place.tardy("explain run --task cyclic").ends_with(2);
+    assert!(refused.stderr.contains("--task is for a trace.dat"), "{}", refused.stderr);
+    assert!(place.tardy("explain nothing").ends_with(2).stderr.contains("nothing"));
+    let refused = place.tardy("run --keep-trace --out other").ends_with(2);
+    assert!(refused.stderr.contains("--explain"), "{}", refused.stderr);
+}

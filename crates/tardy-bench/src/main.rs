@@ -10,6 +10,7 @@ mod cost_spread;
 mod coverage;
 mod document;
 mod every_probe;
+mod explained;
 mod figure;
 mod import_rate;
 mod instructions;
@@ -79,6 +80,8 @@ const FIGURES: &[Figure] = &[
     lab::WAKE_UP_PATH,
     lab::BUDGET,
     spin::FIGURE,
+    explained::BLAME,
+    explained::COST,
     cost_spread::FIGURE,
     lmbench::FIGURE,
 ];

@@ -1,0 +1,244 @@
+//! Explained runs: whether whoever had the processor is blamed, and what recording the kernel's trace costs.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tardy_run::delays::{DelayReader, path as delays_of};
+
+use super::figure::{Bench, Figure, Measured, row};
+use super::statistics::middle_and_interval;
+use crate::failure::{Failure, Result, While};
+use crate::program;
+
+/// Blame.
+pub(crate) const BLAME: Figure = Figure {
+    name: "explain-blame",
+    title: "late samples laid to the thread of higher priority that had the processor",
+    promise: "the load spin at priority 90, probe at 50: >= 99 % of the samples that waited for it 100 us or longer name it; all samples add up to their latency",
+    measure: measure_blame,
+};
+
+/// Cost.
+pub(crate) const COST: Figure = Figure {
+    name: "explain-cost",
+    title: "what `tardy run --explain` costs and stores",
+    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two CPUs (4.2 us a sample); memory <= 200 MiB; \
+              200,000 events a second and CPU without loss",
+    measure: measure_cost,
+};
+
+/// The name of the load's threads.
+const LOAD: &str = "tardy-load-spin";
+/// A sample waited for the load if its turn covers so much of it, in ns.
+const WAITED_MIN: i64 = 100_000;
+/// What a length may be off by: 2 us, or 2 %.
+const LENGTH_OFF_MAX: i64 = 2_000;
+
+fn measure_blame(bench: &Bench) -> Result<Measured> {
+    let cpu = bench.measured_cpu()?;
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let (record, run) = (place.path().join("record"), place.path().join("run"));
+    let seconds = if bench.is_quick { 4 } else { 60 };
+    let load = format!("spin:length=500us:period=10ms:priority=90:record={}", record.display());
+    let mut command = Command::new(&bench.tardy);
+    // A period that is shorter than the load's turns: each of them holds up a sample.
+    command.args([
+        "run",
+        "--explain",
+        "--for",
+        &format!("{seconds}s"),
+        "--period",
+        "250us",
+        "--priority",
+        "50",
+        "--cpus",
+        &cpu.to_string(),
+    ]);
+    command.args(["--load", &load, "--load-cpus", "measured", "--quiet", "--json", "--out"]).arg(&run);
+    let line = program::line(&command);
+    program::capture(&mut command)?;
+    let counts = explained(bench, &run)?;
+    let text = std::fs::read_to_string(place.path().join(format!("record.cpu{cpu}"))).while_doing(|| "reading the record".to_owned())?;
+    let turns = turns(&text)?;
+    let (mut waited, mut named, mut exact) = (0_u64, 0_u64, 0_u64);
+    let file = delays_of(&run, &format!("cyclic.cpu{cpu}.series"));
+    let mut reader = DelayReader::open(&file).while_doing(|| file.display().to_string())?;
+    while let Some(chunk) = reader.next_chunk().while_doing(|| file.display().to_string())? {
+        for sample in &chunk.samples {
+            let (due, woke) = (sample.due.get(), sample.due.get() + sample.sum().cast_signed());
+            // The turn under way at the due time, or the first one after it.
+            let first = turns.partition_point(|turn| turn.1 <= due);
+            let Some(covered) = turns.get(first).map(|turn| turn.1.min(woke) - turn.0.max(due)).filter(|&covered| covered >= WAITED_MIN)
+            else {
+                continue;
+            };
+            let by_load = sample.pieces.iter().filter(|piece| chunk.holders[piece.holder].name == LOAD).map(|piece| piece.length);
+            let length = by_load.sum::<u64>().cast_signed();
+            waited += 1;
+            named += u64::from(length > 0);
+            exact += u64::from((length - covered).abs() <= LENGTH_OFF_MAX.max(covered / 50));
+        }
+    }
+    let share = |part: u64| 100.0 * part as f64 / waited.max(1) as f64;
+    let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
+    let count = |name: &str| counts["samples"][name].as_u64().unwrap_or_default();
+    let adds_up = count("checked") > 0 && count("not_adding_up") == 0 && count("checked") == count("explained");
+    Ok(Measured {
+        reached: format!(
+            "{named} of {waited} name it ({:.2} %): {}; {} of {} add up: {}",
+            share(named),
+            holds(waited > 0 && share(named) >= 99.0),
+            count("checked") - count("not_adding_up"),
+            count("explained"),
+            holds(adds_up)
+        ),
+        commands: vec![line.replace(&*place.path().to_string_lossy(), "FOLDER")],
+        tables: vec![vec![
+            row(["samples", "waited for the load", "name it", "length within 2 us or 2 %", "with an unknown part", "events lost"]),
+            vec![
+                count("explained").to_string(),
+                waited.to_string(),
+                named.to_string(),
+                exact.to_string(),
+                count("with_unknown").to_string(),
+                counts["tracing"]["lost_events"].to_string(),
+            ],
+        ]],
+        notes: vec![
+            "The truth is what the load wrote down of each turn: its first and its last look at the clock. Interrupts in between count as the load's turn there, \
+             and as interrupts in the explanation, so that lengths differ by them."
+                .to_owned(),
+        ],
+    })
+}
+
+/// Begin and end of each turn of the load, in ns of the monotonic clock.
+fn turns(text: &str) -> Result<Vec<(i64, i64)>> {
+    let turn = |line: &str| {
+        let mut numbers = line.split(' ').map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(begin)), Some(Ok(end))) => Ok((begin, end)),
+            _ => Err(Failure::new(format!("the load's record has the line `{line}`"))),
+        }
+    };
+    text.lines().map(turn).collect()
+}
+
+fn explained(bench: &Bench, run: &Path) -> Result<Value> {
+    let text = program::capture(Command::new(&bench.tardy).args(["explain", "--json", "--worst", "0"]).arg(run))?;
+    serde_json::from_str(&text).map_err(|error| Failure::new(format!("tardy explain --json: {error}")))
+}
+
+/// What one run gave.
+struct Run {
+    median_us: f64,
+    thread_us: f64,
+    record: Value,
+}
+
+fn measure_cost(bench: &Bench) -> Result<Measured> {
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (12, 10) };
+    let mut commands = Vec::new();
+    let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
+        let folder = place.path().join(name);
+        let mut command = Command::new(&bench.tardy);
+        command.args(["run", "--for", &format!("{seconds}s"), "--quiet", "--json"]).args(flags).arg("--out").arg(&folder);
+        let line = program::line(&command).replace(&*folder.to_string_lossy(), "FOLDER");
+        if !commands.contains(&line) {
+            commands.push(line);
+        }
+        let summary = program::capture(&mut command)?;
+        let parse = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| Failure::new(format!("JSON of a run: {error}")));
+        let summary = parse(&summary)?;
+        let record = parse(&std::fs::read_to_string(folder.join("run.json")).while_doing(|| "reading run.json".to_owned())?)?;
+        let us = |value: &Value| value.as_f64().unwrap_or(f64::NAN) / 1_000.0;
+        let samples: f64 =
+            record["series"].as_array().into_iter().flatten().filter_map(|series| series["counts"]["recorded"].as_f64()).sum();
+        let threads = record["overhead"]["threads"].as_array().into_iter().flatten();
+        let cpu_time: f64 = threads.filter_map(|thread| thread["cpu_time_ns"].as_f64()).sum();
+        Ok(Run { median_us: us(&summary["probes"][0]["latency"]["median_ns"]), thread_us: cpu_time / samples / 1_000.0, record })
+    };
+    let (mut later, mut longer, mut last) = (Vec::new(), Vec::new(), Value::Null);
+    for pair in 0..pairs {
+        let plain = ["--load", "none"];
+        let traced = ["--load", "none", "--explain"];
+        // The order turns, so that what drifts falls on both.
+        let (one, other) = if pair % 2 == 0 {
+            let one = run(format!("plain-{pair}"), &plain, seconds)?;
+            (one, run(format!("traced-{pair}"), &traced, seconds)?)
+        } else {
+            let other = run(format!("traced-{pair}"), &traced, seconds)?;
+            (run(format!("plain-{pair}"), &plain, seconds)?, other)
+        };
+        later.push(other.median_us - one.median_us);
+        longer.push(other.thread_us - one.thread_us);
+        last = other.record;
+    }
+    let busy = run("busy".to_owned(), &["--load", "hackbench", "--explain"], 3 * seconds)?.record;
+    let numbers = |record: &Value| {
+        let tracing = &record["tracing"];
+        let of = |name: &str| tracing[name].as_f64().unwrap_or(f64::NAN);
+        let series = || tracing["series"].as_array().into_iter().flatten();
+        let sum = |name: &str| series().filter_map(|series| series[name].as_f64()).sum::<f64>();
+        let length =
+            (record["ended_ns"].as_f64().unwrap_or(f64::NAN) - record["started"]["monotonic_ns"].as_f64().unwrap_or(f64::NAN)) / 1e9;
+        let cpus = series().count() as f64;
+        let bytes_resident = record["overhead"]["resident_bytes_max"].as_f64().unwrap_or(f64::NAN);
+        [
+            sum("explained"),
+            of("events_read") / sum("explained"),
+            of("events_read") / length / cpus,
+            of("lost_events"),
+            sum("bytes") / sum("explained"),
+            of("cpu_time_ns") / of("events_read"),
+            of("cpu_time_ns") / sum("explained") / 1_000.0,
+            bytes_resident / f64::from(1 << 20),
+        ]
+    };
+    let cells = |name: &str, numbers: [f64; 8]| {
+        let digits = [0, 1, 0, 0, 1, 0, 2, 0];
+        std::iter::once(name.to_owned()).chain(numbers.iter().zip(digits).map(|(number, digits)| format!("{number:.digits$}"))).collect()
+    };
+    let (idle, loaded) = (numbers(&last), numbers(&busy));
+    let (later_us, from, to) = middle_and_interval(&later, 0.95);
+    let (longer_us, longer_from, longer_to) = middle_and_interval(&longer, 0.95);
+    let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
+    Ok(Measured {
+        reached: format!(
+            "{:.1} bytes a sample: {}; decoding {:.2} us a sample: {}; {:.0} MiB: {}; {:.0} events a second and CPU under hackbench, {:.0} lost; \
+             the median is {later_us:+.1} us ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to {longer_to:+.2}) of CPU time a sample in the measuring thread",
+            idle[4],
+            holds(idle[4] <= 20.0),
+            idle[6],
+            holds(idle[6] <= 4.2),
+            idle[7],
+            holds(idle[7] <= 200.0),
+            loaded[2],
+            loaded[3],
+        ),
+        commands,
+        tables: vec![vec![
+            row([
+                "load",
+                "samples",
+                "events a sample",
+                "events a second and CPU",
+                "events lost",
+                "bytes a sample",
+                "CPU time an event, ns",
+                "CPU time a sample, us",
+                "memory, MiB",
+            ]),
+            cells("none", idle),
+            cells("hackbench", loaded),
+        ]],
+        notes: vec![
+            format!(
+                "Medians and CPU times of {pairs} interleaved pairs; 95 % intervals by signed ranks. The reader shares the measured CPUs."
+            ),
+            "CPU time an event includes reading pages, decoding, matching samples and writing their delays.".to_owned(),
+        ],
+    })
+}

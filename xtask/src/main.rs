@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod deny;
+mod extend;
 mod fuzz;
 mod perfetto;
 mod product;
@@ -44,6 +45,8 @@ enum Task {
         #[arg(value_name = "RULES")]
         rules: Vec<String>,
     },
+    /// Add one of each kind of thing to a copy of the tree (docs/extending.md), build it, and see that the tool lists them
+    Extend,
     /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
     Perfetto,
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
         Task::Deny { rules } => deny::run(&rules),
+        Task::Extend => extend::run(),
         Task::Perfetto => perfetto::run(),
         Task::Inject { kernels } => inject::build(&kernels),
     })

@@ -9,15 +9,16 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_results::statistics;
-use tardy_results::statistics::read::{Question, Statistics, statistics};
-use tardy_results::statistics::tail::CurvePoint;
+use tardy_results::statistics::read::{Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers};
+use tardy_results::statistics::tail::{CurvePoint, TailReader};
 use tardy_results::summary::model::Summary;
 use tardy_results::summary::read::{Read, ReadRun, SummaryError, read};
+use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunKind, RunRecord};
 
 use super::cpu_map::CpuMap;
 use super::model::Span;
-use super::sweep::{Division, Swept, sweep};
+use super::sweep::{Division, Swept, sweep, sweep_with};
 
 /// Processors that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
@@ -147,14 +148,18 @@ impl RunData {
         }
         let summary = run.summary();
         let probes = run.probes();
-        let statistics = detail.statistics.as_ref().map(|question| statistics(&run, question)).transpose().map_err(SummaryError::from)?;
-        let one = |probe: &&str| probe_data(&run, &summary, statistics.as_ref(), probe, detail);
-        let data: Result<Vec<ProbeData>, DataError> = probes.iter().map(one).collect();
+        // One pass over the samples for both, charts over time and models of the tail.
+        let mut tails = detail.statistics.as_ref().map_or_else(TailReaders::new, |question| tail_readers(&run, question));
+        let over_time = |probe: &&str| over_time(&run, probe, detail, &mut tails);
+        let over_time: Vec<OverTime> = probes.iter().map(over_time).collect::<Result<_, _>>()?;
+        let statistics = detail.statistics.as_ref().map(|question| statistics_of(&run, question, &tails));
+        let one = |(probe, over_time): (&&str, OverTime)| probe_data(&run, &summary, statistics.as_ref(), probe, over_time);
+        let data: Vec<ProbeData> = probes.iter().zip(over_time).map(one).collect();
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
             folder: path.display().to_string(),
-            probes: data?,
+            probes: data,
             statistics,
             record: run.record,
             summary,
@@ -174,22 +179,69 @@ impl RunData {
     }
 }
 
-fn probe_data(
-    run: &ReadRun,
-    summary: &Summary,
-    statistics: Option<&Statistics>,
-    probe: &str,
-    detail: &Detail,
-) -> Result<ProbeData, DataError> {
+/// The samples of a probe over time.
+struct OverTime {
+    length: Nanos,
+    lanes: Vec<Lane>,
+    map: CpuMap,
+}
+
+fn over_time(run: &ReadRun, probe: &str, detail: &Detail, tails: &mut TailReaders) -> Result<OverTime, DataError> {
     let start = run.record.started.monotonic_ns;
     let length = run.last_wake().map_or(Nanos::ZERO, |last| last - start);
+    let series = worst_first(run, probe);
+    let division = Division { start, length, columns: columns_each(detail, series.len()), points: detail.points };
+    let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
+    let mut lanes: Vec<Lane> = Vec::new();
+    let count = series.len();
+    let add = |index: usize, read: &Read, swept: Swept| {
+        if let Some(cpu) = read.descriptor().cpu {
+            map.add(cpu, &swept.columns);
+        }
+        match lanes.get_mut(LANES_MAX) {
+            // With one series more than there are colours, no colour is shared.
+            Some(rest) if index > LANES_MAX => {
+                rest.swept.add_beside(&swept);
+                rest.name = format!("{} others", count - LANES_MAX);
+            }
+            _ => lanes.push(Lane { name: series_name(read), swept }),
+        }
+    };
+    sweep_all(&series, division, tails, add).map_err(SummaryError::from)?;
+    Ok(OverTime { length, lanes, map })
+}
+
+/// Sweeps series with all processors: those of which a model is wanted side by side, the others in parts. `add` gets each in the order of `series`; only so many
+/// are held at a time as there are processors.
+fn sweep_all(
+    series: &[&Read],
+    division: Division,
+    tails: &mut TailReaders,
+    mut add: impl FnMut(usize, &Read, Swept),
+) -> Result<(), SeriesError> {
+    let threads = SeriesFile::threads() as usize;
+    for (place, some) in series.chunks(threads).enumerate() {
+        let mut readers: Vec<(&Read, Option<TailReader>)> = some.iter().map(|read| (*read, tails.remove(read.file()))).collect();
+        let swept = side_by_side(readers.iter_mut(), |(read, tail)| match tail {
+            None if series.len() < threads => sweep(read.file(), division),
+            tail => sweep_with(read.file(), division, tail.as_mut()),
+        });
+        for (index, swept) in swept.into_iter().enumerate() {
+            add(place * threads + index, some[index], swept?);
+        }
+        tails.extend(readers.into_iter().filter_map(|(read, tail)| Some((read.file().to_owned(), tail?))));
+    }
+    Ok(())
+}
+
+fn probe_data(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, over_time: OverTime) -> ProbeData {
+    let OverTime { length, lanes, map } = over_time;
+    let start = run.record.started.monotonic_ns;
     let all = run.of_probe(probe);
     let worst = all.worst.map(|worst| ((worst.due - start).as_secs_f64(), worst.latency.get()));
     let series: Vec<_> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
     let is_partial = series.iter().any(|read| read.counts().unstored > 0);
-    let division = Division { start, length, columns: columns_each(detail, series.len()), points: detail.points };
-    let (lanes, map) = lanes(run, probe, division)?;
-    Ok(ProbeData {
+    ProbeData {
         probe: probe.to_owned(),
         quantity: series.first().map_or_else(String::new, |read| read.descriptor().quantity.clone()),
         groups: groups(run, summary, statistics, probe, all.latency),
@@ -208,7 +260,7 @@ fn probe_data(
         worst,
         is_partial,
         window: run.window().filter(|_| series.iter().any(|read| read.is_judged())),
-    })
+    }
 }
 
 fn columns_each(detail: &Detail, series: usize) -> usize {
@@ -268,26 +320,4 @@ fn series_name(read: &Read) -> String {
         (None, Some(copy)) => format!("copy {copy}"),
         (None, None) => "no fixed cpu".to_owned(),
     }
-}
-
-fn lanes(run: &ReadRun, probe: &str, division: Division) -> Result<(Vec<Lane>, CpuMap), DataError> {
-    let series = worst_first(run, probe);
-    let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
-    let mut lanes: Vec<Lane> = Vec::new();
-    let count = series.len();
-    for (index, read) in series.into_iter().enumerate() {
-        let swept = sweep(read.file(), division).map_err(SummaryError::from)?;
-        if let Some(cpu) = read.descriptor().cpu {
-            map.add(cpu, &swept.columns);
-        }
-        match lanes.get_mut(LANES_MAX) {
-            // With one series more than there are colours, no colour is shared.
-            Some(rest) if index > LANES_MAX => {
-                rest.swept.add_beside(&swept);
-                rest.name = format!("{} others", count - LANES_MAX);
-            }
-            _ => lanes.push(Lane { name: series_name(read), swept }),
-        }
-    }
-    Ok((lanes, map))
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
+use tardy_results::statistics::tail::TailReader;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::model::Columns;
@@ -88,6 +89,22 @@ pub fn sweep(path: &Path, division: Division) -> Result<Swept, SeriesError> {
     let new = || Sweeper::new(file.descriptor().schedule, division);
     let (whole, _) = file.fold(SeriesFile::threads(), new, Sweeper::add, Sweeper::merge)?;
     Ok(whole.swept)
+}
+
+/// The same, adding all chunks to `tail` too, on this thread alone: that one wants them in their order.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>) -> Result<Swept, SeriesError> {
+    let file = SeriesFile::open(path)?;
+    let (mut sweeper, mut tail) = (Sweeper::new(file.descriptor().schedule, division), tail);
+    file.read(|chunk| {
+        sweeper.add(chunk);
+        if let Some(tail) = &mut tail {
+            tail.add(chunk);
+        }
+    })?;
+    Ok(sweeper.swept)
 }
 
 impl Swept {

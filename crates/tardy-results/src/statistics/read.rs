@@ -1,15 +1,18 @@
 //! All three layers of a run, of each series and of each probe's series together.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::Serialize;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
-use tardy_run::read_series::SeriesError;
+use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::bounds::{Bounds, bounds};
 use super::observed::{Observed, observed};
-use super::tail::{LoadSpans, LoadTail, TailModel, Tails, Wanted, tails};
+use super::tail::{LoadSpans, LoadTail, TailModel, TailReader, Tails, Wanted};
 use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{Read, ReadRun};
 
@@ -94,19 +97,67 @@ pub struct Group {
     pub tail_by_load: Vec<LoadTail>,
 }
 
+/// What models of the tail need of the samples of series, by their files.
+pub type TailReaders = BTreeMap<PathBuf, TailReader>;
+
 /// Of a run that was read; its samples are read once more, for the model of the tail.
 ///
 /// # Errors
 /// Those of reading its series.
 pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, SeriesError> {
+    let mut readers = tail_readers(run, question);
+    let read = |(file, reader): (&PathBuf, &mut TailReader)| SeriesFile::open(file)?.read(|chunk| reader.add(chunk)).map(drop);
+    side_by_side(readers.iter_mut(), read).into_iter().collect::<Result<(), SeriesError>>()?;
+    Ok(statistics_of(run, question, &readers))
+}
+
+/// The readers of the series that are looked at one by one: the worst of each probe. They want all chunks of their files.
+#[must_use]
+pub fn tail_readers(run: &ReadRun, question: &Question) -> TailReaders {
+    let loads = run.load_spans();
+    let reader = |read: &&Read| {
+        let is_stressed = |load: &&(LoadSpans, CpuList)| read.descriptor().cpu.is_none_or(|cpu| !load.1.contains(cpu));
+        let spans = loads.iter().filter(is_stressed).map(|(spans, _)| spans.clone()).collect();
+        Some((read.file().to_owned(), TailReader::new(read, spans)?))
+    };
+    by_probe(run).iter().flat_map(|series| worst(series, question)).filter_map(|read| reader(&read)).collect()
+}
+
+/// The same as [`statistics`], from readers that have had their series.
+#[must_use]
+pub fn statistics_of(run: &ReadRun, question: &Question, readers: &TailReaders) -> Statistics {
+    let groups = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
+    let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
+    Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) }
+}
+
+/// The series of each probe.
+fn by_probe(run: &ReadRun) -> Vec<Vec<&Read>> {
     let mut series: Vec<&Read> = run.series.iter().collect();
     series.sort_by_key(|read| (&read.descriptor().probe, read.descriptor().cpu, read.descriptor().copy));
-    let mut groups = Vec::new();
-    for of_probe in series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe) {
-        groups.extend(of_series(run, of_probe, question)?);
+    series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe).map(<[&Read]>::to_vec).collect()
+}
+
+/// Those that are looked at one by one.
+fn worst<'a>(series: &[&'a Read], question: &Question) -> Vec<&'a Read> {
+    let mut worst = series.to_vec();
+    worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
+    worst.truncate(question.series_max);
+    worst
+}
+
+/// What `make` makes of each, as many at a time as there are processors, in their order.
+pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (mut items, mut made) = (items.peekable(), Vec::new());
+    while items.peek().is_some() {
+        let some: Vec<T> = items.by_ref().take(threads).collect();
+        made.extend(std::thread::scope(|scope| -> Vec<R> {
+            let running: Vec<_> = some.into_iter().map(|item| scope.spawn(|| make(item))).collect();
+            running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
+        }));
     }
-    let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
-    Ok(Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) })
+    made
 }
 
 impl ReadRun {
@@ -124,29 +175,11 @@ impl ReadRun {
 }
 
 /// Series of one probe.
-fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec<Group>, SeriesError> {
-    // Each is read whole: as many at a time as there are series of a probe, or processors.
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut worst = series.to_vec();
-    worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
-    worst.truncate(question.series_max);
-    let mut of_each = Vec::new();
-    let loads = run.load_spans();
+fn of_series(run: &ReadRun, series: &[&Read], question: &Question, readers: &TailReaders) -> Vec<Group> {
+    let worst = worst(series, question);
     let wanted = Wanted { horizon: question.horizon, is_refused_kept: question.show_refused };
-    let of_series = |read: &Read| {
-        let is_stressed = |load: &&(LoadSpans, CpuList)| read.descriptor().cpu.is_none_or(|cpu| !load.1.contains(cpu));
-        let spans: Vec<LoadSpans> = loads.iter().filter(is_stressed).map(|(spans, _)| spans.clone()).collect();
-        tails(read, &spans, wanted)
-    };
-    for some in worst.chunks(threads) {
-        let results: Vec<_> = std::thread::scope(|scope| {
-            let running: Vec<_> = some.iter().map(|read| scope.spawn(|| of_series(read))).collect();
-            running.into_iter().map(|thread| thread.join().expect("reading a series does not panic")).collect()
-        });
-        for result in results {
-            of_each.push(result?);
-        }
-    }
+    let tails = |read: &&Read| readers.get(read.file()).map_or_else(Tails::default, |reader| reader.tails(read, wanted));
+    let of_each = side_by_side(worst.iter(), tails);
     let mut together = Histogram::new(Budget::ANALYSIS);
     series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
@@ -175,7 +208,7 @@ fn of_series(run: &ReadRun, series: &[&Read], question: &Question) -> Result<Vec
         let dependence = Dependence::of(&series.iter().map(|read| read.whole()).collect::<Vec<_>>());
         groups.extend(group(&together, &dependence, None, Tails::default()));
     }
-    Ok(groups)
+    groups
 }
 
 /// 1, 2 and 5 times powers of ten, from the last one below the median to the first above the maximum.

@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
+use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
+use tardy_core::series::Schedule;
 use tardy_core::summary::cell::Cell;
 use tardy_core::units::Nanos;
-use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::gate::{Check, Evidence, gate};
 use tardy_statistics::gev;
@@ -184,15 +185,15 @@ impl Extremes {
 }
 
 /// The samples of one load, gathered in order of time.
-struct Population<'a> {
-    spans: &'a LoadSpans,
+struct Population {
+    spans: LoadSpans,
     cell: Cell,
     extremes: Extremes,
 }
 
-impl<'a> Population<'a> {
+impl Population {
     /// The number of samples is expected, not certain: those at the edges of phases may belong to two.
-    fn new(spans: &'a LoadSpans, samples: u64) -> Self {
+    fn new(spans: LoadSpans, samples: u64) -> Self {
         Self { spans, cell: Cell::default(), extremes: Extremes::new(samples) }
     }
 
@@ -206,41 +207,55 @@ impl<'a> Population<'a> {
     }
 }
 
-/// The models of one series, of all its samples and of those of each of `loads`; none where its period is not known, so that a horizon is no
-/// number of samples.
-///
-/// # Errors
-/// Those of reading it.
-pub fn tails(read: &Read, loads: &[LoadSpans], wanted: Wanted) -> Result<Tails, SeriesError> {
-    let period = read.descriptor().schedule.period().get();
-    let samples = read.whole().latency.count();
-    if period <= 0 || samples == 0 {
-        return Ok(Tails::default());
+/// What models of one series need of its samples, while they are read in their order: whoever reads the series for something else may add its chunks here too.
+pub struct TailReader {
+    schedule: Schedule,
+    extremes: Extremes,
+    populations: Vec<Population>,
+}
+
+impl TailReader {
+    /// For all samples of `read`, and for those of each of `loads`; none where its period is not known, so that a horizon is no number of samples.
+    #[must_use]
+    pub fn new(read: &Read, loads: Vec<LoadSpans>) -> Option<Self> {
+        let schedule = read.descriptor().schedule;
+        let samples = read.whole().latency.count();
+        if schedule.period().get() <= 0 || samples == 0 {
+            return None;
+        }
+        // Each load's share of the samples is about that of the phases' time.
+        let length = |spans: &LoadSpans| spans.spans.iter().map(|&(begin, end)| (end - begin).as_secs_f64()).sum::<f64>();
+        let all: f64 = loads.iter().map(length).sum();
+        let expected = |spans: &LoadSpans| (samples as f64 * length(spans) / all.max(f64::MIN_POSITIVE)) as u64;
+        let population = |spans: LoadSpans| {
+            let expected = expected(&spans);
+            Population::new(spans, expected)
+        };
+        Some(Self { schedule, extremes: Extremes::new(samples), populations: loads.into_iter().map(population).collect() })
     }
-    let mut extremes = Extremes::new(samples);
-    // Each load's share of the samples is about that of the phases' time.
-    let length = |spans: &LoadSpans| spans.spans.iter().map(|&(begin, end)| (end - begin).as_secs_f64()).sum::<f64>();
-    let all: f64 = loads.iter().map(length).sum();
-    let expected = |spans: &LoadSpans| (samples as f64 * length(spans) / all.max(f64::MIN_POSITIVE)) as u64;
-    let mut populations: Vec<Population<'_>> = loads.iter().map(|spans| Population::new(spans, expected(spans))).collect();
-    let schedule = read.descriptor().schedule;
-    SeriesFile::open(read.file())?.read(|chunk| {
-        extremes.add(&chunk.latency);
-        if !populations.is_empty() {
-            for (_, sample) in chunk.samples(&schedule) {
-                populations.iter_mut().for_each(|population| population.add(sample));
+
+    /// Adds the next chunk of the series.
+    pub fn add(&mut self, chunk: &Chunk) {
+        self.extremes.add(&chunk.latency);
+        if !self.populations.is_empty() {
+            for (_, sample) in chunk.samples(&self.schedule) {
+                self.populations.iter_mut().for_each(|population| population.add(sample));
             }
         }
-    })?;
-    let scale = Scale { period, width: read.resolution().get() as f64 };
-    let of_load = |population: &Population<'_>| LoadTail {
-        load: population.spans.load.clone(),
-        samples: population.cell.latency.count(),
-        tail: tail(&population.cell, &population.extremes, scale, wanted),
-    };
-    let whole = Some(tail(read.whole(), &extremes, scale, wanted));
-    let by_load = populations.iter().filter(|population| population.cell.latency.count() > 0).map(of_load).collect();
-    Ok(Tails { whole, by_load })
+    }
+
+    /// The models, once all chunks of `read` were added.
+    #[must_use]
+    pub fn tails(&self, read: &Read, wanted: Wanted) -> Tails {
+        let scale = Scale { period: self.schedule.period().get(), width: read.resolution().get() as f64 };
+        let of_load = |population: &Population| LoadTail {
+            load: population.spans.load.clone(),
+            samples: population.cell.latency.count(),
+            tail: tail(&population.cell, &population.extremes, scale, wanted),
+        };
+        let by_load = self.populations.iter().filter(|population| population.cell.latency.count() > 0).map(of_load).collect();
+        Tails { whole: Some(tail(read.whole(), &self.extremes, scale, wanted)), by_load }
+    }
 }
 
 /// What the numbers of a series mean, in ns.

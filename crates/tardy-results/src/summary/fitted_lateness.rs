@@ -1,6 +1,8 @@
-//! Interval errors as latenesses: the events of a series against the grid of expiries behind them, in two passes over its file.
+//! Interval errors as latenesses: the events of a series against the grid of expiries behind them, one pass for the grid, which is that of the summary, and one for the latenesses.
 
+use tardy_core::chunk::Chunk;
 use tardy_core::sample::Sample;
+use tardy_core::series::Schedule;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::fitted_grid::{FittedGrid, GridFit};
@@ -16,21 +18,33 @@ pub(super) struct FittedLateness {
     lateness: Cell,
 }
 
-/// Reads them; `None` where there are too few events for a grid.
-pub(super) fn read(file: &SeriesFile, has_own_clock: bool) -> Result<Option<FittedLateness>, SeriesError> {
-    let schedule = file.descriptor().schedule;
-    let mut fit = GridFit::new(schedule.period(), has_own_clock);
-    let mut is_first = true;
-    file.read(|chunk| {
-        for (_, sample) in chunk.samples(&schedule) {
+/// The grid behind the events of one series, while they are read in their order.
+pub(super) struct Fitting {
+    schedule: Schedule,
+    fit: GridFit,
+    is_first: bool,
+}
+
+impl Fitting {
+    pub(super) fn new(schedule: Schedule, has_own_clock: bool) -> Self {
+        Self { schedule, fit: GridFit::new(schedule.period(), has_own_clock), is_first: true }
+    }
+
+    pub(super) fn add(&mut self, chunk: &Chunk) {
+        for (_, sample) in chunk.samples(&self.schedule) {
             // The first interval began with an event, too.
-            if std::mem::take(&mut is_first) {
-                fit.add(sample.due - schedule.period());
+            if std::mem::take(&mut self.is_first) {
+                self.fit.add(sample.due - self.schedule.period());
             }
-            fit.add(sample.wake());
+            self.fit.add(sample.wake());
         }
-    })?;
-    let Some(mut grid) = fit.line() else { return Ok(None) };
+    }
+}
+
+/// Reads the latenesses against the grid that was fitted; `None` where there were too few events for one.
+pub(super) fn read(file: &SeriesFile, fitting: Fitting) -> Result<Option<FittedLateness>, SeriesError> {
+    let schedule = fitting.schedule;
+    let Some(mut grid) = fitting.fit.line() else { return Ok(None) };
     let mut lateness = Cell::default();
     let mut place = 0;
     let mut note = |grid: &mut FittedGrid, at: Nanos| {

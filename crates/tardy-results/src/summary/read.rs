@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tardy_core::accounting::Counts;
+use tardy_core::chunk::Chunk;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
 use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
@@ -20,7 +21,7 @@ use tardy_run::imported::Stated;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_run::record::{PhaseRecord, RunRecord};
 
-use super::fitted_lateness::{self, FittedLateness};
+use super::fitted_lateness::{self, FittedLateness, Fitting};
 
 /// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
@@ -247,8 +248,24 @@ fn read_series(
     let file = SeriesFile::open(path)?;
     let descriptor = file.descriptor().clone();
     let questions = questions_of(&descriptor, questions);
-    let new = || SeriesAccumulator::new(descriptor.schedule, questions.clone());
-    let (mut accumulator, end) = file.fold(threads, new, SeriesAccumulator::add, |whole, part| whole.merge(&part))?;
+    let has_own_clock = match descriptor.meaning {
+        Meaning::IntervalError { has_own_clock } => Some(has_own_clock),
+        _ => None,
+    };
+    let fitting = || has_own_clock.map(|has_own_clock| Fitting::new(descriptor.schedule, has_own_clock));
+    let new = || (SeriesAccumulator::new(descriptor.schedule, questions.clone()), fitting());
+    let add = |(accumulator, fitting): &mut (SeriesAccumulator, Option<Fitting>), chunk: &Chunk| {
+        accumulator.add(chunk);
+        if let Some(fitting) = fitting {
+            fitting.add(chunk);
+        }
+    };
+    // A grid is fitted to events in their order.
+    let threads = if has_own_clock.is_some() { 1 } else { threads };
+    let ((mut accumulator, fitting), end) = file.fold(threads, new, add, |whole, part| {
+        whole.0.merge(&part.0);
+        whole.1 = part.1;
+    })?;
     // The last chunk, and with it the last counts, may be among what a full disk did not take; `run.json` has its room reserved.
     accumulator.counts = counts_at_end.unwrap_or(accumulator.counts);
     let histogram = histogram_file::read(&path.with_extension("histogram"));
@@ -258,10 +275,7 @@ fn read_series(
     accumulator.pack();
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
-    let fitted = match descriptor.meaning {
-        Meaning::IntervalError { has_own_clock } if is_every_sample => fitted_lateness::read(&file, has_own_clock)?,
-        _ => None,
-    };
+    let fitted = fitting.filter(|_| is_every_sample).map(|fitting| fitted_lateness::read(&file, fitting)).transpose()?.flatten();
     Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
 }
 

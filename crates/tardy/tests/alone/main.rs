@@ -11,6 +11,7 @@ mod guardian;
 mod hot_loop;
 mod moved;
 mod nothing_is_left;
+mod passes;
 mod shares;
 mod tool;
 

@@ -16,7 +16,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 
 /// The responder's end of a link, open.
 pub trait Responder: Debug + Send {
-    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer ([`note`]). Call it on a thread that is prepared as a probe's.
+    /// Answers until `is_over`, counts into `answered`, and tells `log` of each answer (`note`). Call it on a thread that is prepared as a probe's.
     ///
     /// # Errors
     /// Those of the link that will not go away: a device that was unplugged.

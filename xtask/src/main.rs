@@ -10,6 +10,8 @@ mod product;
 mod rings;
 mod static_build;
 mod test;
+#[cfg(test)]
+mod walls;
 
 use std::process::ExitCode;
 

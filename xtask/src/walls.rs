@@ -1,0 +1,54 @@
+//! Walls between crates: what a crate must not use, whatever it would be handy for. The compiler holds a wall only as long as nobody adds the dependency.
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use xtask::workspace;
+
+    /// A crate, and what it must not depend on.
+    const WALLS: &[(&str, &[&str])] = &[
+        ("tardy-loads", &["clap", "tardy-probes", "tardy-costs", "tardy-measure", "tardy-results"]),
+        ("tardy-probes", &["clap", "tardy-loads", "tardy-costs", "tardy-measure", "tardy-results"]),
+        ("tardy-costs", &["clap", "tardy-loads", "tardy-probes", "tardy-measure", "tardy-results"]),
+        ("tardy-measure", &["clap", "tardy-costs", "tardy-results", "tardy-report"]),
+        ("tardy-run", &["clap"]),
+        ("tardy-results", &["clap", "tardy-report", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
+        ("tardy-report", &["clap", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
+        ("tardy-formats", &["clap", "tardy-probes", "tardy-loads", "tardy-measure"]),
+        ("tardy-statistics", &["tardy-core"]),
+        ("tardy-lab", &["clap", "tardy-report", "tardy-measure"]),
+    ];
+    /// Lines of a crate without its tests; more are more than one room.
+    const LINES_MAX: usize = 10_000;
+
+    #[test]
+    fn no_crate_uses_what_it_must_not_know() {
+        for (name, forbidden) in WALLS {
+            let manifest = workspace::root().join("crates").join(name).join("Cargo.toml");
+            let text = std::fs::read_to_string(&manifest).unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
+            let product = text.split("[dev-dependencies]").next().unwrap_or_default();
+            let used = |name: &&&str| product.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(**name));
+            assert_eq!(forbidden.iter().find(used), None, "{name} must not use it (ARCHITECTURE.md)");
+        }
+    }
+
+    #[test]
+    fn no_crate_is_larger_than_a_room() {
+        for entry in std::fs::read_dir(workspace::root().join("crates")).unwrap() {
+            let folder = entry.unwrap().path();
+            let lines = lines_below(&folder.join("src"));
+            assert!(lines <= LINES_MAX, "{}: {lines} lines", folder.display());
+        }
+    }
+
+    fn lines_below(path: &Path) -> usize {
+        if let Ok(entries) = std::fs::read_dir(path) {
+            return entries.map(|entry| lines_below(&entry.unwrap().path())).sum();
+        }
+        let is_source = path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs");
+        let text = if is_source { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+        // Tests stand at the end of a file.
+        text.split("\n#[cfg(test)]\nmod tests").next().map_or(0, |product| product.lines().count())
+    }
+}

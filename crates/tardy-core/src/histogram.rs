@@ -47,6 +47,8 @@ pub struct Histogram {
     coarse: BTreeMap<i64, u64>,
     /// What was in pages and in `values`, which are empty then.
     packed: Packed,
+    /// Kept, not added up: readers ask for it between two samples.
+    total: u64,
     min: i64,
     max: i64,
 }
@@ -62,6 +64,7 @@ impl Histogram {
             values_left: budget.values,
             coarse: BTreeMap::new(),
             packed: Packed::default(),
+            total: 0,
             min: i64::MAX,
             max: i64::MIN,
         }
@@ -76,6 +79,7 @@ impl Histogram {
     /// Counts `value` `count` times.
     #[inline]
     pub fn record_many(&mut self, value: i64, count: u64) {
+        self.total += count;
         if let Ok(index) = usize::try_from(value)
             && let Some(Some(page)) = self.pages.get_mut(index >> PAGE_BITS)
         {
@@ -91,6 +95,8 @@ impl Histogram {
     fn record_new(&mut self, value: i64, count: u64) {
         if !self.packed.is_empty() {
             self.unpack();
+            // Counted already.
+            self.total -= count;
             return self.record_many(value, count);
         }
         self.min = self.min.min(value);
@@ -151,6 +157,7 @@ impl Histogram {
 
     fn unpack(&mut self) {
         let packed = std::mem::take(&mut self.packed);
+        self.total -= packed.total();
         packed.iter().for_each(|(value, count)| self.record_many(value, count));
     }
 
@@ -171,9 +178,9 @@ impl Histogram {
 
     fn merge_page(&mut self, page: usize, buckets: &[u64; PAGE_BUCKETS]) {
         if let Some(Some(own)) = self.pages.get_mut(page) {
-            own.iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
+            self.total += add_page(own, buckets);
         } else if self.pages_left > 0 {
-            self.make_page(page).iter_mut().zip(buckets).for_each(|(own, count)| *own += count);
+            self.total += add_page(self.make_page(page), buckets);
         } else {
             let counted = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
             counted.for_each(|(bucket, &count)| self.record_many(value_of(page, bucket), count));
@@ -220,8 +227,7 @@ impl Histogram {
     /// How many values were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        let paged: u64 = self.used_pages().map(|(_, buckets)| buckets.iter().sum::<u64>()).sum();
-        paged + self.values.values().sum::<u64>() + self.packed.total() + self.coarse()
+        self.total
     }
 
     /// The smallest value, exact; `None` when empty.
@@ -287,6 +293,12 @@ impl Histogram {
 
 fn range_of(page: usize) -> std::ops::Range<i64> {
     value_of(page, 0)..value_of(page + 1, 0)
+}
+
+/// Adds the counts of a page to another's; how many they are.
+fn add_page(own: &mut [u64; PAGE_BUCKETS], other: &[u64; PAGE_BUCKETS]) -> u64 {
+    own.iter_mut().zip(other).for_each(|(own, count)| *own += count);
+    other.iter().sum()
 }
 
 fn value_of(page: usize, bucket: usize) -> i64 {

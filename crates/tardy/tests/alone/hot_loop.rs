@@ -24,7 +24,7 @@ use support::workplace::{Workplace, finish};
 const INSTRUCTIONS_MAX: f64 = 90.0;
 
 /// The binary that users run: cargo's test profile inlines nothing across crates.
-fn released_binary() -> PathBuf {
+pub(crate) fn released_binary() -> PathBuf {
     if !cfg!(debug_assertions) {
         return PathBuf::from(env!("CARGO_BIN_EXE_tardy"));
     }

@@ -12,6 +12,7 @@ mod hot_loop;
 mod moved;
 mod nothing_is_left;
 mod passes;
+mod readers;
 mod shares;
 mod tool;
 

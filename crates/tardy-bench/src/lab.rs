@@ -2,12 +2,14 @@
 
 mod budget;
 mod delays;
+mod many_cpus;
 mod order;
 mod pairs;
 mod wake_up_path;
 
 pub(crate) use budget::FIGURE as BUDGET;
 pub(crate) use delays::FIGURE as DELAYS;
+pub(crate) use many_cpus::FIGURE as MANY_CPUS;
 pub(crate) use order::FIGURE as ORDER;
 pub(crate) use pairs::FIGURE as PAIRS;
 pub(crate) use wake_up_path::FIGURE as WAKE_UP_PATH;

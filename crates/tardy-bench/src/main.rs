@@ -79,6 +79,7 @@ const FIGURES: &[Figure] = &[
     lab::DELAYS,
     lab::WAKE_UP_PATH,
     lab::BUDGET,
+    lab::MANY_CPUS,
     spin::FIGURE,
     explained::BLAME,
     explained::COST,

@@ -23,5 +23,6 @@ pub mod machine;
 pub mod plan;
 pub mod qemu;
 pub mod record;
+pub mod several_cpus;
 pub mod snapshot;
 pub mod variant;

@@ -12,7 +12,6 @@ const EXPECTED: &[(&str, &str)] = &[
     ("between_gpio_lines:", "needs gpio-sim in the kernel, or two wired lines"),
     ("between_two_parallel_ports:", "needs two parallel ports and a cable"),
     ("the_sound_example_is_measured:", "needs a sound card"),
-    ("64 processors:", "takes minutes: TARDY_TEST_MANY_CPUS=1 asks for it"),
     ("every_probe_accounts_for_what_it_took: rtc:", "needs /dev/rtc0; the lab's guests have one"),
     ("the_loop_allocates_nothing_even_when_samples_are_lost: rtc:", "needs /dev/rtc0"),
     ("interrupts_are_among_what_takes_the_processor_from_spin:", "needs tracefs; the lab's guests have it"),

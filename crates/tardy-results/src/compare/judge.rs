@@ -4,7 +4,7 @@ use tardy_statistics::compare::block_bootstrap::{QuantileDifference, Resampling,
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::compare::equivalence::equivalence;
 use tardy_statistics::compare::permutation::{all_above_by_chance, permutation};
-use tardy_statistics::compare::run_spread::{UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
+use tardy_statistics::compare::run_spread::{Reach, UNKNOWN_SPREAD, estimate, interval_of_few, reach, samples_that_decide, widened};
 use tardy_statistics::compare::shift::shift;
 use tardy_statistics::confidence::{Confidence, Interval};
 use tardy_statistics::profile::normal_deviate;
@@ -106,7 +106,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
         candidate_ns: candidate,
         difference_ns: difference,
         interval_ns: None,
-        between_runs_ns: 0.0,
+        between_runs_ns: Reach::default(),
         margin_ns: settings.margin.of(base),
         probability: None,
         verdict: None,
@@ -154,9 +154,9 @@ fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings
     (found.iter().filter(|found| known.contains(&found.quantile)).filter_map(of_quantile).collect(), not_compared)
 }
 
-fn reach_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, row: &Row) -> f64 {
+fn reach_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, row: &Row) -> Reach {
     let between = between_runs(base, candidate, settings, Method::OrderStatistics, row.quantile);
-    between.map_or(0.0, |between| {
+    between.map_or(Reach::default(), |between| {
         reach(between.share, (row.base_ns, base.runs.len()), (row.candidate_ns, candidate.runs.len()), settings.confidence)
     })
 }

@@ -25,7 +25,7 @@ pub(super) fn misses(
     let counted = |(misses, due): (u64, u64), index: f64| Counted { events: misses as f64 * index, exposure: due as f64 * index };
     let ratio = |to: (u64, u64)| rate_ratio(counted(from, base.index), counted(to, candidate.index), settings.confidence);
     let share =
-        between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence));
+        between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
     let found = ratio(to);
     let (lower, upper) = if is_exact {
         let exact = found.ratio.unwrap_or(1.0);

@@ -6,6 +6,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_run::record::RunKind;
 use tardy_statistics::compare::equivalence::Equivalence;
+use tardy_statistics::compare::run_spread::Reach;
 use tardy_statistics::confidence::{Confidence, Interval};
 
 use super::facts::FactDifference;
@@ -286,8 +287,8 @@ pub struct Row {
     pub difference_ns: f64,
     /// Of the difference; absent where nothing bounds it.
     pub interval_ns: Option<Interval>,
-    /// What the spread between runs adds to each half of the interval.
-    pub between_runs_ns: f64,
+    /// What the spread between runs adds to each half of the interval, as independent errors add.
+    pub between_runs_ns: Reach,
     /// Difference within which both count as the same.
     pub margin_ns: f64,
     /// Of such a difference by chance, by relabelling runs; absent where the method gives none. It decides nothing: the interval does.

@@ -45,7 +45,7 @@ fn advice(table: &Table, row: &Row) -> String {
     if let Some(factor) = row.data_needed {
         return format!(": measure about {factor:.1} times as long");
     }
-    let is_open_by_runs = |between: &BetweenRuns| between.source != SpreadSource::Runs && row.between_runs_ns > 0.0;
+    let is_open_by_runs = |between: &BetweenRuns| between.source != SpreadSource::Runs && !row.between_runs_ns.is_none();
     match table.between_runs.filter(is_open_by_runs) {
         Some(_) if table.base.runs.min(table.candidate.runs) < RUNS_MIN => format!(": {RUNS_MIN} runs a side would tell more"),
         _ => String::new(),

@@ -17,11 +17,42 @@ pub const UNKNOWN_SPREAD: f64 = 0.085;
 /// More than so many times the data is no advice: the estimate of the factor is worth nothing there, and nobody measures that long.
 pub const FACTOR_MAX: f64 = 20.0;
 
-/// Half the length of the interval that differing levels alone give a difference; each side is a level and the number of runs that it is the mean of.
+/// How far differing levels alone reach below and above a difference, both at least zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Reach {
+    /// Towards smaller differences.
+    pub below: f64,
+    /// Towards larger ones.
+    pub above: f64,
+}
+
+impl Reach {
+    fn longest(self) -> f64 {
+        self.below.max(self.above)
+    }
+
+    /// Whether levels do not differ at all.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.longest() <= 0.0
+    }
+}
+
+/// What runs that differ by `share` add to the interval of a difference; each side is a level and the number of runs that it is the mean of.
+///
+/// Levels are multiplied by what a run has of its own, so that the interval is one of the ratio of the two sides. Where a level is not above zero there is no
+/// ratio: each side then reaches as far as its share of the level.
 #[must_use]
-pub fn reach(share: f64, baseline: (f64, usize), candidate: (f64, usize), confidence: Confidence) -> f64 {
-    let variance = |(level, runs): (f64, usize)| (share * level).powi(2) / runs.max(1) as f64;
-    normal_deviate(confidence) * (variance(baseline) + variance(candidate)).sqrt()
+pub fn reach(share: f64, baseline: (f64, usize), candidate: (f64, usize), confidence: Confidence) -> Reach {
+    let deviate = normal_deviate(confidence);
+    let inverse = |runs: usize| 1.0 / runs.max(1) as f64;
+    if baseline.0 > 0.0 && candidate.0 > 0.0 {
+        let ratio = deviate * share * (inverse(baseline.1) + inverse(candidate.1)).sqrt();
+        return Reach { below: -candidate.0 * (-ratio).exp_m1(), above: candidate.0 * ratio.exp_m1() };
+    }
+    let variance = |(level, runs): (f64, usize)| (share * level).powi(2) * inverse(runs);
+    let half = deviate * (variance(baseline) + variance(candidate)).sqrt();
+    Reach { below: half, above: half }
 }
 
 /// The standard deviation between runs of one side, from both sides together, as a share of the level; `None` without two runs on one side, or where a value is
@@ -54,18 +85,22 @@ pub fn interval_of_few(baseline: &[f64], candidate: &[f64], confidence: Confiden
 
 /// `interval` of `difference` with its halves stretched by `factor`, and with the reach of the runs' levels added to each as independent errors add.
 #[must_use]
-pub fn widened(difference: f64, interval: Interval, factor: f64, reach: f64) -> Interval {
-    let half = |half: f64| (factor * half).hypot(reach);
-    Interval { lower: difference - half(difference - interval.lower), upper: difference + half(interval.upper - difference) }
+pub fn widened(difference: f64, interval: Interval, factor: f64, reach: Reach) -> Interval {
+    let half = |half: f64, reach: f64| (factor * half).hypot(reach);
+    Interval {
+        lower: difference - half(difference - interval.lower, reach.below),
+        upper: difference + half(interval.upper - difference, reach.above),
+    }
 }
 
 /// How many times the samples would decide an open question; `None` where no number below [`FACTOR_MAX`] would, because the levels of the runs keep it open, or
 /// because the difference is too near to the margin.
 #[must_use]
-pub fn samples_that_decide(found: Equivalence, difference: f64, interval: Interval, margin: f64, reach: f64) -> Option<f64> {
+pub fn samples_that_decide(found: Equivalence, difference: f64, interval: Interval, margin: f64, reach: Reach) -> Option<f64> {
     let Equivalence::Inconclusive { .. } = found else { return None };
     let half = (interval.upper - difference).max(difference - interval.lower);
-    let (of_samples, way) = (half.powi(2) - reach.powi(2), (difference.abs() - margin).powi(2) - reach.powi(2));
+    let of_levels = reach.longest().powi(2);
+    let (of_samples, way) = (half.powi(2) - of_levels, (difference.abs() - margin).powi(2) - of_levels);
     let factor = of_samples / way;
     (way > 0.0 && factor.is_finite() && factor <= FACTOR_MAX).then(|| factor.max(1.0))
 }
@@ -91,12 +126,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn levels_that_spread_by_ten_percent_reach_twenty_eight() {
-        // 1.959964 * sqrt(2) * 0.1
+    fn levels_that_spread_by_ten_percent_reach_a_quarter_down_and_a_third_up() {
+        // exp(1.959964 * sqrt(2) * 0.1) = 1.31939, and its inverse 0.75792.
         let one = reach(0.1, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE);
-        assert!((one - 27.718).abs() < 0.001, "{one}");
+        assert!((one.above - 31.939).abs() < 0.001 && (one.below - 24.208).abs() < 0.001, "{one:?}");
+        // Four runs a side: half as far on the logarithm.
         let four = reach(0.1, (100.0, 4), (100.0, 4), Confidence::NINETY_FIVE);
-        assert!((four - one / 2.0).abs() < 1e-9);
+        assert!(((1.0 + four.above / 100.0).powi(2) - 1.31939).abs() < 1e-5, "{four:?}");
+        // 1.959964 * 0.1 * sqrt(100^2 + 50^2)
+        let around_zero = reach(0.1, (-100.0, 1), (50.0, 1), Confidence::NINETY_FIVE);
+        assert!((around_zero.above - 21.913).abs() < 0.001 && around_zero.above == around_zero.below, "{around_zero:?}");
+        assert!(reach(0.0, (100.0, 1), (100.0, 1), Confidence::NINETY_FIVE).is_none() && !four.is_none());
     }
 
     #[test]
@@ -122,6 +162,7 @@ mod tests {
     #[test]
     fn more_samples_are_advised_only_where_they_can_decide() {
         let advice = |difference: f64, half: f64, reach: f64| {
+            let reach = Reach { below: reach, above: reach };
             let interval = Interval { lower: difference - half, upper: difference + half };
             samples_that_decide(equivalence(difference, interval, 3.0), difference, interval, 3.0, reach)
         };
@@ -135,10 +176,11 @@ mod tests {
     proptest! {
         #[test]
         fn widening_never_narrows(difference in -9.0_f64..9.0, low in 0.0_f64..9.0, high in 0.0_f64..9.0, factor in 1.0_f64..4.0, reach in 0.0_f64..9.0) {
+            let reach = Reach { below: reach, above: reach };
             let interval = Interval { lower: difference - low, upper: difference + high };
             let wide = widened(difference, interval, factor, reach);
             prop_assert!(wide.lower <= interval.lower + 1e-9 && wide.upper >= interval.upper - 1e-9);
-            let plain = widened(difference, interval, 1.0, 0.0);
+            let plain = widened(difference, interval, 1.0, Reach::default());
             prop_assert!((plain.lower - interval.lower).abs() < 1e-9 && (plain.upper - interval.upper).abs() < 1e-9);
         }
     }

@@ -15,7 +15,7 @@ use crate::program;
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
     title: "late samples laid to the thread of higher priority that had the processor",
-    promise: "the load spin at priority 90, probe at 50: >= 99 % of the samples that waited for it 100 us or longer name it; all samples add up to their latency",
+    promise: "the load busy at priority 90, probe at 50: >= 99 % of the samples that waited for it 100 us or longer name it; all samples add up to their latency",
     measure: measure_blame,
 };
 
@@ -29,7 +29,7 @@ pub(crate) const COST: Figure = Figure {
 };
 
 /// The name of the load's threads.
-const LOAD: &str = "tardy-load-spin";
+const LOAD: &str = "tardy-load-busy";
 /// A sample waited for the load if its turn covers so much of it, in ns.
 const WAITED_MIN: i64 = 100_000;
 /// What a length may be off by: 2 us, or 2 %.
@@ -40,7 +40,7 @@ fn measure_blame(bench: &Bench) -> Result<Measured> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (record, run) = (place.path().join("record"), place.path().join("run"));
     let seconds = if bench.is_quick { 4 } else { 60 };
-    let load = format!("spin:length=500us:period=10ms:priority=90:record={}", record.display());
+    let load = format!("busy:length=500us:period=10ms:priority=90:record={}", record.display());
     let mut command = Command::new(&bench.tardy);
     // A period that is shorter than the load's turns: each of them holds up a sample.
     command.args([

@@ -23,12 +23,12 @@ mod long_report;
 mod long_summary;
 mod made_run;
 mod many_cpus;
+mod oslat;
 mod pairs;
 mod players;
 mod real_runs;
 mod round_trips;
 mod sched_trace;
-mod spin;
 mod statistics;
 mod thread_wake_ups;
 mod threads;
@@ -80,7 +80,7 @@ const FIGURES: &[Figure] = &[
     lab::WAKE_UP_PATH,
     lab::BUDGET,
     lab::MANY_CPUS,
-    spin::FIGURE,
+    oslat::FIGURE,
     explained::BLAME,
     explained::COST,
     cost_spread::FIGURE,

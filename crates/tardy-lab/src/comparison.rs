@@ -20,7 +20,7 @@ pub struct Comparison {
     /// What the figures mean.
     pub meaning: String,
     /// Members of the ensemble.
-    pub pads: u32,
+    pub replicas: u32,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
 }
@@ -40,7 +40,7 @@ pub struct VariantResult {
 #[derive(Debug, Clone, Serialize)]
 pub struct RunResult {
     /// Which member.
-    pub pad: u32,
+    pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
     /// Digest of what went in; absent when the run failed.
@@ -74,7 +74,7 @@ pub struct PhaseResult {
     pub samples: u64,
     /// Median over the ensemble of the runs' medians.
     pub median_ns: Nanos,
-    /// The largest latency of each run, in the order of the pads.
+    /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
     /// Median of those.
     pub max_median_ns: Nanos,
@@ -119,8 +119,8 @@ impl Comparison {
             }
             VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts) }
         };
-        let pads = outcomes.iter().map(|outcome| outcome.pad + 1).max().unwrap_or(0);
-        Self { meaning: meaning.to_owned(), pads, variants: variants.iter().enumerate().map(result).collect() }
+        let replicas = outcomes.iter().map(|outcome| outcome.replica + 1).max().unwrap_or(0);
+        Self { meaning: meaning.to_owned(), replicas, variants: variants.iter().enumerate().map(result).collect() }
     }
 }
 
@@ -137,7 +137,7 @@ pub(super) fn run_result(outcome: &Outcome, unreadable: Option<&String>) -> RunR
         Some(Repetition::Different(_) | Repetition::Failed(_)) => Some(false),
     };
     RunResult {
-        pad: outcome.pad,
+        replica: outcome.replica,
         folder: outcome.folder.clone(),
         input_digest: record.map(|record| record.input_digest.clone()),
         sample_digest: record.and_then(|record| record.sample_digest.clone()),

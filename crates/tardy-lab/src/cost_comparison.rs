@@ -24,7 +24,7 @@ pub struct CostComparison {
     /// `instructions`, or `ns` where the guests did not count them.
     pub unit: &'static str,
     /// Members of the ensemble.
-    pub pads: u32,
+    pub replicas: u32,
     /// The variants in the order of the command line.
     pub variants: Vec<CostVariant>,
 }
@@ -53,7 +53,7 @@ pub struct MetricResult {
     pub operation: String,
     /// Median over the ensemble of the runs' figures.
     pub cost: f64,
-    /// The figure of each run, in the order of the pads.
+    /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
     /// The largest share of the trials' time, over the runs, in which the processor was idle: that part of the cost is waiting, and no instructions.
     pub idle_share: f64,
@@ -88,8 +88,8 @@ impl CostComparison {
             CostVariant { variant: variant.clone(), runs, metrics, left_out }
         };
         let variants = variants.iter().enumerate().map(&mut result).collect();
-        let pads = outcomes.iter().map(|outcome| outcome.pad + 1).max().unwrap_or(0);
-        Self { meaning: if unit == "instructions" { MEANING } else { MEANING_OF_TIMES }, unit, pads, variants }
+        let replicas = outcomes.iter().map(|outcome| outcome.replica + 1).max().unwrap_or(0);
+        Self { meaning: if unit == "instructions" { MEANING } else { MEANING_OF_TIMES }, unit, replicas, variants }
     }
 }
 

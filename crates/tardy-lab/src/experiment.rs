@@ -1,4 +1,4 @@
-//! An experiment: every variant with every pad, each in a guest of its own, spread over the host's cores.
+//! An experiment: every variant with every replica, each in a guest of its own, spread over the host's cores.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -23,12 +23,12 @@ pub struct Experiment<'a> {
     pub variants: &'a [Variant],
     /// Where they run.
     pub machine: &'a Machine,
-    /// Members of the ensemble: pads 0 to this less one.
-    pub pads: u32,
+    /// Members of the ensemble: replicas 0 to this less one.
+    pub replicas: u32,
     /// Each guest a second time, to compare the digests.
     pub twice: bool,
-    /// The plan for a pad: it sets the probes' seed.
-    pub plan_of_pad: &'a (dyn Fn(u32) -> GuestPlan + Sync),
+    /// The plan for a replica: it sets the probes' seed.
+    pub plan_of_replica: &'a (dyn Fn(u32) -> GuestPlan + Sync),
     /// The static program for the guests.
     pub binary: &'a Path,
     /// Further files for the guests of a variant.
@@ -39,7 +39,7 @@ pub struct Experiment<'a> {
     pub jobs: usize,
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
-    /// Where the run folders come to be: `VARIANT/pad-NNN`.
+    /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
 }
 
@@ -49,7 +49,7 @@ pub struct Outcome {
     /// Which variant, as an index.
     pub variant: usize,
     /// Which member of the ensemble.
-    pub pad: u32,
+    pub replica: u32,
     /// Its run folder.
     pub folder: PathBuf,
     /// How it went.
@@ -75,10 +75,10 @@ impl Experiment<'_> {
     /// Number of guests.
     #[must_use]
     pub fn guests(&self) -> usize {
-        self.variants.len() * self.pads as usize
+        self.variants.len() * self.replicas as usize
     }
 
-    /// Runs all; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and pads.
+    /// Runs all; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and replicas.
     #[must_use]
     pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
@@ -92,10 +92,10 @@ impl Experiment<'_> {
                 if index >= self.guests() {
                     return;
                 }
-                // All variants of a pad before the next pad: an interrupted experiment is then comparable.
-                let (pad, variant) = (index / self.variants.len(), index % self.variants.len());
+                // All variants of a replica before the next replica: an interrupted experiment is then comparable.
+                let (replica, variant) = (index / self.variants.len(), index % self.variants.len());
                 began();
-                let outcome = self.run_guest(qemu, variant, u32::try_from(pad).expect("less than `pads`, a u32"));
+                let outcome = self.run_guest(qemu, variant, u32::try_from(replica).expect("less than `replicas`, a u32"));
                 done(&outcome);
                 outcomes.lock().expect("no holder of this lock panics").push(outcome);
             }
@@ -106,32 +106,32 @@ impl Experiment<'_> {
             }
         });
         let mut outcomes = outcomes.into_inner().expect("no holder of this lock panics");
-        outcomes.sort_by_key(|outcome| (outcome.variant, outcome.pad));
+        outcomes.sort_by_key(|outcome| (outcome.variant, outcome.replica));
         outcomes
     }
 
-    fn run_guest(&self, qemu: &Qemu, variant: usize, pad: u32) -> Outcome {
+    fn run_guest(&self, qemu: &Qemu, variant: usize, replica: u32) -> Outcome {
         let started = Instant::now();
-        let plan = (self.plan_of_pad)(pad);
+        let plan = (self.plan_of_replica)(replica);
         let variant_ref = &self.variants[variant];
         let added = (self.added)(variant_ref);
         let guest = Guest {
             variant: variant_ref,
             machine: self.machine,
-            pad,
+            pad: replica,
             plan: &plan,
             binary: self.binary,
             added: &added,
             wall_limit: self.wall_limit,
             snapshots: self.snapshots,
         };
-        let folder = self.out.join(&variant_ref.name).join(format!("pad-{pad:03}"));
+        let folder = self.out.join(&variant_ref.name).join(format!("replica-{replica:03}"));
         let result = guest.run(qemu, &folder);
         let repetition = match &result {
             Ok(first) if self.twice => Some(repeat(&guest, qemu, first, &folder)),
             _ => None,
         };
-        Outcome { variant, pad, folder, result, repetition, wall: started.elapsed() }
+        Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The guest stops itself at an instruction of its own choice (`guest::pause`), the host writes the machine's state to a file, and every run begins by reading
 //! that file, the first one too. What a run begins from is part of its identity: two runs from the same snapshot with the same plan give the same samples; a
-//! run that booted gives others, as another pad does.
+//! run that booted gives others, as another replica does.
 
 use std::fs::File;
 use std::io;

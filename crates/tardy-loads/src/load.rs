@@ -7,6 +7,7 @@
 mod allowance;
 pub mod backing;
 pub mod bounds;
+pub mod busy;
 pub mod cache;
 pub mod caps_lock;
 pub mod cgroup;
@@ -47,7 +48,6 @@ pub mod request;
 pub mod resolution;
 pub mod scratch;
 pub mod sharing;
-pub mod spin;
 pub mod thp;
 mod threads;
 pub mod timers;
@@ -95,13 +95,17 @@ pub const LOADS: &[&LoadInfo] = &[
     &writeback::INFO,
     &printk::INFO,
     &cpu_hotplug::INFO,
-    &spin::INFO,
+    &busy::INFO,
     &exec::INFO,
 ];
 
-/// The load of this name.
+/// Names that loads had before, with those that they have: found for one minor version more.
+pub const RENAMED: &[(&str, &str)] = &[("spin", "busy")];
+
+/// The load of this name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static LoadInfo> {
+    let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
     LOADS.iter().copied().find(|info| info.name == name)
 }
 
@@ -116,6 +120,14 @@ mod tests {
             assert!(!composite::COMPOSITES.iter().any(|composite| composite.name == info.name), "{} is a composite's name", info.name);
             assert!(!info.does.is_empty() && !info.hurts.is_empty() && !info.source.is_empty(), "{}", info.name);
             assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn what_was_renamed_is_found_by_its_old_name() {
+        for (old, new) in RENAMED {
+            assert_eq!(find(old).map(|info| info.name), Some(*new), "{old}");
+            assert!(LOADS.iter().all(|info| info.name != *old), "{old}: the name of another");
         }
     }
 

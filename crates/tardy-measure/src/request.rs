@@ -69,7 +69,7 @@ pub struct Request {
     /// Control group for the loads.
     pub load_cgroup: Option<PathBuf>,
     /// Whether interrupts are moved off the measured CPUs.
-    pub steer_irqs: bool,
+    pub move_irqs: bool,
     /// Seed of everything random; drawn where there is none.
     pub seed: Option<u64>,
     /// Latency at which the run stops.

@@ -6,7 +6,6 @@
 
 pub mod app;
 pub mod cyclic;
-pub mod deadline;
 pub mod epoll;
 pub mod eventfd;
 pub mod futex;
@@ -21,6 +20,7 @@ pub mod member;
 pub mod mqueue;
 pub mod nanosleep;
 mod occupying;
+pub mod oslat;
 mod pair;
 pub mod parallel;
 pub mod pipe;
@@ -28,10 +28,10 @@ pub mod posix_timer;
 pub mod request;
 pub mod response;
 pub mod rtc;
+pub mod sched_deadline;
 pub mod schedule;
 pub mod series_info;
 pub mod signal;
-pub mod spin;
 mod timer_clock;
 pub mod timerfd;
 pub mod usleep;
@@ -54,9 +54,9 @@ pub const PROBES: &[&ProbeInfo] = &[
     &itimer::INFO,
     &rtc::INFO,
     &gtod::INFO,
-    &spin::INFO,
+    &oslat::INFO,
     &parallel::INFO,
-    &deadline::INFO,
+    &sched_deadline::INFO,
     &futex::INFO,
     &eventfd::INFO,
     &pipe::INFO,
@@ -68,9 +68,13 @@ pub const PROBES: &[&ProbeInfo] = &[
     &media::INFO,
 ];
 
-/// The probe of that name.
+/// Names that probes had before, with those that they have: found for one minor version more.
+pub const RENAMED: &[(&str, &str)] = &[("spin", "oslat"), ("deadline", "sched-deadline")];
+
+/// The probe of that name, or that had it before.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeInfo> {
+    let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
     PROBES.iter().copied().find(|probe| probe.name == name)
 }
 
@@ -82,11 +86,19 @@ mod tests {
     fn names_are_unique_and_every_probe_says_what_it_times() {
         for (index, info) in PROBES.iter().enumerate() {
             assert!(PROBES[..index].iter().all(|other| other.name != info.name), "{} twice", info.name);
+            assert!(RENAMED.iter().all(|(old, _)| *old != info.name), "{}: the name of another before", info.name);
             assert!(info.name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{}", info.name);
             for text in [info.times, info.context, info.source] {
                 assert!(!text.is_empty(), "{}", info.name);
             }
             assert!(info.context.contains("stock: ") && info.context.contains("RT: "), "{}: {}", info.name, info.context);
+        }
+    }
+
+    #[test]
+    fn what_was_renamed_is_found_by_its_old_name() {
+        for (old, new) in RENAMED {
+            assert_eq!(find(old).map(|info| info.name), Some(*new), "{old}");
         }
     }
 

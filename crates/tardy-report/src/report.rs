@@ -1,6 +1,7 @@
 //! How results are shown.
 
 pub mod advise;
+pub mod breakdown_text;
 pub mod compare;
 pub mod cost_text;
 pub mod date;
@@ -11,7 +12,6 @@ pub mod junit;
 pub mod ladder_text;
 pub mod plan_text;
 pub mod repeat;
-pub mod split_text;
 pub mod statistics_text;
 pub mod summary_text;
 pub mod table;

@@ -1,11 +1,11 @@
 //! The summary of a run, computed from its folder and nothing else.
 
+pub mod breakdown;
 pub(crate) mod by_phase;
 mod fitted_lateness;
 mod ladder;
 pub mod model;
 pub mod read;
-pub mod split;
 mod stated;
 pub mod summarize;
 mod verdict;

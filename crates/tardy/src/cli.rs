@@ -2,6 +2,7 @@
 //! this machine is decided in [`tardy_measure::plan`].
 
 pub mod advise;
+pub mod breakdown;
 pub mod choice;
 pub mod compare;
 pub mod cost;
@@ -11,9 +12,9 @@ pub mod import;
 pub mod lab;
 pub mod load;
 pub mod plot;
+pub mod renamed;
 pub mod respond;
 pub mod run;
-pub mod split;
 
 use std::path::PathBuf;
 
@@ -61,7 +62,8 @@ pub enum Command {
     /// Write a report of runs as one HTML file: verdict, charts, numbers, machine
     Report(plot::ReportArgs),
     /// Where lateness comes from: timer resolution, scheduling jitter and non-preemptable sections side by side
-    Split(split::SplitArgs),
+    #[command(alias = "split")]
+    Breakdown(breakdown::BreakdownArgs),
     /// Who made a thread late, from a trace that trace-cmd recorded: ranked, and the worst wake-ups told
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
@@ -123,8 +125,8 @@ pub struct ShowArgs {
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Published numbers to print beside those of a cost
-    #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Reference>())]
-    pub reference: Option<Reference>,
+    #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
+    pub paper: Option<Reference>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,

@@ -1,6 +1,7 @@
 //! The subcommands: glue between arguments and the modules that do the work.
 
 pub mod advise;
+pub mod breakdown;
 pub mod compare;
 pub mod cost;
 pub mod explain;
@@ -18,4 +19,3 @@ pub mod restore;
 pub mod run;
 pub mod scenarios;
 pub mod show;
-pub mod split;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use tardy::cli::{Cli, Command};
+use tardy::cli::{Cli, Command, renamed};
 use tardy::command;
 
 fn main() -> ExitCode {
@@ -18,7 +18,10 @@ fn main() -> ExitCode {
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
+    match command {
         Command::Run(args) => command::run::run(&args).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
@@ -28,7 +31,7 @@ fn main() -> ExitCode {
         Command::Export(args) => command::export::run(&args).into(),
         Command::Plot(args) => command::plot::run(&args).into(),
         Command::Report(args) => command::report::run(&args).into(),
-        Command::Split(args) => command::split::run(&args).into(),
+        Command::Breakdown(args) => command::breakdown::run(&args).into(),
         Command::Explain(args) => command::explain::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),

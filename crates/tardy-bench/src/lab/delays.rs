@@ -70,7 +70,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
 
 /// How many delays were made, and how many reached the probe.
 fn seen(experiment: &Experiment, variant: &str) -> Result<(usize, usize)> {
-    let run = experiment.out.join(variant).join("pad-000");
+    let run = experiment.out.join(variant).join("replica-000");
     let log = std::fs::read_to_string(run.join(LOG_PATH)).while_doing(|| "reading the log of the delays".to_owned())?;
     let failure = |error: &dyn std::fmt::Display| Failure::new(format!("{variant}: {error}"));
     let firings = parse_log(&log).map_err(|error| failure(&error))?;

@@ -26,9 +26,9 @@ const RATIO_MIN: f64 = 5.0;
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let mut commands = Vec::new();
-    let pads = if bench.is_quick { "2" } else { "10" };
+    let replicas = if bench.is_quick { "2" } else { "10" };
     let mut arguments = MODELS.to_vec();
-    arguments.extend(["--scenario", SCENARIO, "--pads", pads]);
+    arguments.extend(["--scenario", SCENARIO, "--replicas", replicas]);
     let experiment = Experiment::run(bench, "order", &arguments, &mut commands)?;
     let mut table = vec![[&["variant"], &PHASES[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for variant in VARIANTS {
@@ -61,7 +61,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         tables: vec![table],
         notes: vec![
             format!(
-                "Largest latency of {pads} runs in us, the median of the runs' largest in brackets. Virtual time: no worst case of any machine."
+                "Largest latency of {replicas} runs in us, the median of the runs' largest in brackets. Virtual time: no worst case of any machine."
             ),
             "munmap is with pages as the system decides (huge ones), munmap-small with single pages.".to_owned(),
             DRAIN.to_owned(),

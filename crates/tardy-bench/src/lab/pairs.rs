@@ -9,7 +9,7 @@ use crate::figure::{Bench, Figure, Measured, row};
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-pairs",
     title: "the same guests twice, the host idle and busy",
-    promise: "identical samples in all pairs of 6 variants x 3 pads, n = expected > 0 in each",
+    promise: "identical samples in all pairs of 6 variants x 3 replicas, n = expected > 0 in each",
     measure,
 };
 
@@ -29,22 +29,22 @@ const KERNELS: [&str; 10] = [
 
 fn measure(bench: &Bench) -> Result<Measured> {
     let mut commands = Vec::new();
-    let pads = if bench.is_quick { "1" } else { "3" };
+    let replicas = if bench.is_quick { "1" } else { "3" };
     let mut arguments = KERNELS.to_vec();
-    arguments.extend(["--scenario", "crates/tardy/tests/data/lab/small.toml", "--pads", pads]);
+    arguments.extend(["--scenario", "crates/tardy/tests/data/lab/small.toml", "--replicas", replicas]);
     let idle = Experiment::run(bench, "idle", &arguments, &mut commands)?;
     let busy = on_a_busy_host(|| Experiment::run(bench, "busy", &arguments, &mut commands))?;
-    let mut table = vec![row(["variant", "pad", "samples", "expected", "idle host", "busy host", "same"])];
+    let mut table = vec![row(["variant", "replica", "samples", "expected", "idle host", "busy host", "same"])];
     let mut same = 0;
     for ((variant, one), (_, other)) in idle.runs().into_iter().zip(busy.runs()) {
         let [one_digest, other_digest] = [one, other].map(|run| run["sample_digest"].as_str().unwrap_or_default().to_owned());
-        let (recorded, expected) = accounted(&idle, variant, &one["pad"])?;
+        let (recorded, expected) = accounted(&idle, variant, &one["replica"])?;
         let is_same = !one_digest.is_empty() && one_digest == other_digest && recorded > 0 && recorded == expected;
         same += usize::from(is_same);
         let short = |digest: &str| digest.chars().take(12).collect::<String>();
         table.push(row([
             variant,
-            &one["pad"].to_string(),
+            &one["replica"].to_string(),
             &recorded.to_string(),
             &expected.to_string(),
             &short(&one_digest),
@@ -66,8 +66,8 @@ fn measure(bench: &Bench) -> Result<Measured> {
 }
 
 /// Samples recorded and missed, and those expected, of a run's only series.
-fn accounted(experiment: &Experiment, variant: &str, pad: &serde_json::Value) -> Result<(u64, u64)> {
-    let folder = experiment.out.join(variant).join(format!("pad-{:03}", pad.as_u64().unwrap_or_default()));
+fn accounted(experiment: &Experiment, variant: &str, replica: &serde_json::Value) -> Result<(u64, u64)> {
+    let folder = experiment.out.join(variant).join(format!("replica-{:03}", replica.as_u64().unwrap_or_default()));
     let record = tardy_run::folder::open(&folder).map_err(|error| Failure::new(error.to_string()))?;
     let counts = record.series.first().and_then(|series| series.counts);
     let counts = counts.ok_or_else(|| Failure::new(format!("{}: no counts", folder.display())))?;

@@ -23,7 +23,7 @@ const VARIANTS: [&str; 2] = ["6.1-full", "6.1-rt"];
 const OWN: [&str; 8] = ["run", "--out", "/run/out/run", "--cycles", "30000", "--seed", "1", "--quiet"];
 const PEER: [&str; 15] = ["-q", "-m", "-N", "-t", "1", "-a", "0", "-p", "95", "-i", "1000", "-l", "30000", "-h", "200000"];
 /// Another task with a timer of its own, above everything but the measured ones; its period meets every phase of theirs, to the ns.
-const INTERRUPTER: &str = "spin:length=1us:period=50.003us:priority=10";
+const INTERRUPTER: &str = "busy:length=1us:period=50.003us:priority=10";
 const INSTRUCTION_NS: i64 = 4;
 const DIFFERENCE_MAX: f64 = 0.01;
 
@@ -52,8 +52,8 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let mut most = [0.0_f64; 5];
     for variant in VARIANTS {
         for (most, (what, (own, peer), part)) in most.iter_mut().zip(figures) {
-            let own = samples(&own.out.join(variant).join("pad-000/run"))?;
-            let peer = histogram(&peer.out.join(variant).join("pad-000"))?;
+            let own = samples(&own.out.join(variant).join("replica-000/run"))?;
+            let peer = histogram(&peer.out.join(variant).join("replica-000"))?;
             let at = |samples: &[i64]| samples[(samples.len() as f64 * part) as usize];
             let (own, peer) = (at(&own), at(&peer));
             let difference = own as f64 / peer as f64 - 1.0;

@@ -51,7 +51,7 @@ fn text(run: &ExportedRun) -> String {
             rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, series.is_missed_unknown)));
         }
         if rows.len() > 1 {
-            rows.extend(probe.numbers.as_ref().map(|numbers| row("together".to_owned(), numbers, probe.is_missed_unknown)));
+            rows.extend(probe.numbers.as_ref().map(|numbers| row("all".to_owned(), numbers, probe.is_missed_unknown)));
         }
         out.push_str(&table(&head, &rows));
     }

@@ -1,4 +1,4 @@
-//! What a user asks for: `io`, `io:size=64MiB`, `spin:1ms:10ms:50`, `exec:stress-ng --cpu 1`.
+//! What a user asks for: `io`, `io:size=64MiB`, `busy:1ms:10ms:50`, `exec:stress-ng --cpu 1`.
 
 use std::collections::BTreeMap;
 
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "(io|fork|exec|spin|all|hackbench)?[:=a-z0-9µ ,]{0,30}") {
+        fn no_text_makes_the_parser_panic(text in "(io|fork|exec|busy|all|hackbench)?[:=a-z0-9µ ,]{0,30}") {
             let _ = LoadRequest::parse(&text);
         }
     }

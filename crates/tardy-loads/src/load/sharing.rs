@@ -275,7 +275,7 @@ mod tests {
     fn a_real_time_load_stays_out_of_a_group_that_would_refuse_it() {
         let (root, surroundings) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "0\n");
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
-        let (plans, is_equal) = loads(&["io", "spin:length=1ms:period=10ms:priority=3"], &surroundings);
+        let (plans, is_equal) = loads(&["io", "busy:length=1ms:period=10ms:priority=3"], &surroundings);
         assert!(matches!(plans[0].share, Share::Group(_)) && plans[1].share == Share::Tasks && !is_equal, "{plans:?}");
         let (plans, is_equal) = loads(&["io", "pi-futex"], &surroundings);
         assert!(plans[1].share == Share::Tasks && is_equal, "it sees to its share itself: {plans:?}");

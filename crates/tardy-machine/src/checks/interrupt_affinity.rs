@@ -39,6 +39,6 @@ fn look(examined: &Examined<'_>) -> State {
     State::improvable(
         format!("interrupts {}{more}", reaching[..reaching.len().min(SHOWN)].join(", ")),
         "no device's interrupt",
-        "write the other processors to /proc/irq/N/smp_affinity_list (tardy run --steer-irqs does so for a run), or irqaffinity= on the command line",
+        "write the other processors to /proc/irq/N/smp_affinity_list (tardy run --move-irqs does so for a run), or irqaffinity= on the command line",
     )
 }

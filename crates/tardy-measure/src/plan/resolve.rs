@@ -337,7 +337,7 @@ fn changes_of(request: &Request, measured: &CpuList, housekeeping: &CpuList, roo
             Err(error) => warnings.push(Warning::CpuLatencyNotSet { error: error.to_string() }),
         }
     }
-    if request.steer_irqs {
+    if request.move_irqs {
         let plan = IrqPlan::new(&irq_affinity::read(root), measured, housekeeping);
         changes.extend(plan.moves.into_iter().map(|to| Change::Interrupt { to }));
         if !plan.staying.is_empty() {

@@ -14,7 +14,7 @@ pub fn text(ladder: &Ladder, probe: &str, is_named: bool) -> String {
     table.row(std::iter::once("misses".to_owned()).chain(ladder.rungs.iter().map(|rung| rung.misses.to_string())));
     // Of some imports the length is not known.
     if ladder.rungs.iter().any(|rung| rung.misses_an_hour_at_most.is_some()) {
-        table.row(std::iter::once("an hour at most, 95 %".to_owned()).chain(ladder.rungs.iter().map(an_hour)));
+        table.row(std::iter::once("an hour, upper bound (95 %)".to_owned()).chain(ladder.rungs.iter().map(an_hour)));
     }
     format!("{}  {}\n", table.text(), smallest(ladder))
 }

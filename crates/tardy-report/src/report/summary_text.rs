@@ -139,7 +139,7 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
     head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
     head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
     if has_misses {
-        head.extend(["misses", "in a row"].map(str::to_owned));
+        head.extend(["misses", "longest burst"].map(str::to_owned));
     }
     let mut table = Table::new(head);
     for series in series.iter().take(SERIES_SHOWN) {
@@ -154,10 +154,10 @@ fn latencies(out: &mut String, summary: &Summary, probe: &ProbeSummary, series: 
     if series.len() > 1 {
         let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", micros(jitter)));
-        table.row(row("together".into(), all, probe.is_missed_unknown, jitter, has_misses.then(|| in_a_row(series))));
+        table.row(row("all".into(), all, probe.is_missed_unknown, jitter, has_misses.then(|| in_a_row(series))));
     }
     if !all.percentiles.is_empty() {
-        table.row(bounds("  at most, 95 %", &all.percentiles));
+        table.row(bounds("  upper bound (95 %)", &all.percentiles));
     }
     if let Some(corrected) = &all.percentiles_corrected {
         let mut cells = vec!["with skipped due times".to_owned(), (all.samples + all.missed).to_string(), String::new(), String::new()];
@@ -324,7 +324,7 @@ fn phases(out: &mut String, summary: &Summary) {
         for (probe, numbers) in &load.probes {
             let mut label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
             if !load.not_stressed.is_empty() {
-                label.push_str(&format!(" (cpus {} not stressed)", load.not_stressed));
+                label.push_str(&format!(" (load not active on CPUs {})", load.not_stressed));
             }
             let Some(numbers) = numbers else {
                 table.row([label, load.phases.to_string(), seconds(load.length_ns), "-".to_owned()]);

@@ -37,7 +37,7 @@ impl Measurement {
     }
 }
 
-/// Without the word by which the lab's pads differ: those repeat one measurement.
+/// Without the word by which the lab's replicas differ: those repeat one measurement.
 const PAD_WORD: &str = "tardy.pad=";
 
 fn command_line(record: &RunRecord) -> String {

@@ -33,7 +33,7 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
     }
     let method = method(&base, &candidate, settings);
     let (rows, not_compared) = match method {
-        Method::Exact | Method::Pads | Method::Runs => rows_of_runs(&base, &candidate, settings, method),
+        Method::Exact | Method::Replicas | Method::Runs => rows_of_runs(&base, &candidate, settings, method),
         Method::Blocks { .. } => rows_of_blocks(&base, &candidate, settings),
         Method::OrderStatistics => rows_of_ranks(&base, &candidate, settings, tables),
     };
@@ -57,7 +57,7 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
 fn method(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Method {
     let (from, to) = (base.runs.len(), candidate.runs.len());
     if base.is_exact() && candidate.is_exact() {
-        return if from.max(to) == 1 { Method::Exact } else { Method::Pads };
+        return if from.max(to) == 1 { Method::Exact } else { Method::Replicas };
     }
     if from.min(to) >= RUNS_MIN && settings.between_runs.is_none() {
         return Method::Runs;
@@ -77,7 +77,7 @@ fn between_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, 
     let seen = || estimate(&base.of_runs(quantile)?, &candidate.of_runs(quantile)?);
     match (method, settings.between_runs) {
         (Method::Exact, _) => None,
-        (Method::Runs | Method::Pads, _) => seen().map(|share| BetweenRuns { share, source: SpreadSource::Runs }),
+        (Method::Runs | Method::Replicas, _) => seen().map(|share| BetweenRuns { share, source: SpreadSource::Runs }),
         (_, Some(share)) => Some(BetweenRuns { share, source: SpreadSource::Stated }),
         // Two or three runs a side can show that the documented share is too small, and never that it is too large.
         (_, None) => Some(match seen() {
@@ -114,7 +114,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
     }
 }
 
-/// One number a run, or a pad.
+/// One number a run, or a replica.
 fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, method: Method) -> (Vec<Row>, Vec<NotCompared>) {
     let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfRuns { is_exact: method != Method::Runs });
     let of_quantile = |quantile: f64| {
@@ -185,13 +185,13 @@ fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings,
 }
 
 fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overview {
-    let is_of_runs = matches!(method, Method::Runs | Method::Pads | Method::Exact);
+    let is_of_runs = matches!(method, Method::Runs | Method::Replicas | Method::Exact);
     let value = |side: &Pooled<'_>, quantile: f64| {
         let of_runs = if is_of_runs { side.of_runs(quantile).map(|values| middle(&values)) } else { side.tally().quantile(quantile) };
         of_runs.unwrap_or_default()
     };
     let is_bounded = |side: &Pooled<'_>, quantile: f64| match method {
-        Method::Exact | Method::Pads => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
+        Method::Exact | Method::Replicas => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
         _ => side.bounds(quantile, side.effective(quantile, f64::INFINITY)),
     };
     let pair = |quantile: f64| Pair {
@@ -222,7 +222,7 @@ fn maxima(base: &Pooled<'_>, candidate: &Pooled<'_>) -> Option<Maxima> {
 
 /// Widens the intervals so that those of all tables hold together, and gives rows and tables their verdicts: a row's verdict is what its interval says.
 ///
-/// Rows of blocks share the confidence among all of them, those of runs and pads among the tables: quantiles of one run go up and down together.
+/// Rows of blocks share the confidence among all of them, those of runs and replicas among the tables: quantiles of one run go up and down together.
 pub fn settle(tables: &mut [Table], settings: &Settings) {
     let is_of_blocks = |table: &&Table| matches!(table.method, Method::Blocks { .. });
     let rows = tables.iter().filter(is_of_blocks).map(|table| table.rows.len()).sum();
@@ -230,7 +230,7 @@ pub fn settle(tables: &mut [Table], settings: &Settings) {
     for table in tables {
         let factor = match table.method {
             Method::Blocks { .. } => stretched(rows, settings.confidence, normal_deviate),
-            Method::Runs | Method::Pads => {
+            Method::Runs | Method::Replicas => {
                 let freedom = (table.base.runs + table.candidate.runs).saturating_sub(2).max(1) as f64;
                 stretched(count, settings.confidence, |confidence| student::deviate(confidence, freedom))
             }

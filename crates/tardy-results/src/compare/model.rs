@@ -178,8 +178,8 @@ pub enum Method {
     Runs,
     /// Virtual time: each run is exact for its command line, and no interval is needed where there is one of each side.
     Exact,
-    /// Virtual time with several pads: one number a pad.
-    Pads,
+    /// Virtual time with several replicas: one number a replica.
+    Replicas,
     /// Blocks of time drawn again, and the spread between runs.
     Blocks {
         /// Blocks of the baseline and of the candidate.

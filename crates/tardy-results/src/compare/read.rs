@@ -262,7 +262,8 @@ fn about_runs(base: &Side, side: &Side, tables: &[Table]) -> Option<String> {
     let count = |side: &Side| if side.runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs.len()) };
     if tables.iter().any(|table| matches!(table.method, Method::Exact)) {
         return Some(
-            "one pad a side in virtual time: the difference is exact for these command lines, and other pads may show another".to_owned(),
+            "one replica a side in virtual time: the difference is exact for these command lines, and other replicas may show another"
+                .to_owned(),
         );
     }
     let between = of_source(SpreadSource::Documented)?;
@@ -279,7 +280,7 @@ fn share(share: f64) -> String {
     format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
-/// Guests of the lab that differ in where they began: what they show differs as between two pads, whatever else is the same.
+/// Guests of the lab that differ in where they began: what they show differs as between two replicas, whatever else is the same.
 fn different_starts(from: &RunRead, to: &RunRead) -> Option<String> {
     // A record that cannot be read is none of a comparison's business: nothing in it is compared.
     let (from, to) = (GuestStart::read(&from.folder)?, GuestStart::read(&to.folder)?);

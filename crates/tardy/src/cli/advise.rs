@@ -17,13 +17,13 @@ pub struct AdviseArgs {
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Published numbers to draw conclusions from, instead of runs
-    #[arg(long, value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
-    pub from: Option<AdviseSource>,
+    #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
+    pub paper: Option<AdviseSource>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "documented at its type")]
     pub task: TaskArgs,
     /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
-    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
     /// Draw the curves of total delay into this file, whose name ends in .svg or .png
     #[arg(long, value_name = "FILE")]

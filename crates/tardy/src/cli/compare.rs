@@ -65,7 +65,7 @@ const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a
 With four runs a side or more (folders of runs), one number a run is compared, so that the interval holds how much runs differ among themselves.
 With fewer, blocks of time are drawn again, and the interval is widened by --between-runs. One run a side at its default cannot tell less than about 25 %:
 state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. Runs of one side must repeat one measurement.
-Lab runs in virtual time are exact: one pad a side is compared without an interval, several pads by one number a pad.
+Lab runs in virtual time are exact: one replica a side is compared without an interval, several replicas by one number a replica.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
 

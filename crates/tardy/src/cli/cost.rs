@@ -81,8 +81,8 @@ pub struct CostSharedArgs {
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Published numbers to print beside one's own
-    #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Reference>())]
-    pub reference: Option<Reference>,
+    #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
+    pub paper: Option<Reference>,
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,

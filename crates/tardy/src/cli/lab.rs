@@ -42,8 +42,8 @@ pub struct MachineArguments {
     #[arg(long)]
     pub arch: Option<Architecture>,
     /// Virtual time per instruction: a power of two, 1ns resembles a PC, 4ns a small board
-    #[arg(long, value_name = "TIME", default_value = "4ns")]
-    pub insn: Nanos,
+    #[arg(long, alias = "insn", value_name = "TIME", default_value = "4ns")]
+    pub instruction_time: Nanos,
     /// Memory of the guest in MiB
     #[arg(long, value_name = "MIB", default_value_t = Machine::MEMORY_MIB_DEFAULT, value_parser = clap::value_parser!(u32).range(64..=65536))]
     pub memory: u32,
@@ -94,14 +94,14 @@ pub struct MeasureArguments {
     /// A load during the measurement, as for `tardy run`, or beside --program; repeat it for several at the same time
     #[arg(long, value_name = "NAME")]
     pub load: Vec<String>,
-    /// Seed of the probes of the first member; the others count up from it
+    /// Seed of the probes of the first replica; the others count up from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Begin every run from a snapshot of the booted and settled guest, kept for further runs: saves booting. Such runs differ from those that
-    /// boot, as other pads do, and are repeated exactly from the same snapshot
+    /// boot, as other replicas do, and are repeated exactly from the same snapshot
     #[arg(long)]
     pub snapshots: bool,
-    /// Guests at the same time [default: one per processor]
+    /// Guests at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     /// Limit of the host's time for one guest
@@ -196,12 +196,12 @@ pub struct RunArguments {
     #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
-    /// Members of the ensemble: each shifts the boot and the probes' seed a little, and is repeated exactly by a further run
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub pads: u32,
+    /// Guests of each variant: each has a boot and a seed of the probes a little different, and repeats exactly
+    #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: u32,
     /// Run each guest twice and fail if the samples differ
-    #[arg(long)]
-    pub twice: bool,
+    #[arg(long, alias = "twice")]
+    pub verify_repeatable: bool,
     /// Folder for the runs, one run folder a guest
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
@@ -229,9 +229,9 @@ pub struct CheckArguments {
     /// The largest latency allowed, in the phases under load where there are any
     #[arg(long, value_name = "TIME")]
     pub limit: Nanos,
-    /// Members of the ensemble
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub pads: u32,
+    /// Guests of each variant
+    #[arg(long, alias = "pads", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: u32,
     /// Folder in which the runs are kept
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

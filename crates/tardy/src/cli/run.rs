@@ -32,7 +32,7 @@ pub struct RunArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
     /// Measure N cycles of each probe thread in every phase, in place of a time: N under each load of a scenario, or N idle and N under --load; without both N
-    /// idle ones. A cycle is a period, for gtod a read of each clock, for spin an interval between two reads
+    /// idle ones. A cycle is a period, for gtod a read of each clock, for oslat an interval between two reads
     #[arg(long, value_name = "N", conflicts_with = "length", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
     pub cycles: Option<u64>,
     /// Probe to measure with, as in usleep:period=200us:priority=80; repeat it for several at once, also of one kind (name= tells them apart), on one
@@ -86,8 +86,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FOLDER")]
     pub load_cgroup: Option<PathBuf>,
     /// Move interrupts off the measured CPUs for the run (put back at its end)
-    #[arg(long)]
-    pub steer_irqs: bool,
+    #[arg(long, alias = "steer-irqs")]
+    pub move_irqs: bool,
     /// Let due times of all CPUs coincide instead of staggering them
     #[arg(long)]
     pub aligned: bool,
@@ -172,7 +172,7 @@ impl RunArgs {
             resume_latency: self.resume_latency,
             probe_cgroup: self.probe_cgroup.clone(),
             load_cgroup: self.load_cgroup.clone(),
-            steer_irqs: self.steer_irqs,
+            move_irqs: self.move_irqs,
             seed: self.seed,
             stop_above: self.stop_above,
             tracing_off: self.tracing_off,

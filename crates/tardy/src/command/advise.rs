@@ -47,7 +47,7 @@ enum AdviseError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
-    let advised = match args.from {
+    let advised = match args.paper {
         Some(AdviseSource::Mckenney2009) => of_paper(args),
         None => of_runs(args),
     };

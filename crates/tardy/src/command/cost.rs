@@ -48,7 +48,7 @@ pub fn run(args: &CostArgs) -> Exit {
     }
     match measured {
         Ok(record) => {
-            let shown = show(&out, shared.reference, shared.json);
+            let shown = show(&out, shared.paper, shared.json);
             if matches!(shown, Exit::Done | Exit::Inconclusive) && record.state == State::Interrupted { Exit::Interrupted } else { shown }
         }
         Err(Refusal(exit, text)) => {

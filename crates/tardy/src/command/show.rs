@@ -34,10 +34,10 @@ pub fn run(args: &ShowArgs) -> Exit {
                 eprintln!("tardy: {} is a run of costs: deadlines and --statistics are for latencies", args.run.display());
                 return Exit::Usage;
             }
-            super::cost::show(&args.run, args.reference, args.json)
+            super::cost::show(&args.run, args.paper, args.json)
         }
-        Ok(_) if args.reference.is_some() => {
-            eprintln!("tardy: {} is no run of costs: --reference has numbers to set beside those", args.run.display());
+        Ok(_) if args.paper.is_some() => {
+            eprintln!("tardy: {} is no run of costs: --paper has numbers to set beside those", args.run.display());
             Exit::Usage
         }
         // What is wrong with the folder is said by who reads it for its summary.

@@ -66,9 +66,9 @@ fn steps(outcome: &Outcome) -> Vec<(String, bool, String)> {
 #[test]
 fn the_papers_numbers_give_the_papers_conclusions() {
     let place = Workplace::new();
-    let text = place.tardy("advise --from mckenney2009").ends_with(0).stdout;
+    let text = place.tardy("advise --paper mckenney2009").ends_with(0).stdout;
     insta::assert_snapshot!(text);
-    let json = place.tardy("advise --from mckenney2009 --json").ends_with(0).json();
+    let json = place.tardy("advise --paper mckenney2009 --json").ends_with(0).json();
     let work_ms = |figure: usize| json["figures"][figure]["crossing"]["work_ns"].as_f64().unwrap() / 1e6;
     assert_eq!((format!("{:.1}", work_ms(1)), format!("{:.1}", work_ms(2))), ("17.8".to_owned(), "2.8".to_owned()));
     assert_eq!(json["figures"][0]["crossing"]["crossover"], "real-time-always");
@@ -289,7 +289,7 @@ fn bad_input_is_refused_with_the_flag_to_change() {
         ("run --misses 2", "share"),
         ("run --kind sleep", "compute"),
         ("nothing", "not a run folder"),
-        ("run --from mckenney2009", "--from"),
+        ("run --paper mckenney2009", "--paper"),
     ] {
         let refused = place.tardy(&format!("advise {line}")).ends_with(2);
         assert!(refused.stdout.is_empty() && refused.stderr.contains(flag), "{line}: {refused:?}");
@@ -376,7 +376,7 @@ fn completions_of_other_work_are_put_right_by_the_model_and_of_another_kind_are_
 #[test]
 fn the_papers_figures_are_drawn_with_their_crossovers_on_the_same_axes() {
     let place = Workplace::new();
-    place.tardy("advise --from mckenney2009 --plot figures.svg").ends_with(0);
+    place.tardy("advise --paper mckenney2009 --plot figures.svg").ends_with(0);
     let svg = std::fs::read_to_string(place.path("figures.svg")).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
     let texts: Vec<&str> = document.descendants().filter(|node| node.is_text()).filter_map(|node| node.text()).map(str::trim).collect();
@@ -384,9 +384,9 @@ fn the_papers_figures_are_drawn_with_their_crossovers_on_the_same_axes() {
     assert_eq!((count("17.8 ms of work"), count("2.77 ms of work")), (1, 1), "{texts:?}");
     assert_eq!((count("figure 1: no slowdown") > 0, count("model") >= 3, count("real fast") >= 3), (true, true, true), "{texts:?}");
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    place.tardy("advise --from mckenney2009 --plot figures.png").ends_with(0);
+    place.tardy("advise --paper mckenney2009 --plot figures.png").ends_with(0);
     assert!(std::fs::read(place.path("figures.png")).unwrap().starts_with(b"\x89PNG"));
-    let refused = place.tardy("advise --from mckenney2009 --plot figures.gif").ends_with(2);
+    let refused = place.tardy("advise --paper mckenney2009 --plot figures.gif").ends_with(2);
     assert!(refused.stdout.is_empty() && refused.stderr.contains(".svg"), "{refused:?}");
     let nothing = place.tardy("advise --work 100us --plot nothing.svg").ends_with(2);
     assert!(nothing.stderr.contains("no curves") && !place.path("nothing.svg").exists(), "{nothing:?}");

@@ -101,21 +101,21 @@ fn virtual_time_is_compared_exactly_by_pads() {
         MadeRun { clock: ClockKind::Virtual, ..MadeRun::new(vec![latencies]) }
     };
     for (side, level) in [("none", 8.0), ("rt", 0.5)] {
-        for (pad, factor) in [1.0, 1.02, 0.97].into_iter().enumerate() {
+        for (replica, factor) in [1.0, 1.02, 0.97].into_iter().enumerate() {
             std::fs::create_dir_all(place.path(side)).unwrap();
-            rising(level * factor).write(&place.path(&format!("{side}/pad-{pad:03}")));
+            rising(level * factor).write(&place.path(&format!("{side}/replica-{replica:03}")));
         }
     }
-    let one = place.tardy("compare none/pad-000 rt/pad-000").ends_with(0);
+    let one = place.tardy("compare none/replica-000 rt/replica-000").ends_with(0);
     assert!(one.stdout.contains("BETTER") && one.stdout.contains("exact for these command lines"), "{}", one.stdout);
     assert!(!one.stdout.contains("inconclusive"), "{}", one.stdout);
-    // The difference of one pad needs no interval, and is judged by the margin alone.
-    let json = place.tardy("compare none/pad-000 none/pad-001 --format json --margin 1.9%").ends_with(1).json();
+    // The difference of one replica needs no interval, and is judged by the margin alone.
+    let json = place.tardy("compare none/replica-000 none/replica-001 --format json --margin 1.9%").ends_with(1).json();
     let row = &json["candidates"][0]["tables"][0]["rows"][0];
     assert_eq!((&row["interval_ns"]["lower"], &row["interval_ns"]["upper"]), (&row["difference_ns"], &row["difference_ns"]));
-    place.tardy("compare none/pad-000 none/pad-001 --margin 2.1%").ends_with(0);
-    let pads = place.tardy("compare none rt").ends_with(0);
-    assert!(pads.stdout.contains("BETTER") && pads.stdout.contains("one number a pad"), "{}", pads.stdout);
+    place.tardy("compare none/replica-000 none/replica-001 --margin 2.1%").ends_with(0);
+    let replicas = place.tardy("compare none rt").ends_with(0);
+    assert!(replicas.stdout.contains("BETTER") && replicas.stdout.contains("one number a replica"), "{}", replicas.stdout);
     place.tardy("compare none none").ends_with(4);
 }
 

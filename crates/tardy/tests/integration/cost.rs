@@ -49,7 +49,7 @@ fn each_trial_is_stored_and_the_figure_is_the_least_median_of_a_round() {
     }
     assert_eq!(place.record("c")["kind"], "cost");
     assert_eq!(place.tardy("show --json c").ends_with(0).json(), costs);
-    let text = place.tardy("show c --reference koolwal2009").ends_with(0).stdout;
+    let text = place.tardy("show c --paper koolwal2009").ends_with(0).stdout;
     assert!(text.contains("2.6.26-rt1") && text.lines().any(|line| line.starts_with("null-call") && line.contains("0.550")), "{text}");
 }
 
@@ -107,7 +107,7 @@ fn a_command_is_timed_with_all_that_it_waits_for() {
     }
     assert_eq!(metric(&costs, "real")["mean"].as_f64().unwrap(), real.iter().sum::<f64>() / 4.0);
     assert_eq!(place.tardy("show --json c").ends_with(0).json(), costs);
-    assert!(place.tardy("show c --reference mckenney2009").ends_with(0).stdout.contains("real-fast 2008"));
+    assert!(place.tardy("show c --paper mckenney2009").ends_with(0).stdout.contains("real-fast 2008"));
 }
 
 #[test]
@@ -215,5 +215,5 @@ fn a_run_of_another_kind_is_no_cost_and_a_cost_is_no_latency() {
     let place = Workplace::new();
     let listed = place.tardy("list costs --json").ends_with(0).json();
     assert!(listed.as_array().unwrap().iter().any(|metric| metric["name"] == "fork-exec" && metric["lmbench"] == "lat_proc exec"));
-    assert!(place.tardy("show --reference koolwal2009 nothing").ends_with(2).stderr.contains("not a run folder"));
+    assert!(place.tardy("show --paper koolwal2009 nothing").ends_with(2).stderr.contains("not a run folder"));
 }

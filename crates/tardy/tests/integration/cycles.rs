@@ -65,7 +65,7 @@ cycles = 200
 [[phase]]
 name = "busy"
 cycles = 200
-loads = ["spin:length=1ms:period=10ms"]
+loads = ["busy:length=1ms:period=10ms"]
 "#;
 
 #[test]

@@ -108,7 +108,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
     let place = Workplace::new();
     let cpu = machine::last_cpu();
     // Longer than a period: each turn of the load holds up a sample, wherever it begins.
-    let load = format!("spin:length=1100us:period=10ms:priority=90:record={}", place.path("moments").display());
+    let load = format!("busy:length=1100us:period=10ms:priority=90:record={}", place.path("moments").display());
     let line = format!("run --for 6s --cpus {cpu} --load-cpus measured --priority 50 --load {load} --explain --quiet --out run");
     place.tardy(&line).ends_with(0);
     // The truth, as the load wrote it down: when it had the processor.
@@ -125,7 +125,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
         let overlap = moments.iter().map(|&(start, end)| end.min(woke) - start.max(due)).max().unwrap_or(0);
         if overlap > 100_000 {
             held += 1;
-            let is_it = |(cause, name): &(Cause, String)| *cause == Cause::HigherPriority && name.contains("spin");
+            let is_it = |(cause, name): &(Cause, String)| *cause == Cause::HigherPriority && name.contains("busy");
             blamed += usize::from(holders.iter().any(is_it));
         }
     }

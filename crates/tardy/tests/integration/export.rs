@@ -141,7 +141,7 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     };
     assert_eq!([0, 1, 2].map(maximum), [1e-5, 2e-5, 3e-5]);
     let markdown = text("markdown");
-    assert!(["| copy 0 |", "| copy 1 |", "| copy 2 |", "| together |"].iter().all(|label| markdown.contains(label)), "{markdown}");
+    assert!(["| copy 0 |", "| copy 1 |", "| copy 2 |", "| all |"].iter().all(|label| markdown.contains(label)), "{markdown}");
     assert_eq!(text("hgrm").lines().filter(|line| line.contains("Total count    =           12")).count(), 1);
     // The summary's text is in the result of the deadline's case.
     assert!(text("junit").contains("30.0"));

@@ -523,7 +523,7 @@ fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
     place.tardy("show run --deadline 2ms").ends_with(0);
     let markdown = place.tardy("export run --format markdown").ends_with(0).stdout;
     let skipped = |line: &str| line.split('|').nth(3).map(|cell| cell.trim().to_owned());
-    let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with("| cpu ") || line.starts_with("| together")).map(skipped).collect();
+    let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with("| cpu ") || line.starts_with("| all")).map(skipped).collect();
     assert!(!rows.is_empty() && rows.iter().all(|cell| cell.as_deref() == Some("-")), "{markdown}");
     let metrics = place.tardy("export run --format openmetrics").ends_with(0).stdout;
     assert!(!metrics.contains("tardy_missed_cycles") && metrics.contains("tardy_lost_samples_total"), "{metrics}");

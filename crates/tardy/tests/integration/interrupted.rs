@@ -181,7 +181,7 @@ fn affinities(moves: &[Value]) -> Vec<String> {
     moves.iter().map(read).collect()
 }
 
-/// The interrupts that a run with --steer-irqs has moved, from its plan.
+/// The interrupts that a run with --move-irqs has moved, from its plan.
 fn interrupts_moved(record: &Value) -> Vec<Value> {
     let changes = record["plan"]["changes"].as_array().unwrap();
     changes.iter().filter(|change| change["change"] == "interrupt").cloned().collect()
@@ -195,7 +195,7 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     }
     let place = Workplace::new();
     let run = place.path("run");
-    let mut running = place.start(&format!("run --for 20s --load io --steer-irqs --cpus {} --quiet --out run", machine::last_cpu()));
+    let mut running = place.start(&format!("run --for 20s --load io --move-irqs --cpus {} --quiet --out run", machine::last_cpu()));
     running.until("its loads run", || has_phase_with_loads(&run).then_some(()));
     let guardian = running.guardian();
     process::kill(guardian, process::KILL).unwrap();

@@ -89,7 +89,7 @@ fn a_load_that_needs_no_processor_time_stresses_by_what_it_does() {
 fn loaded(place: &Workplace, length: &str) -> Running {
     let run = place.path("run");
     let mut running = place.start(&format!(
-        "run --load spin:length=1ms:period=20ms:record={} --for {length} --period 20ms --deadline 50s --misses 0.9 --out run",
+        "run --load busy:length=1ms:period=20ms:record={} --for {length} --period 20ms --deadline 50s --misses 0.9 --out run",
         place.path("marks").display()
     ));
     let has_marks =

@@ -93,7 +93,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
 #[test]
 fn a_run_that_nobody_touches_says_nothing_of_it() {
     let place = Workplace::new();
-    place.tardy("run --for 1500ms --period 5ms --load none --probe cyclic --probe futex --probe deadline --quiet --out run");
+    place.tardy("run --for 1500ms --period 5ms --load none --probe cyclic --probe futex --probe sched-deadline --quiet --out run");
     let record = place.record("run");
     assert_eq!(record["scheduling_changes"], Value::Null, "{}", record["scheduling_changes"]);
     for series in record["series"].as_array().unwrap() {

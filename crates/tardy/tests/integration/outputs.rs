@@ -136,7 +136,7 @@ fn costs() {
     MadeCost { machine: machine("6.1.0", "voluntary-or-none"), sys: [314.7, 317.3, 317.9] }.write(&place.path("fast"));
     MadeCost { machine: machine("6.1.0-rt", "real-time"), sys: [644.3, 660.9, 665.9] }.write(&place.path("rt"));
     insta::assert_snapshot!("cost-text", said(&place.tardy("show rt")));
-    insta::assert_snapshot!("cost-with-published-numbers", said(&place.tardy("show rt --reference mckenney2009")));
+    insta::assert_snapshot!("cost-with-published-numbers", said(&place.tardy("show rt --paper mckenney2009")));
     for (format, name) in [("text", "cost-compare-text"), ("markdown", "cost-compare-markdown"), ("junit", "cost-compare-junit")] {
         insta::assert_snapshot!(name, said(&place.tardy(&format!("compare fast rt --format {format}"))));
     }

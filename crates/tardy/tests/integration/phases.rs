@@ -12,7 +12,7 @@ use support::workplace::Workplace;
 fn scenario(folder: &Path) -> String {
     let phase = |name: &str| {
         let record = folder.join(name);
-        let load = format!("spin:length=1ms:period=10ms:record={}", record.display());
+        let load = format!("busy:length=1ms:period=10ms:record={}", record.display());
         format!("[[phase]]\nname = \"{name}\"\nlength = \"700ms\"\nloads = [\"{load}\"]\n")
     };
     format!(

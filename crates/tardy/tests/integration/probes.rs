@@ -204,9 +204,9 @@ fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
         "itimer",
         "rtc",
         "gtod",
-        "spin",
+        "oslat",
         "parallel",
-        "deadline",
+        "sched-deadline",
     ];
     for probe in by_themselves.map(|name| tardy_probes::probe::find(name).unwrap()) {
         let place = Workplace::new();
@@ -238,12 +238,12 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
     }
     let place = Workplace::new();
     let (cpu, record) = (machine::last_cpu(), place.path("truth"));
-    let load = format!("spin:length=3ms:period=40ms:priority=50:record={}", record.display());
+    let load = format!("busy:length=3ms:period=40ms:priority=50:record={}", record.display());
     let outcome = place
-        .tardy(&format!("run --for 2s --probe spin:least=500us --cpus {cpu} --load {load} --load-cpus measured --quiet --json --out run"));
+        .tardy(&format!("run --for 2s --probe oslat:least=500us --cpus {cpu} --load {load} --load-cpus measured --quiet --json --out run"));
     let outcome = outcome.ends_with(0);
     let stored = series::all(&place.path("run"));
-    let gaps = &stored.iter().find(|series| series.descriptor.probe == "spin").unwrap().samples;
+    let gaps = &stored.iter().find(|series| series.descriptor.probe == "oslat").unwrap().samples;
     let truth = std::fs::read_to_string(place.path(&format!("truth.cpu{cpu}"))).unwrap();
     let intervals: Vec<Vec<i64>> = truth.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
     // The run may end before the load does.
@@ -256,9 +256,9 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
         let holds = |gap: &&tardy_core::sample::Sample| gap.due.get() - error <= interval[0] && interval[1] <= gap.wake().get() + error;
         assert_eq!(gaps.iter().filter(holds).count(), 1, "{interval:?} in {gaps:?}");
     }
-    let tasks = &summary_of(&outcome, "spin.tasks")["gaps"];
+    let tasks = &summary_of(&outcome, "oslat.tasks")["gaps"];
     assert!(tasks["count"].as_u64() >= Some(5), "a task took the CPU: {tasks}");
-    let all = &summary_of(&outcome, "spin")["gaps"];
+    let all = &summary_of(&outcome, "oslat")["gaps"];
     assert!(all["share"].as_f64() > Some(0.0) && all["share"].as_f64() < Some(1.0), "{all}");
     assert_each_gap_has_one_cause(&outcome);
 }
@@ -270,11 +270,11 @@ fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
         let series = summary["series"].as_array().unwrap().iter().find(|series| series["probe"] == name)?;
         series["counts"]["recorded"].as_u64()
     };
-    let (Some(interrupts), Some(unseen)) = (count("spin.interrupts"), count("spin.unseen")) else {
+    let (Some(interrupts), Some(unseen)) = (count("oslat.interrupts"), count("oslat.unseen")) else {
         assert!(summary["warnings"].to_string().contains("does not tell interrupts from what no kernel sees"), "{}", summary["warnings"]);
         return;
     };
-    assert_eq!(count("spin"), count("spin.tasks").map(|tasks| tasks + interrupts + unseen), "{}", summary["series"]);
+    assert_eq!(count("oslat"), count("oslat.tasks").map(|tasks| tasks + interrupts + unseen), "{}", summary["series"]);
 }
 
 #[test]
@@ -282,14 +282,14 @@ fn interrupts_are_among_what_takes_the_processor_from_spin() {
     let test = "interrupts_are_among_what_takes_the_processor_from_spin";
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    let outcome = place.tardy(&format!("run --for 2s --load none --probe spin --cpus {cpu} --quiet --json --out run")).ends_with(0);
+    let outcome = place.tardy(&format!("run --for 2s --load none --probe oslat --cpus {cpu} --quiet --json --out run")).ends_with(0);
     assert_each_gap_has_one_cause(&outcome);
     let summary = outcome.json();
-    if !summary["series"].as_array().unwrap().iter().any(|series| series["probe"] == "spin.interrupts") {
+    if !summary["series"].as_array().unwrap().iter().any(|series| series["probe"] == "oslat.interrupts") {
         return machine::left_out(test, "interrupts cannot be counted here");
     }
     // A processor that computes gets its tick, or its tick's remainder once a second.
-    assert!(summary_of(&outcome, "spin.interrupts")["counts"]["recorded"].as_u64() >= Some(1), "{}", summary["series"]);
+    assert!(summary_of(&outcome, "oslat.interrupts")["counts"]["recorded"].as_u64() >= Some(1), "{}", summary["series"]);
 }
 
 fn summary_of(outcome: &support::workplace::Outcome, probe: &str) -> Value {
@@ -328,17 +328,17 @@ fn one_clock_is_read_at_a_time() {
 fn cycles_are_reads_of_each_clock_and_intervals_between_reads() {
     let place = Workplace::new();
     let cpu = machine::last_cpu();
-    let line = format!("run --cycles 123456 --probe gtod --probe spin:least=100ns --cpus {cpu} --quiet --json --out run");
+    let line = format!("run --cycles 123456 --probe gtod --probe oslat:least=100ns --cpus {cpu} --quiet --json --out run");
     let outcome = place.tardy(&line).ends_with(0);
     for name in ["gtod", "gtod.monotonic"] {
         let counts = summary_of(&outcome, name)["counts"].clone();
         assert_eq!((&counts["expected"], &counts["recorded"]), (&Value::from(123_456), &Value::from(123_456)), "{name}: {counts}");
     }
     // Each gap is an interval, few intervals are gaps.
-    let spin = summary_of(&outcome, "spin");
-    assert!(spin["counts"]["recorded"].as_u64() <= Some(123_456), "{spin}");
+    let oslat = summary_of(&outcome, "oslat");
+    assert!(oslat["counts"]["recorded"].as_u64() <= Some(123_456), "{oslat}");
     // So many milliseconds are two minutes.
-    assert!(spin["gaps"]["observed_ns"].as_i64() < Some(123_456_000_000), "{spin}");
+    assert!(oslat["gaps"]["observed_ns"].as_i64() < Some(123_456_000_000), "{oslat}");
 }
 
 #[test]
@@ -358,12 +358,14 @@ fn a_runtime_that_is_used_up_is_said() {
     let place = Workplace::new();
     // The kernel looks at ticks: work that is longer than one of 100 Hz is seen to exceed its runtime, in the phases in which a tick meets it. A period of whole
     // ticks would keep one phase for the whole run, and that may be one that is never met.
-    let outcome = place.tardy("run --for 1s --load none --probe deadline:runtime=1ms:work=12ms:period=40700us --quiet --json --out run");
+    let outcome =
+        place.tardy("run --for 1s --load none --probe sched-deadline:runtime=1ms:work=12ms:period=40700us --quiet --json --out run");
     if !ran(&outcome, "a_runtime_that_is_used_up_is_said") {
         return;
     }
     assert!(outcome.json()["warnings"].to_string().contains("used up its runtime"), "{}", outcome.json()["warnings"]);
-    let calm = place.tardy("run --for 500ms --load none --probe deadline:runtime=5ms:period=20ms --quiet --json --out calm").ends_with(0);
+    let calm =
+        place.tardy("run --for 500ms --load none --probe sched-deadline:runtime=5ms:period=20ms --quiet --json --out calm").ends_with(0);
     assert!(!calm.json()["warnings"].to_string().contains("used up its runtime"), "{}", calm.json()["warnings"]);
 }
 

@@ -37,8 +37,8 @@ fn probes_that_would_be_in_each_others_way_are_refused() {
         ("--probe cyclic --probe nanosleep:name=cyclic", "two probes are called cyclic"),
         ("--probe cyclic:name=timerfd", "two probes are called timerfd"),
         ("--probe cyclic:period=1ms:offset=1ms", "beyond its first period"),
-        ("--probe deadline:deadline=50us", "must lie between the runtime of 100us"),
-        ("--probe deadline:deadline=2ms", "and the period of 1ms"),
+        ("--probe sched-deadline:deadline=50us", "must lie between the runtime of 100us"),
+        ("--probe sched-deadline:deadline=2ms", "and the period of 1ms"),
     ] {
         let outcome = place.tardy(&format!("run --dry-run --load none {probes}")).ends_with(2);
         assert!(outcome.stderr.contains(said), "{probes}: {}", outcome.stderr);

@@ -26,7 +26,8 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("costs");
     let how = ["--", "--rounds", "2", "--trials", "3", "--trial-length", "1ms"];
-    let variants = compared(&out, &[&["--kernel", STOCK, "--kernel", REAL_TIME, "--cost", METRICS, "--twice"], &how[..]].concat());
+    let variants =
+        compared(&out, &[&["--kernel", STOCK, "--kernel", REAL_TIME, "--cost", METRICS, "--verify-repeatable"], &how[..]].concat());
     for (name, variant) in &variants {
         assert_eq!((&variant["runs"][0]["repeated"], &variant["runs"][0]["failure"]), (&Value::Bool(true), &Value::Null), "{name}");
         assert_eq!(names(&variant["metrics"]), ["null-call", "pipe-latency", "page-fault-new"], "{name}");
@@ -38,7 +39,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
         assert!((50.0..2_000.0).contains(&cost(0)), "{name}: a null call of {} instructions", cost(0));
         assert!((2_000.0..60_000.0).contains(&cost(1)), "{name}: a round trip of {} instructions", cost(1));
         assert_eq!(variant["metrics"][0]["idle_share"].as_f64(), Some(0.0), "{name}: a null call waits for nothing");
-        let run = out.join(name).join("pad-000");
+        let run = out.join(name).join("replica-000");
         let record = tardy_run::folder::open(&run).unwrap();
         assert_eq!(serde_json::to_value(record.kind).unwrap(), "cost");
         let shown: Value = serde_json::from_str(&tardy(&["show", "--json"], &[&run]).1).unwrap();
@@ -46,7 +47,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
         assert_eq!(shown["metrics"][0]["cost"].as_f64(), Some(cost(0)), "the comparison says what the run says");
         assert!(shown["metrics"].as_array().unwrap().iter().all(|metric| metric["megabytes_per_second"].is_null()));
     }
-    let (stock, real_time) = (out.join("6.1/pad-000"), out.join("6.1-rt/pad-000"));
+    let (stock, real_time) = (out.join("6.1/replica-000"), out.join("6.1-rt/replica-000"));
     // A system call of nothing has the same code in both but for the entry; sleeping locks make everything that wakes somebody longer.
     let round_trip = |name: &str| variants[name]["metrics"][1]["cost"].as_f64().unwrap();
     assert!(round_trip("6.1-rt") > round_trip("6.1"), "{} and {}", round_trip("6.1-rt"), round_trip("6.1"));

@@ -14,10 +14,10 @@ fn loads_run_beside_a_program_of_the_users_own_and_one_that_is_unknown_is_refuse
     let longest = |name: &str, loads: &[&str]| {
         let out = folder.path().join(name);
         compared(&out, &[&["--kernel", REAL_TIME], loads, &program].concat());
-        samples(&out.join("6.1-rt/pad-000/run")).into_iter().map(|(_, latency)| latency).max().unwrap()
+        samples(&out.join("6.1-rt/replica-000/run")).into_iter().map(|(_, latency)| latency).max().unwrap()
     };
     // Above the probe's priority: of every 2 ms that it takes, one due time lies in the first.
-    let with_load = longest("loaded", &["--load", "spin:length=2ms:period=10ms:priority=97"]);
+    let with_load = longest("loaded", &["--load", "busy:length=2ms:period=10ms:priority=97"]);
     assert!((1_000_000..2_200_000).contains(&with_load), "{with_load} ns");
     let without = longest("alone", &[]);
     assert!(without < 60_000, "{without} ns");

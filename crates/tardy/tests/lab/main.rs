@@ -23,13 +23,13 @@ use tardy_run::read_series::SeriesFile;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod breakdown;
 mod costs;
 mod loads;
 mod probes;
 mod several_processors;
 mod snapshots;
 mod sound;
-mod split;
 mod wake_up_path;
 
 const STOCK: &str = "debian:6.1";
@@ -135,16 +135,16 @@ fn the_same_guest_gives_the_same_samples_however_busy_the_host_and_models_differ
     let folder = tempfile::tempdir().unwrap();
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/lab/small.toml");
     let arguments = ["--kernel", STOCK, "--preempt", "none,full", "--kernel", REAL_TIME, "--scenario", scenario.to_str().unwrap()];
-    let first = compared(&folder.path().join("idle"), &[&arguments[..], &["--pads", "2"]].concat());
+    let first = compared(&folder.path().join("idle"), &[&arguments[..], &["--replicas", "2"]].concat());
     let second = on_a_busy_host(|| compared(&folder.path().join("busy"), &arguments));
     let of_first = digests(&first);
     // The busy host runs only the first member of each variant's two.
     assert_eq!(of_first.iter().step_by(2).cloned().collect::<Vec<_>>(), digests(&second));
     let different: std::collections::BTreeSet<_> = of_first.iter().collect();
-    assert_eq!(different.len(), 6, "each kernel and pad gives samples of its own: {of_first:?}");
+    assert_eq!(different.len(), 6, "each kernel and replica gives samples of its own: {of_first:?}");
     for variant in ["6.1-none", "6.1-full", "6.1-rt"] {
-        for pad in ["pad-000", "pad-001"] {
-            assert_accounted(&folder.path().join("idle").join(variant).join(pad));
+        for replica in ["replica-000", "replica-001"] {
+            assert_accounted(&folder.path().join("idle").join(variant).join(replica));
         }
     }
     for phase in ["idle", "procfs", "munmap", "memory", "io"] {
@@ -209,7 +209,7 @@ fn a_delay_with_preemption_off_reaches_the_probe_on_every_kernel_at_its_length()
     let folder = tempfile::tempdir().unwrap();
     let variants = delayed(folder.path(), "preemption-off");
     for (name, variant) in &variants {
-        let run = folder.path().join(name).join("pad-000");
+        let run = folder.path().join(name).join("replica-000");
         let samples = samples(&run);
         for firing in firings(&run) {
             assert!(is_seen(&firing, &samples), "{name}: {firing:?}");
@@ -244,7 +244,7 @@ fn a_plain_loop_in_the_kernel_reaches_the_probe_only_where_the_kernel_is_not_pre
 }
 
 fn assert_delayed(out: &Path, variants: &BTreeMap<String, Value>, name: &str, is_delayed: bool) {
-    let run = out.join(name).join("pad-000");
+    let run = out.join(name).join("replica-000");
     let samples = samples(&run);
     let seen = firings(&run).iter().filter(|firing| is_seen(firing, &samples)).count();
     assert_eq!(seen, if is_delayed { 30 } else { 0 }, "{name}");
@@ -259,7 +259,7 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
         return;
     }
     let check = |limit: &str, kernel: &[&str]| {
-        let mut arguments = vec!["check", "--pads", "2", "--cycles", "200", "--limit", limit];
+        let mut arguments = vec!["check", "--replicas", "2", "--cycles", "200", "--limit", limit];
         arguments.extend_from_slice(kernel);
         let output = lab(&arguments);
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
@@ -268,7 +268,7 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
     assert!(code == 0 && text.contains("passed") && text.contains("2 runs"), "{code}: {text}");
     let (code, text) = check("5us", &["--kernel", REAL_TIME]);
     assert!(code == 1 && text.contains("2 of 2 runs have a latency above"), "{code}: {text}");
-    let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--append", "rdinit=/plan.json"]);
+    let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"]);
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
 }
 
@@ -279,7 +279,7 @@ fn a_guest_that_fails_is_reported_with_its_console_and_the_others_go_on() {
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("runs");
-    let broken = ["--kernel", REAL_TIME, "--append", "rdinit=/plan.json"];
+    let broken = ["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"];
     let mut arguments = vec!["run", "--cycles", "100", "--out", out.to_str().unwrap(), "--kernel", REAL_TIME];
     arguments.extend(broken);
     let output = lab(&arguments);
@@ -287,7 +287,7 @@ fn a_guest_that_fails_is_reported_with_its_console_and_the_others_go_on() {
     assert_eq!(output.status.code(), Some(3), "{stderr}");
     assert!(stderr.contains("the kernel panicked: No working init found") && stderr.contains("| "), "{stderr}");
     assert!(stdout.contains("1 of 1 runs gave no result"), "{stdout}");
-    assert_accounted(&out.join("6.1-rt/pad-000"));
+    assert_accounted(&out.join("6.1-rt/replica-000"));
 
     let out = folder.path().join("late");
     let late = ["run", "--kernel", REAL_TIME, "--for", "30s", "--load", "none", "--time-limit", "2s", "--out", out.to_str().unwrap()];

@@ -37,14 +37,14 @@ const PERIOD: i64 = 20 * MILLI;
 /// What a gap holds beside the interval: the wake-up of the load, two switches, and writing the interval down. A wake-up is 3,700 instructions; this is 15,000.
 const AROUND: i64 = 60_000;
 
-/// Runs the probe beside the load `spin` in a guest; the run's folder, and what the load wrote down.
+/// Runs the probe beside the load `busy` in a guest; the run's folder, and what the load wrote down.
 fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>) {
-    let load = "spin:length=2ms:period=20ms:priority=50:record=/run/out/record";
+    let load = "busy:length=2ms:period=20ms:priority=50:record=/run/out/record";
     let own = ["run", "--for", "1s", "--probe", probe, "--load", load, "--quiet", "--out", "/run/out/run"];
     let out_text = out.to_str().unwrap();
     let output = lab(&[&["run", "--kernel", kernel, "--out", out_text, "--program", "/init", "--"], &own[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let folder = std::fs::read_dir(out).unwrap().next().unwrap().unwrap().path().join("pad-000");
+    let folder = std::fs::read_dir(out).unwrap().next().unwrap().unwrap().path().join("replica-000");
     let text = std::fs::read_to_string(folder.join("record.cpu0")).unwrap();
     let line = |line: &str| -> [i64; 3] { line.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap() };
     (folder.join("run"), text.lines().map(line).collect())
@@ -79,20 +79,20 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
 
 #[test]
 fn spin_finds_every_interval_that_the_load_spin_occupied_and_lays_it_to_a_task() {
-    if !lab_is_there("gaps found by spin", false) {
+    if !lab_is_there("gaps found by oslat", false) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (run, intervals) = beside_spin(folder.path(), REAL_TIME, "spin");
-    let gaps = stored(&run, "spin.cpu0");
-    assert_all_found("spin", &gaps, &intervals);
-    let tasks = stored(&run, "spin.tasks.cpu0");
-    assert_all_found("spin.tasks", &tasks, &intervals);
+    let (run, intervals) = beside_spin(folder.path(), REAL_TIME, "oslat");
+    let gaps = stored(&run, "oslat.cpu0");
+    assert_all_found("oslat", &gaps, &intervals);
+    let tasks = stored(&run, "oslat.tasks.cpu0");
+    assert_all_found("oslat.tasks", &tasks, &intervals);
     // A guest has no hypervisor that takes its time: what no task took is an interrupt, the tick before all.
-    let interrupts = stored(&run, "spin.interrupts.cpu0");
+    let interrupts = stored(&run, "oslat.interrupts.cpu0");
     assert!(interrupts.len() > 100, "{} gaps by interrupts in a second with 250 ticks", interrupts.len());
     assert!(interrupts.iter().all(|gap| gap.latency.get() < AROUND), "{interrupts:?}");
-    let unseen = stored(&run, "spin.unseen.cpu0");
+    let unseen = stored(&run, "oslat.unseen.cpu0");
     assert_eq!(gaps.len(), tasks.len() + interrupts.len() + unseen.len(), "each gap is laid to one of them");
     assert!(unseen.is_empty(), "{unseen:?}");
 }
@@ -131,14 +131,14 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let variants = ["--kernel", STOCK, "--append", "highres=off nohz=off", "--kernel", REAL_TIME, "--append", "highres=on"];
+    let variants = ["--kernel", STOCK, "--cmdline", "highres=off nohz=off", "--kernel", REAL_TIME, "--cmdline", "highres=on"];
     let how = ["--for", "2s", "--load", "none", "--"];
     let probes =
         ["--probe", "cyclic:period=10ms", "--probe", "itimer:period=10ms", "--probe", "media:delay=1ms:delay-every=10", "--probe", "rtc"];
     let found = compared(folder.path(), &[&variants[..], &how[..], &probes[..]].concat());
     let run = |part: &str| {
         let name = found.keys().find(|name| name.contains(part)).unwrap_or_else(|| panic!("no {part} in {:?}", found.keys()));
-        folder.path().join(name).join("pad-000")
+        folder.path().join(name).join("replica-000")
     };
     let (coarse, fine) = (run("highres=off"), run("highres=on"));
     for probe in ["cyclic.cpu0", "itimer.cpu0", "media.frame.cpu0"] {

@@ -25,7 +25,7 @@ fn from_snapshot(cache: &Path, out: &Path, arguments: &[&str]) -> (i32, String, 
     command.args(["lab", "run", "--snapshots", "--kernel", REAL_TIME, "--out"]).arg(out).args(arguments);
     let output = command.env("XDG_CACHE_HOME", cache).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let record = std::fs::read(out.join("6.1-rt/pad-000/lab.json")).ok();
+    let record = std::fs::read(out.join("6.1-rt/replica-000/lab.json")).ok();
     (output.status.code().unwrap(), said, record.map(|record| serde_json::from_slice(&record).unwrap()))
 }
 
@@ -44,10 +44,10 @@ fn runs_from_a_snapshot_are_the_same_and_differ_from_one_that_booted() {
         assert!(said.contains("went on from its snapshot after"), "{said}");
         let record = record.unwrap();
         assert!(record["restore_ms"].as_u64().is_some(), "{record}");
-        super::assert_accounted(&out.join("6.1-rt/pad-000"));
+        super::assert_accounted(&out.join("6.1-rt/replica-000"));
         record
     };
-    let first = run("first", &["--cycles", "400", "--twice"]);
+    let first = run("first", &["--cycles", "400", "--verify-repeatable"]);
     let kept = || std::fs::read_dir(cache.join("tardy/snapshots")).unwrap().count();
     assert_eq!(kept(), 1);
     let again = run("again", &["--cycles", "400"]);
@@ -62,10 +62,10 @@ fn runs_from_a_snapshot_are_the_same_and_differ_from_one_that_booted() {
 
     let booted = folder.path().join("booted");
     super::compared(&booted, &["--kernel", REAL_TIME, "--cycles", "400"]);
-    let record: Value = serde_json::from_slice(&std::fs::read(booted.join("6.1-rt/pad-000/lab.json")).unwrap()).unwrap();
+    let record: Value = serde_json::from_slice(&std::fs::read(booted.join("6.1-rt/replica-000/lab.json")).unwrap()).unwrap();
     assert_ne!(first["sample_digest"], record["sample_digest"]);
     let compared = |one: &str, other: &str| {
-        let run = |name: &str| folder.path().join(name).join("6.1-rt/pad-000");
+        let run = |name: &str| folder.path().join(name).join("6.1-rt/replica-000");
         let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("compare").args([run(one), run(other)]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
     };
@@ -82,7 +82,7 @@ fn a_kernel_that_does_not_get_as_far_as_its_snapshot_is_reported_with_its_consol
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
     cache_without_snapshots(&cache);
-    let (code, said, record) = from_snapshot(&cache, &folder.path().join("out"), &["--cycles", "100", "--append", "rdinit=/plan.json"]);
+    let (code, said, record) = from_snapshot(&cache, &folder.path().join("out"), &["--cycles", "100", "--cmdline", "rdinit=/plan.json"]);
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("the kernel panicked: No working init found") && said.contains("| "), "{said}");
     assert!(record.is_none());

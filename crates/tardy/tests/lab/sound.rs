@@ -66,7 +66,7 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
     compared(&fine, &[&["--kernel", STOCK, "--kernel", REAL_TIME, "--module", "snd-dummy"][..], &how[..]].concat());
     compared(&coarse, &[&["--kernel", STOCK, "--module", "snd-dummy:hrtimer=0"][..], &how[..]].concat());
     for kernel in ["6.1", "6.1-rt"] {
-        let run = fine.join(kernel).join("pad-000");
+        let run = fine.join(kernel).join("replica-000");
         let (skews, frames) = played(&run);
         // The card counts whole frames of sound, once when the player goes to sleep and once when it shows the picture.
         assert!(skews.iter().all(|skew| (-2 * SOUND_FRAME..PATH).contains(skew)), "{kernel}: {skews:?}");
@@ -74,7 +74,7 @@ fn a_player_goes_by_the_pointer_of_a_sound_card_and_its_skew_is_as_coarse_as_tha
         assert!(time_behind(&notes(&run), "even pace by at most") <= SOUND_FRAME as f64, "{}", notes(&run));
     }
     // By ticks the card's pointer stands still for 4 ms, and then jumps; when it jumped is known to the next look.
-    let run = coarse.join("6.1/pad-000");
+    let run = coarse.join("6.1/replica-000");
     let (skews, frames) = played(&run);
     assert!(skews.iter().all(|skew| skew.abs() < TICK + PATH), "{skews:?}");
     assert!(skews.iter().any(|skew| *skew > MILLI) && skews.iter().any(|skew| *skew < -MILLI), "{skews:?}");
@@ -93,13 +93,13 @@ fn a_player_that_is_kept_from_writing_has_an_xrun_a_stall_and_every_frame_is_acc
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let load = "spin:length=80ms:period=500ms:priority=97:record=/run/out/record";
+    let load = "busy:length=80ms:period=500ms:priority=97:record=/run/out/record";
     let probe = "media:player=alsa:buffer=50ms:period=40ms:priority=80";
     let own = ["run", "--for", "3s", "--probe", probe, "--load", load, "--quiet", "--out", "/run/out/run"];
     let out = folder.path().to_str().unwrap();
     let output = lab(&[&["run", "--kernel", STOCK, "--module", "snd-dummy", "--out", out, "--program", "/init", "--"], &own[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let folder: PathBuf = folder.path().join("6.1/pad-000");
+    let folder: PathBuf = folder.path().join("6.1/replica-000");
     let run = folder.join("run");
     assert_accounted(&run);
     let skews = stored(&run, "media.alsa.cpu0");

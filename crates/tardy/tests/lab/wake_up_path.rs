@@ -43,8 +43,8 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
     arguments.extend("-q -m -N -t 1 -a 0 -p 95 -i 1000 -l 3000 -h 200000".split(' '));
     compared(&peer_folder, &arguments);
     for variant in ["6.1-full", "6.1-rt"] {
-        let mut own: Vec<i64> = samples(&own_folder.join(variant).join("pad-000")).into_iter().map(|(_, latency)| latency).collect();
-        let peer = histogram(&std::fs::read_to_string(peer_folder.join(variant).join("pad-000/stdout.log")).unwrap());
+        let mut own: Vec<i64> = samples(&own_folder.join(variant).join("replica-000")).into_iter().map(|(_, latency)| latency).collect();
+        let peer = histogram(&std::fs::read_to_string(peer_folder.join(variant).join("replica-000/stdout.log")).unwrap());
         own.sort_unstable();
         assert!(own.len() >= 3000 && peer.len() == 3000, "{variant}: {} and {} wake-ups", own.len(), peer.len());
         // The hundredth part, not the minimum: that is one wake-up which met another task of the guest awake, and the tools' other tasks are not the same.

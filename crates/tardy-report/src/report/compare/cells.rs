@@ -98,8 +98,8 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
     let runs = |count: usize| if count == 1 { "1 run".to_owned() } else { format!("{count} runs") };
     let method = match table.method {
         Method::Runs => "one number a run, median of the runs, shift between them".to_owned(),
-        Method::Exact => "virtual time, one pad a side: exact for these command lines".to_owned(),
-        Method::Pads => "virtual time, one number a pad".to_owned(),
+        Method::Exact => "virtual time, one replica a side: exact for these command lines".to_owned(),
+        Method::Replicas => "virtual time, one number a replica".to_owned(),
         Method::Blocks { blocks, length_ns, .. } => format!(
             "{} and {} blocks of {:.1} s and {:.1} s, {} resamples, seed {}",
             blocks.0,
@@ -112,7 +112,7 @@ pub(super) fn title(table: &Table, settings: &Settings) -> String {
         Method::OrderStatistics => "bounds by order statistics".to_owned(),
     };
     let between = table.between_runs.map_or_else(String::new, |between| {
-        let unit = if table.method == Method::Pads { "pads" } else { "runs" };
+        let unit = if table.method == Method::Replicas { "replicas" } else { "runs" };
         let source = match between.source {
             SpreadSource::Stated => "stated",
             SpreadSource::Documented => "assumed",

@@ -84,7 +84,7 @@ fn rungs(ladder: &Ladder) -> Markup {
         std::iter::once(name.to_owned()).chain(ladder.rungs.iter().map(of)).collect::<Vec<String>>()
     };
     let an_hour = |rung: &Rung| rung.misses_an_hour_at_most.map_or_else(|| "–".to_owned(), significant);
-    let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour at most, 95 %", &an_hour)];
+    let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour, upper bound (95 %)", &an_hour)];
     html! {
         (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, ""))
         p class="note" { (ladder_text::smallest(ladder)) }
@@ -165,7 +165,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             rows.push(vec![format!("{left_out} more below (tardy show --json has all)")]);
         }
         if rows.len() > 1 {
-            rows.push(row("together".to_owned(), numbers, all.is_missed_unknown, all.counts.lost));
+            rows.push(row("all".to_owned(), numbers, all.is_missed_unknown, all.counts.lost));
         }
         let mut bounds = vec!["≤ at 95 %".to_owned(), String::new(), String::new(), String::new(), String::new()];
         bounds.extend(numbers.percentiles.first().map(bound));
@@ -181,7 +181,8 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     let is_judged = run.summary.loads.iter().any(|load| load.verdict_of(probe).is_some());
     for load in &run.summary.loads {
         let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
-        let skipped = if load.not_stressed.is_empty() { String::new() } else { format!(" (cpus {} not stressed)", load.not_stressed) };
+        let skipped =
+            if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on CPUs {})", load.not_stressed) };
         let name = format!("{}{skipped}", load.name);
         match numbers {
             Some(numbers) => {
@@ -200,7 +201,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
     head[3] = "length".to_owned();
     head.insert(1, "times".to_owned());
     if is_judged {
-        head.extend(["misses an hour at most, 95 %", "verdict"].map(str::to_owned));
+        head.extend(["misses an hour, upper bound (95 %)", "verdict"].map(str::to_owned));
     }
     Table { head, rows }
 }

@@ -1,4 +1,4 @@
-//! `--kernel`, `--preempt` and `--append`: the last two belong to the kernel before them, or to every kernel when they come first.
+//! `--kernel`, `--preempt` and `--cmdline`: the last two belong to the kernel before them, or to every kernel when they come first.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use tardy_lab::architecture::Architecture;
@@ -55,13 +55,14 @@ impl Args for KernelArguments {
         let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).help(
             "Preemption models (none, voluntary, full, lazy), each a variant, of the kernel before it; of every kernel when it comes first",
         );
-        let append = Arg::new("append")
-            .long("append")
+        let words = Arg::new("cmdline")
+            .long("cmdline")
+            .alias("append")
             .value_name("WORDS")
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
             .help("Words for the command line of the kernel before it; of every kernel when it comes first");
-        command.arg(kernel).arg(preempt).arg(append)
+        command.arg(kernel).arg(preempt).arg(words)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -78,7 +79,7 @@ fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) ->
 impl FromArgMatches for KernelArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let kernels = placed::<KernelSource>(matches, "kernel");
-        let (models, words) = (placed::<String>(matches, "preempt"), placed::<String>(matches, "append"));
+        let (models, words) = (placed::<String>(matches, "preempt"), placed::<String>(matches, "cmdline"));
         let first = kernels.first().map_or(usize::MAX, |(place, _)| *place);
         let of_kernel = |options: &[(usize, String)], from: usize, to: usize, separators: &[char]| -> Vec<String> {
             let belongs = |place: usize| place < first || (from < place && place < to);
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn options_belong_to_the_kernel_before_them() {
-        let kernels = parsed("--kernel|debian:6.1|--preempt|none,full|--kernel|debian:6.1-rt|--append|a=1 b");
+        let kernels = parsed("--kernel|debian:6.1|--preempt|none,full|--kernel|debian:6.1-rt|--cmdline|a=1 b");
         assert_eq!(kernels[0], ("debian:6.1".into(), words("none full"), vec![]));
         assert_eq!(kernels[1], ("debian:6.1-rt".into(), vec![], words("a=1 b")));
     }

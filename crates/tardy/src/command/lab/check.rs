@@ -21,7 +21,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let scratch = setting.cache.scratch("check")?;
     let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
-    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.pads, false), &out);
+    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.replicas, false), &out);
     let result = outcomes.map(|outcomes| {
         let comparison = compare(&setting, &variants, &outcomes);
         (Verdict::new(&comparison, &outcomes, arguments.limit), comparison)

@@ -17,9 +17,9 @@ pub(super) fn text(comparison: &Comparison) -> String {
     }
     let mut text = String::new();
     if !columns.is_empty() {
-        let runs = if comparison.pads == 1 { "one run".to_owned() } else { format!("{} runs", comparison.pads) };
+        let runs = if comparison.replicas == 1 { "one run".to_owned() } else { format!("{} runs", comparison.replicas) };
         block(&mut text, comparison, &columns, &format!("largest latency in us, {runs} each"), &|phase| phase.max_ns.as_micros_f64());
-        if comparison.pads > 1 {
+        if comparison.replicas > 1 {
             block(&mut text, comparison, &columns, "median of the runs' largest", &|phase| phase.max_median_ns.as_micros_f64());
         }
         block(&mut text, comparison, &columns, "median", &|phase| phase.median_ns.as_micros_f64());

@@ -21,7 +21,7 @@ pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
 
 pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Setting, variants: &[Variant]) -> Result<Exit, LabError> {
     let program = |_| program(metrics, &arguments.measure.arguments);
-    let ensemble = (arguments.pads, arguments.twice);
+    let ensemble = (arguments.replicas, arguments.verify_repeatable);
     let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);

@@ -67,7 +67,7 @@ fn metrics(comparison: &CostComparison) -> Vec<&MetricResult> {
 }
 
 fn table(comparison: &CostComparison, metrics: &[&MetricResult]) -> String {
-    let over = if comparison.pads > 1 { format!(", median of {} runs", comparison.pads) } else { String::new() };
+    let over = if comparison.replicas > 1 { format!(", median of {} runs", comparison.replicas) } else { String::new() };
     let title = format!("{} of one operation{over}", comparison.unit);
     let head = comparison.variants.iter().map(|variant| variant.variant.name.clone());
     let mut table = Table::new([title].into_iter().chain(head));
@@ -138,7 +138,7 @@ mod tests {
         };
         let stock = column("6.1", vec![result("null-call", 200.0, 0.0), result("stat", 1000.0, 0.0)]);
         let real_time = column("6.1-rt", vec![result("null-call", 210.0, 0.0), result("fork", 5e5, 0.25)]);
-        let comparison = CostComparison { meaning: "MEANING", unit: "instructions", pads: 1, variants: vec![stock, real_time] };
+        let comparison = CostComparison { meaning: "MEANING", unit: "instructions", replicas: 1, variants: vec![stock, real_time] };
         let text = text(&comparison);
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["instructions", "of", "one", "operation", "6.1", "6.1-rt"]);

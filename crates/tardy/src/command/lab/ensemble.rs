@@ -40,7 +40,7 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
-/// Runs every variant with every pad, each the measurement that the arguments ask for.
+/// Runs every variant with every replica, each the measurement that the arguments ask for.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],
@@ -48,24 +48,24 @@ pub(super) fn run_all(
     ensemble: (u32, bool),
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
-    run_programs(setting, variants, measure, &|pad| program(measure, pad), ensemble, out)
+    run_programs(setting, variants, measure, &|replica| program(measure, replica), ensemble, out)
 }
 
-/// Runs every variant with every pad, each the program of its pad.
+/// Runs every variant with every replica, each the program of its replica.
 pub(super) fn run_programs(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
-    program_of_pad: &(dyn Fn(u32) -> Program + Sync),
-    (pads, twice): (u32, bool),
+    program_of_replica: &(dyn Fn(u32) -> Program + Sync),
+    (replicas, verify_repeatable): (u32, bool),
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     check_modules(variants, measure)?;
     let modules = modules_of_variants(setting, variants, measure)?;
     let loaded = lines_of_modules(&modules)?;
-    let plan_of_pad = |pad: u32| GuestPlan {
+    let plan_of_replica = |replica: u32| GuestPlan {
         version: plan::VERSION,
-        task: Task::Run(program_of_pad(pad)),
+        task: Task::Run(program_of_replica(replica)),
         settle: SETTLE,
         time_limit: measure.time_limit,
         modules: loaded.iter().cloned().chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned())).collect(),
@@ -94,9 +94,9 @@ pub(super) fn run_programs(
     let experiment = Experiment {
         variants,
         machine: &setting.machine,
-        pads,
-        twice,
-        plan_of_pad: &plan_of_pad,
+        replicas,
+        twice: verify_repeatable,
+        plan_of_replica: &plan_of_replica,
         binary: &setting.binary,
         added: &added,
         wall_limit: measure.wall_limit.to_std(),
@@ -168,13 +168,13 @@ pub(super) fn compare(setting: &Setting, variants: &[Variant], outcomes: &[Outco
     Comparison::new(meaning(&setting.machine), variants, outcomes, &summary)
 }
 
-/// What is started in the guest: a measurement, with another seed for every pad, or the user's own program.
-pub(super) fn program(measure: &MeasureArguments, pad: u32) -> Program {
+/// What is started in the guest: a measurement, with another seed for every replica, or the user's own program.
+pub(super) fn program(measure: &MeasureArguments, replica: u32) -> Program {
     if let Some(path) = &measure.program {
         return Program { path: Some(path.clone()), arguments: measure.arguments.clone() };
     }
     let mut arguments: Vec<String> = ["run", "--out", OUTPUT_FOLDER, "--seed"].map(str::to_owned).to_vec();
-    arguments.push((measure.seed.wrapping_add(u64::from(pad))).to_string());
+    arguments.push((measure.seed.wrapping_add(u64::from(replica))).to_string());
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     let nothing_said = measure.length.is_none() && measure.cycles.is_none() && measure.load.is_empty() && measure.arguments.is_empty();
     let default = nothing_said.then(|| SCENARIO_DEFAULT.to_owned());

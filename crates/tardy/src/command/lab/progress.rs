@@ -81,7 +81,7 @@ fn status(counts: Counts, guests: usize, elapsed: Duration) -> String {
 }
 
 fn describe(variant: &Variant, outcome: &Outcome) -> String {
-    let head = format!("{} pad {} ({:.1} s)", variant.name, outcome.pad, outcome.wall.as_secs_f64());
+    let head = format!("{} replica {} ({:.1} s)", variant.name, outcome.replica, outcome.wall.as_secs_f64());
     match (&outcome.result, &outcome.repetition) {
         (Err(failure), _) => format!("{head}: {failure}"),
         (Ok(_), Some(Repetition::Failed(failure))) => format!("{head}: the second run: {failure}"),

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     if let Some(metrics) = &arguments.cost {
         return cost::run(arguments, metrics, &setting, &variants);
     }
-    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.pads, arguments.twice), &arguments.out)?;
+    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.replicas, arguments.verify_repeatable), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     print(&comparison, arguments.json)?;
     Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))

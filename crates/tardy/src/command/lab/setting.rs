@@ -28,7 +28,7 @@ pub(super) enum LabError {
     Binary(#[from] BinaryError),
     #[error(transparent)]
     Cache(#[from] CacheError),
-    #[error("--insn: {0}")]
+    #[error("--instruction-time: {0}")]
     InstructionTime(#[from] InstructionTimeError),
     #[error("{0}")]
     Usage(String),
@@ -67,7 +67,7 @@ impl Setting {
         let machine = Machine {
             architecture,
             accelerator: arguments.accel.into(),
-            instruction_shift: InstructionShift::try_from(arguments.insn)?,
+            instruction_shift: InstructionShift::try_from(arguments.instruction_time)?,
             memory_mib: arguments.memory,
             shared_mib: arguments.shared,
         };

@@ -1,4 +1,4 @@
-//! `spin`: occupies a CPU for a known time and writes down when: the known truth that later checks compare with.
+//! `busy`: occupies a CPU for a known time and writes down when: the known truth that later checks compare with.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,7 +15,7 @@ use super::worker::Worker;
 
 /// The load.
 pub const INFO: LoadInfo = LoadInfo {
-    name: "spin",
+    name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, and records when",
     hurts: "nothing of lower priority runs on the CPU meanwhile; as the moments are known, what a measurement says of them can be checked",
     source: "today",
@@ -52,7 +52,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     if length > period {
         return Err(Absent::new(
             format!("time: a length of {length} does not fit into a period of {period}"),
-            "give a longer spin:period=...",
+            "give a longer busy:period=...",
         ));
     }
     let priority = plan.parameters.number("priority") as u32;
@@ -63,7 +63,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     if let Some(record) = plan.parameters.path("record") {
         if !record.is_absolute() || !record.parent().is_some_and(std::path::Path::is_dir) {
             let missing = format!("the folder of {}", record.display());
-            return Err(Absent::new(missing, "give the whole path of a file in a folder that exists with spin:record=..."));
+            return Err(Absent::new(missing, "give the whole path of a file in a folder that exists with busy:record=..."));
         }
         resolution.plan.budget.disk = (INTERVALS_MAX * LINE_BYTES_MAX).min(resolution.share.disk);
     }

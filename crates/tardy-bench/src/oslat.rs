@@ -1,4 +1,4 @@
-//! The gaps that the probe `spin` finds against what the load `spin` wrote down of itself.
+//! The gaps that the probe `oslat` finds against what the load `busy` wrote down of itself.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,8 +16,8 @@ use crate::program;
 
 /// The figure.
 pub(crate) const FIGURE: Figure = Figure {
-    name: "spin",
-    title: "gaps found by the probe spin against the record of the load spin",
+    name: "oslat",
+    title: "gaps found by the probe oslat against the record of the load busy",
     promise: "count within 1, lengths within 5 us, over intervals in which neither the record shows a gap nor steal time grew; at most 20 % left out",
     measure,
 };
@@ -62,14 +62,14 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (record, run) = (place.path().join("record"), place.path().join("run"));
     let seconds = if bench.is_quick { 3 } else { 60 };
-    let load = format!("spin:length=3ms:period=40ms:priority=50:record={}", record.display());
+    let load = format!("busy:length=3ms:period=40ms:priority=50:record={}", record.display());
     let mut command = Command::new(&bench.tardy);
-    command.args(["run", "--for", &format!("{seconds}s"), "--probe", "spin:least=500us", "--cpus", &cpu.to_string()]);
+    command.args(["run", "--for", &format!("{seconds}s"), "--probe", "oslat:least=500us", "--cpus", &cpu.to_string()]);
     command.args(["--load", &load, "--load-cpus", "measured", "--quiet", "--json", "--out"]).arg(&run);
     let line = program::line(&command);
     let stolen = while_watched(&mut command, cpu)?;
-    let gaps = gaps(&run.join(format!("samples/spin.cpu{cpu}.series")))?;
-    let tasks = self::gaps(&run.join(format!("samples/spin.tasks.cpu{cpu}.series")))?;
+    let gaps = gaps(&run.join(format!("samples/oslat.cpu{cpu}.series")))?;
+    let tasks = self::gaps(&run.join(format!("samples/oslat.tasks.cpu{cpu}.series")))?;
     let text = std::fs::read_to_string(place.path().join(format!("record.cpu{cpu}"))).while_doing(|| "reading the record".to_owned())?;
     let ended = gaps.last().map_or(0, |gap| gap.end);
     // The probe may end before the load does.

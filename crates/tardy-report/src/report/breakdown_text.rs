@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_core::series::ClockKind;
-use tardy_results::summary::split::{Isolated, Source, Split};
+use tardy_results::summary::breakdown::{Breakdown, Isolated, Source};
 
 use super::table::Table;
 
@@ -15,31 +15,31 @@ const SOURCES: [(Source, &str); 3] = [
 
 /// The text.
 #[must_use]
-pub fn text(split: &Split) -> String {
+pub fn text(breakdown: &Breakdown) -> String {
     let mut out =
         String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
-    for (run, warning) in &split.warnings {
+    for (run, warning) in &breakdown.warnings {
         let _ = writeln!(out, "! {run}: {warning}");
     }
     for (source, title) in SOURCES {
         let _ = writeln!(out, "\n{title}");
-        let rows: Vec<&Isolated> = split.isolated.iter().filter(|isolated| isolated.source == source).collect();
+        let rows: Vec<&Isolated> = breakdown.isolated.iter().filter(|isolated| isolated.source == source).collect();
         if !rows.is_empty() {
             out.push_str(&table(&rows));
         }
         match source {
             Source::TimerResolution => without_high_resolution(&mut out, &rows),
-            Source::SchedulingJitter => excluded(&mut out, split),
+            Source::SchedulingJitter => excluded(&mut out, breakdown),
             Source::NonPreemptableSections if rows.is_empty() => {
                 out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n")
             }
             Source::NonPreemptableSections => {}
         }
     }
-    if !split.mixed.is_empty() {
+    if !breakdown.mixed.is_empty() {
         out.push_str("\nin none of the tables\n");
     }
-    for mixed in &split.mixed {
+    for mixed in &breakdown.mixed {
         let _ = writeln!(out, "  {}, {}, phase {}: {}", mixed.run, mixed.probe, mixed.phase, mixed.reason);
     }
     out.push_str("\nNo source is computed from another: quantiles and maxima of sums do not come apart by subtracting.\n");
@@ -73,17 +73,17 @@ fn without_high_resolution(out: &mut String, rows: &[&Isolated]) {
     if rows.is_empty() {
         out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");
     } else if !has("ticks of") {
-        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
+        out.push_str("  without high-resolution timers: not measured; boot with highres=off nohz=off, here or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n");
     } else if !has("high-resolution") {
-        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab` (`tardy split --help` says how), and name that run too\n");
+        out.push_str("  with high-resolution timers: not measured; boot with highres=on, here or in `tardy lab` (`tardy breakdown --help` says how), and name that run too\n");
     }
 }
 
-fn excluded(out: &mut String, split: &Split) {
-    for excluded in &split.excluded {
+fn excluded(out: &mut String, breakdown: &Breakdown) {
+    for excluded in &breakdown.excluded {
         let _ = writeln!(out, "  {}, {}: excluded by priority", excluded.run, excluded.probe);
     }
-    if !split.isolated.iter().any(|isolated| isolated.source == Source::SchedulingJitter) {
+    if !breakdown.isolated.iter().any(|isolated| isolated.source == Source::SchedulingJitter) {
         out.push_str("  with a competitor: not measured; `tardy run --scenario abeni2002-split` does\n");
     }
 }

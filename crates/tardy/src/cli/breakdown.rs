@@ -1,13 +1,13 @@
-//! What `tardy split` takes.
+//! What `tardy breakdown` takes.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// `tardy split`.
+/// `tardy breakdown`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct SplitArgs {
+pub struct BreakdownArgs {
     /// Runs to take the sources from, such as one with and one without high-resolution timers; or folders of runs, as the lab makes them
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
@@ -18,6 +18,6 @@ pub struct SplitArgs {
 
 const AFTER_HELP: &str = "`tardy run --scenario abeni2002-split` makes a run that isolates all three as far as one boot can.
 With and without high-resolution timers takes two boots, in guests of the lab for instance (virtual time: lengths of code paths, no times of a machine):
-  tardy lab run --kernel debian:6.1 --append 'highres=off nohz=off' --kernel debian:6.1 --append highres=on --scenario abeni2002-split --out timers
-  tardy split timers
+  tardy lab run --kernel debian:6.1 --cmdline 'highres=off nohz=off' --kernel debian:6.1 --cmdline highres=on --scenario abeni2002-split --out timers
+  tardy breakdown timers
 Exit codes: 0 at least one source was isolated; 2 wrong use, or a folder that is no run; 4 no phase of any run isolated a source.";

@@ -31,7 +31,7 @@ pub enum Source {
 
 /// What runs say about each source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Split {
+pub struct Breakdown {
     /// Measurements that isolated a source, in the order of the runs.
     pub isolated: Vec<Isolated>,
     /// Probes that nobody more important could delay.
@@ -89,15 +89,15 @@ pub struct Mixed {
 ///
 /// # Errors
 /// [`SummaryError`] where a folder cannot be read.
-pub fn split(runs: &[PathBuf]) -> Result<Split, SummaryError> {
-    let mut split = Split::default();
+pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
+    let mut breakdown = Breakdown::default();
     for run in runs.iter().flat_map(|path| folders(path)) {
-        split.add(&run, &folder::open(&run)?, &summarize(&run, &Requirement::default())?);
+        breakdown.add(&run, &folder::open(&run)?, &summarize(&run, &Requirement::default())?);
     }
-    Ok(split)
+    Ok(breakdown)
 }
 
-impl Split {
+impl Breakdown {
     fn add(&mut self, path: &Path, record: &RunRecord, summary: &Summary) {
         let run = path.display().to_string();
         self.warnings.extend(summary.warnings.iter().map(|warning| (run.clone(), warning.to_string())));
@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(source(Some(98), &[], &[], None), Ok(Source::TimerResolution));
         assert_eq!(source(Some(98), &[], &[], TICK), Ok(Source::TimerResolution));
         assert_eq!(source(Some(98), &beside("nanosleep", 50), &beside("io", 0), None), Ok(Source::NonPreemptableSections));
-        assert_eq!(source(Some(98), &[], &beside("spin", 97), None), Ok(Source::NonPreemptableSections));
-        assert_eq!(source(Some(50), &[], &beside("spin", 90), None), Ok(Source::SchedulingJitter));
+        assert_eq!(source(Some(98), &[], &beside("busy", 97), None), Ok(Source::NonPreemptableSections));
+        assert_eq!(source(Some(50), &[], &beside("busy", 90), None), Ok(Source::SchedulingJitter));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tardy split`: which phase isolated which source of lateness, from real runs.
+//! `tardy breakdown`: which phase isolated which source of lateness, from real runs.
 
 use crate::support;
 
@@ -21,15 +21,15 @@ length = "500ms"
 [[phase]]
 name = "competitor"
 length = "500ms"
-loads = ["spin:length=3ms:period=10ms:priority=90"]
+loads = ["busy:length=3ms:period=10ms:priority=90"]
 [[phase]]
 name = "forks"
 length = "500ms"
 loads = ["fork:processes=8"]
 "#;
 
-fn isolated<'a>(split: &'a Value, source: &str, probe: &str) -> Vec<(&'a str, &'a str)> {
-    let all = split["isolated"].as_array().unwrap().iter();
+fn isolated<'a>(breakdown: &'a Value, source: &str, probe: &str) -> Vec<(&'a str, &'a str)> {
+    let all = breakdown["isolated"].as_array().unwrap().iter();
     let found = all.filter(|isolated| isolated["source"] == source && isolated["probe"].as_str().unwrap().starts_with(probe));
     found.map(|isolated| (isolated["phase"].as_str().unwrap(), isolated["by"].as_str().unwrap())).collect()
 }
@@ -45,23 +45,23 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
     // On a machine that does much else samples may be lost, which the run then says by its exit code; which phase isolates what stays.
     let code = place.tardy(&format!("run --scenario small.toml --cpus {cpu} --quiet --out run")).code();
     assert!([0, 4].contains(&code), "{code}");
-    let split = place.tardy("split run --json").ends_with(0).json();
+    let breakdown = place.tardy("breakdown run --json").ends_with(0).json();
     let timers = "high-resolution timers";
-    assert_eq!(isolated(&split, "timer-resolution", "cyclic"), [("nothing", "idle, high-resolution timers")]);
-    assert_eq!(isolated(&split, "non-preemptable-sections", "cyclic"), [("competitor", timers), ("forks", timers)]);
-    assert_eq!(isolated(&split, "scheduling-jitter", "cyclic"), []);
-    let jitter = isolated(&split, "scheduling-jitter", "nanosleep");
-    assert_eq!(jitter, [("nothing", "below cyclic at 98"), ("competitor", "below spin at 90 and cyclic at 98")]);
-    assert_eq!(split["excluded"].as_array().unwrap().len(), 1);
-    assert_eq!(split["mixed"][0]["phase"], "forks");
+    assert_eq!(isolated(&breakdown, "timer-resolution", "cyclic"), [("nothing", "idle, high-resolution timers")]);
+    assert_eq!(isolated(&breakdown, "non-preemptable-sections", "cyclic"), [("competitor", timers), ("forks", timers)]);
+    assert_eq!(isolated(&breakdown, "scheduling-jitter", "cyclic"), []);
+    let jitter = isolated(&breakdown, "scheduling-jitter", "nanosleep");
+    assert_eq!(jitter, [("nothing", "below cyclic at 98"), ("competitor", "below busy at 90 and cyclic at 98")]);
+    assert_eq!(breakdown["excluded"].as_array().unwrap().len(), 1);
+    assert_eq!(breakdown["mixed"][0]["phase"], "forks");
     // The numbers are those of the run's own summary.
     let summary = place.summary("run");
     let phase = summary["loads"].as_array().unwrap().iter().find(|load| load["name"] == "nothing").unwrap();
     let of_probe = phase["probes"].as_array().unwrap().iter().find(|probe| probe[0] == "cyclic").unwrap();
-    let row = split["isolated"].as_array().unwrap().iter().find(|row| row["source"] == "timer-resolution").unwrap();
+    let row = breakdown["isolated"].as_array().unwrap().iter().find(|row| row["source"] == "timer-resolution").unwrap();
     assert_eq!(row["numbers"], of_probe[1]);
 
-    let text = place.tardy("split run run").ends_with(0).stdout;
+    let text = place.tardy("breakdown run run").ends_with(0).stdout;
     for part in [
         "timer resolution",
         "scheduling jitter",
@@ -82,8 +82,8 @@ fn each_source_is_taken_from_the_phase_that_isolated_it() {
 fn ordinary_tasks_isolate_nothing() {
     let place = Workplace::new();
     place.tardy("run --probe cyclic --policy other --cycles 50 --quiet --out run").ends_with(0);
-    let outcome = place.tardy("split run").ends_with(4);
+    let outcome = place.tardy("breakdown run").ends_with(4);
     assert!(outcome.stdout.contains("an ordinary task waits for others"), "{}", outcome.stdout);
-    place.tardy("split nothing-there").ends_with(2);
-    place.tardy("split").ends_with(2);
+    place.tardy("breakdown nothing-there").ends_with(2);
+    place.tardy("breakdown").ends_with(2);
 }

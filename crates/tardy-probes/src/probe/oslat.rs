@@ -1,8 +1,8 @@
-//! `spin`: reads the cycle counter all the time, and finds every interval in which the processor was taken away, as oslat and hwlat do.
+//! `oslat`: reads the cycle counter all the time, and finds every interval in which the processor was taken away, as oslat and hwlat do.
 //!
 //! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran
-//! (`spin.tasks`); else, where it counted an interrupt of the processor, that (`spin.interrupts`); else nothing that the kernel knows of, which leaves the
-//! hypervisor, the firmware, the hardware (`spin.unseen`). The series of all gaps is `spin`. Counts are read at each gap's end and each ms, so that an
+//! (`oslat.tasks`); else, where it counted an interrupt of the processor, that (`oslat.interrupts`); else nothing that the kernel knows of, which leaves the
+//! hypervisor, the firmware, the hardware (`oslat.unseen`). The series of all gaps is `oslat`. Counts are read at each gap's end and each ms, so that an
 //! interrupt too short to be a gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an interrupt. Where interrupts
 //! cannot be counted, a note says why, and the last two series are not there. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
 //! observed; of the gaps that fall into it, those from 50 us on are found, and no shorter ones.
@@ -29,7 +29,7 @@ use crate::record::control::Control;
 use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
-    name: "spin",
+    name: "oslat",
     times: "reads of the cycle counter, one after another: intervals between two of them in which the CPU was taken away",
     context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
     source: "today (oslat, hwlat)",
@@ -57,7 +57,7 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
     let cpu = opening.thread.cpu.map_or(0, |cpu| cpu.0);
     let counted = interrupt_counter::open(&Root::system(), cpu);
     let mut notes: Vec<String> =
-        counted.as_ref().err().map(|why| format!("spin does not tell interrupts from what no kernel sees: {why}")).into_iter().collect();
+        counted.as_ref().err().map(|why| format!("oslat does not tell interrupts from what no kernel sees: {why}")).into_iter().collect();
     // Two series that are always empty would say that there were no such gaps.
     let series = counted.is_err().then(|| INFO.series[..2].to_vec());
     let interrupts = counted.ok().map(|counter| Interrupts { counter, before: 0 });
@@ -77,7 +77,7 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
         }
     });
     let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
-    notes.extend(counter.err().map(|reason| format!("spin reads CLOCK_MONOTONIC, not a cycle counter: {reason}")));
+    notes.extend(counter.err().map(|reason| format!("oslat reads CLOCK_MONOTONIC, not a cycle counter: {reason}")));
     Ok(Opened { members: vec![member], series, notes, ..Opened::default() })
 }
 

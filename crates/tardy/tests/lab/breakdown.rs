@@ -24,7 +24,7 @@ length = "1s"
 [[phase]]
 name = "competitor"
 length = "1s"
-loads = ["spin:length=2ms:period=10ms:priority=90"]
+loads = ["busy:length=2ms:period=10ms:priority=90"]
 [[phase]]
 name = "memory"
 length = "1s"
@@ -33,20 +33,20 @@ loads = ["memory"]
 
 #[test]
 fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers() {
-    if !lab_is_there("split", false) {
+    if !lab_is_there("breakdown", false) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let (scenario, out) = (folder.path().join("small.toml"), folder.path().join("timers"));
     std::fs::write(&scenario, SCENARIO).unwrap();
-    let variants = ["--kernel", STOCK, "--append", "highres=off nohz=off", "--kernel", STOCK, "--append", "highres=on"];
+    let variants = ["--kernel", STOCK, "--cmdline", "highres=off nohz=off", "--kernel", STOCK, "--cmdline", "highres=on"];
     compared(&out, &[&variants[..], &["--scenario", scenario.to_str().unwrap()]].concat());
-    let split = |further: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("split").args(further).arg(&out).output().unwrap();
+    let breakdown = |further: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tardy")).arg("breakdown").args(further).arg(&out).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let found: Value = serde_json::from_str(&split(&["--json"])).unwrap();
+    let found: Value = serde_json::from_str(&breakdown(&["--json"])).unwrap();
     let of = |source: &str, probe: &str| -> Vec<Value> {
         let all = found["isolated"].as_array().unwrap().iter();
         all.filter(|row| row["source"] == source && row["probe"].as_str().unwrap().starts_with(probe)).cloned().collect()
@@ -68,6 +68,6 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
         let rows = of(source, probe);
         assert!(!rows.is_empty() && rows.iter().all(|row| row["run"].as_str().unwrap().contains("highres=on")), "{source}: {found}");
     }
-    let text = split(&[]);
+    let text = breakdown(&[]);
     assert!(text.contains("(virtual time)") && !text.contains("resolution timers: not measured"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and work that may exceed it.
+//! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and work that may exceed it.
 //!
 //! The kernel binds such a thread to no processor. A thread that has used up its runtime is throttled until its next period; the kernel says so
 //! by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run counts.
@@ -21,7 +21,7 @@ use super::member::{Member, Run};
 use super::{Opened, Opening};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
-    name: "deadline",
+    name: "sched-deadline",
     times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that of the scheduler: from the due time to the first clock \
             read after it",
     context: "stock: hard interrupt; RT: hard interrupt",

@@ -1,0 +1,70 @@
+//! Names of before: accepted for one minor version more, not shown in help, and noted when somebody uses one.
+
+use std::collections::BTreeSet;
+
+/// Subcommands, with their names of today; `clap` knows the old ones as aliases.
+const COMMANDS: &[(&str, &str)] = &[("split", "breakdown")];
+
+/// Options: subcommand (empty: whichever), name of before, name of today.
+const OPTIONS: &[(&str, &str, &str)] = &[
+    ("", "--steer-irqs", "--move-irqs"),
+    ("", "--reference", "--paper"),
+    ("advise", "--from", "--paper"),
+    ("lab", "--append", "--cmdline"),
+    ("lab", "--insn", "--instruction-time"),
+    ("lab", "--pads", "--replicas"),
+    ("lab", "--twice", "--verify-repeatable"),
+];
+
+/// What to tell a user of old names; the arguments without the program's own name.
+#[must_use]
+pub fn notes(arguments: &[String]) -> Vec<String> {
+    let ours = arguments.iter().position(|argument| argument == "--").map_or(arguments, |end| &arguments[..end]);
+    let Some((command, options)) = ours.split_first() else { return Vec::new() };
+    let mut found = BTreeSet::new();
+    found.extend(COMMANDS.iter().find(|(old, _)| old == command).copied());
+    for (index, argument) in options.iter().enumerate() {
+        let (name, given) = argument.split_once('=').map_or((argument.as_str(), options.get(index + 1)), |(name, _)| (name, None));
+        let value = given.map(String::as_str).or_else(|| argument.split_once('=').map(|(_, value)| value)).unwrap_or_default();
+        found.extend(OPTIONS.iter().find(|(of, old, _)| *old == name && (of.is_empty() || of == command)).map(|&(_, old, new)| (old, new)));
+        let value = value.split(':').next().unwrap_or_default();
+        let names = match name {
+            "--probe" => tardy_probes::probe::RENAMED,
+            "--load" => tardy_loads::load::RENAMED,
+            _ => continue,
+        };
+        found.extend(names.iter().find(|(old, _)| *old == value).copied());
+    }
+    found.into_iter().map(|(old, new)| format!("{old} is called {new} now: the old name is accepted until version 0.3")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Vec<String> {
+        notes(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn each_old_name_is_noted_once_and_names_of_today_never() {
+        assert_eq!(of("split run"), ["split is called breakdown now: the old name is accepted until version 0.3"]);
+        assert_eq!(of("run --probe spin:least=1us --probe=spin --load spin:period=1ms --steer-irqs").len(), 3);
+        assert_eq!(
+            of("lab run --kernel a --append x=1 --kernel b --append y=1 --pads 3"),
+            [
+                "--append is called --cmdline now: the old name is accepted until version 0.3",
+                "--pads is called --replicas now: the old name is accepted until version 0.3",
+            ]
+        );
+        for line in [
+            "run --probe oslat --load busy --move-irqs",
+            "export run --from 3",
+            "show split",
+            "run -- split --pads --probe spin",
+            "breakdown run",
+        ] {
+            assert_eq!(of(line), [""; 0], "{line}");
+        }
+    }
+}

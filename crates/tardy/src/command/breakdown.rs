@@ -1,0 +1,33 @@
+//! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptable sections side by side.
+
+use tardy_report::report::breakdown_text;
+use tardy_results::exit::Exit;
+use tardy_results::summary::breakdown::breakdown;
+
+use super::output;
+use crate::cli::breakdown::BreakdownArgs;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &BreakdownArgs) -> Exit {
+    let breakdown = match breakdown(&args.runs) {
+        Ok(breakdown) => breakdown,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&breakdown).expect("all keys are text and all numbers finite or null") + "\n"
+    } else {
+        breakdown_text::text(&breakdown)
+    };
+    match output::print(&text) {
+        Ok(()) if breakdown.isolated.is_empty() => Exit::Inconclusive,
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: cannot write the breakdown: {error}");
+            Exit::Machine
+        }
+    }
+}

@@ -139,7 +139,7 @@ struct Run {
 
 fn measure_cost(bench: &Bench) -> Result<Measured> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
-    let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (12, 10) };
+    let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
     let mut commands = Vec::new();
     let mut run = |name: String, flags: &[&str], seconds: u64| -> Result<Run> {
         let folder = place.path().join(name);
@@ -158,7 +158,11 @@ fn measure_cost(bench: &Bench) -> Result<Measured> {
             record["series"].as_array().into_iter().flatten().filter_map(|series| series["counts"]["recorded"].as_f64()).sum();
         let threads = record["overhead"]["threads"].as_array().into_iter().flatten();
         let cpu_time: f64 = threads.filter_map(|thread| thread["cpu_time_ns"].as_f64()).sum();
-        Ok(Run { median_us: us(&summary["probes"][0]["latency"]["median_ns"]), thread_us: cpu_time / samples / 1_000.0, record })
+        Ok(Run {
+            median_us: us(&summary["probes"][0]["numbers"]["percentiles"][0]["value_ns"]),
+            thread_us: cpu_time / samples / 1_000.0,
+            record,
+        })
     };
     let (mut later, mut longer, mut last) = (Vec::new(), Vec::new(), Value::Null);
     for pair in 0..pairs {

@@ -10,6 +10,7 @@ use tardy_probes::probe::{self, ProbeSpec};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{FLAGS, Origin, PolicyName};
 use tardy_run::system_clock::SystemClock;
+use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::Explain;
 
 use crate::scenario::{self, Order, PhaseRequest, ProbeRequest, Scenario, ScenarioError};
@@ -76,6 +77,8 @@ pub struct Request {
     pub stop_above: Option<Nanos>,
     /// Whether the kernel's tracing stops there too.
     pub tracing_off: bool,
+    /// What is done at `stop_above`, or at the deadline.
+    pub on_threshold: Vec<ThresholdAction>,
     /// What of the kernel's trace is recorded to explain samples.
     pub explain: Explain,
     /// Whether all of it is kept.
@@ -157,6 +160,21 @@ impl FromStr for CpuDmaLatency {
     }
 }
 
+impl Request {
+    /// The latency that is acted on: that of `stop_above`, or with actions the deadline.
+    #[must_use]
+    pub fn threshold(&self) -> Option<Nanos> {
+        let deadline = self.requirement.window.map(|window| window.latest).filter(|_| !self.on_threshold.is_empty());
+        self.stop_above.or(deadline)
+    }
+
+    /// The latency at which measuring threads stop.
+    #[must_use]
+    pub fn stops_above(&self) -> Option<Nanos> {
+        self.threshold().filter(|_| !self.on_threshold.contains(&ThresholdAction::Continue))
+    }
+}
+
 /// What in `request` would have no effect, and why; nothing where all of it has one. Names of loads are checked where they are planned.
 #[must_use]
 pub fn contradiction(request: &Request) -> Option<&'static str> {
@@ -168,6 +186,9 @@ pub fn contradiction(request: &Request) -> Option<&'static str> {
         () if is_ordinary && request.priority.is_some() => Some("--policy other has no priority: leave --priority out, or use fifo or rr"),
         () if request.loads.len() > 1 && request.loads.iter().any(|load| load == "none") => {
             Some("--load none is for no load at all: leave it out beside other loads")
+        }
+        () if !request.on_threshold.is_empty() && request.threshold().is_none() => {
+            Some("--on-threshold acts on latencies above --stop-above or --deadline: give one of them too")
         }
         () => None,
     }

@@ -23,6 +23,7 @@ pub mod reserved_file;
 pub mod series_writer;
 pub mod shell;
 pub mod system_clock;
+pub mod threshold;
 pub mod tracing;
 pub mod under_load;
 pub mod work_kind;

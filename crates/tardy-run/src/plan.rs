@@ -18,6 +18,7 @@ use crate::device_writes::{self, DeviceWrites};
 use crate::keep::Keep;
 use crate::parameter::Values;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
+use crate::threshold::ThresholdAction;
 use crate::tracing::Explain;
 
 /// Name of a responder's probe and series, and of its run's scenario.
@@ -98,6 +99,9 @@ pub struct Plan {
     pub stop_above: Option<Nanos>,
     /// Whether that also switches off the kernel's tracing.
     pub tracing_off: bool,
+    /// What is done at that latency; nothing but to stop if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_threshold: Vec<ThresholdAction>,
     /// What of the kernel's trace is recorded to explain samples.
     #[serde(default, skip_serializing_if = "Explain::is_off")]
     pub explain: Explain,
@@ -167,6 +171,7 @@ impl Plan {
             aligned: false,
             stop_above: None,
             tracing_off: false,
+            on_threshold: Vec::new(),
             explain: Explain::Off,
             keep_trace: false,
             changes: Vec::new(),

@@ -4,6 +4,7 @@ mod arming;
 pub(super) mod closing;
 mod follow;
 mod loads;
+mod threshold;
 mod tracing;
 
 use std::path::Path;

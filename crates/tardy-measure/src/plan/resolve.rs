@@ -17,6 +17,8 @@ use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
 use tardy_run::system_clock::{SystemClock, ThreadClocks};
+use tardy_run::threshold::ThresholdAction;
+use tardy_run::tracing::Explain;
 use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
@@ -96,9 +98,11 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         load_cgroup: request.load_cgroup.clone(),
         seed,
         aligned: request.aligned,
-        stop_above: request.stop_above,
+        stop_above: request.threshold(),
+        on_threshold: request.on_threshold.clone(),
         tracing_off: request.tracing_off,
-        explain: request.explain,
+        // A trace of the threshold is one of the run.
+        explain: if request.on_threshold.contains(&ThresholdAction::Trace) { Explain::Events } else { request.explain },
         keep_trace: request.keep_trace,
         changes,
         wake_up_cost,
@@ -272,7 +276,7 @@ fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured
             let start = probe.offset.unwrap_or(if coincide { Nanos::ZERO } else { Nanos(drawn) });
             let schedule = info.schedule(probe.period, start, probe.dither);
             let clocks = ThreadClocks::planned(probe.clocks);
-            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stop_above, clocks };
+            let plan = ThreadPlan { cpu, copy, schedule, seed: random.random(), cycles, stop_above: request.stops_above(), clocks };
             ThreadEntry { probe: probe.name.clone(), plan }
         })
         .collect()

@@ -8,6 +8,7 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_results::explain::run::{RunExplanation, RunQuestion, explain_run};
 use tardy_results::statistics;
 use tardy_results::statistics::read::{Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers};
 use tardy_results::statistics::tail::{CurvePoint, TailReader};
@@ -22,6 +23,8 @@ use super::sweep::{Division, Swept, sweep, sweep_with};
 
 /// Processors that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
+/// Worst samples of an explained run that are told whole.
+const STORIES: usize = 5;
 
 /// Why there are no charts.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +63,8 @@ pub struct RunData {
     pub probes: Vec<ProbeData>,
     /// Its statistics, where they were asked for.
     pub statistics: Option<Statistics>,
+    /// Who made its samples late, where it was explained and statistics were asked for.
+    pub explanation: Option<RunExplanation>,
 }
 
 /// Samples that belong together.
@@ -155,11 +160,15 @@ impl RunData {
         let statistics = detail.statistics.as_ref().map(|question| statistics_of(&run, question, &tails));
         let one = |(probe, over_time): (&&str, OverTime)| probe_data(&run, &summary, statistics.as_ref(), probe, over_time);
         let data: Vec<ProbeData> = probes.iter().zip(over_time).map(one).collect();
+        let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO }).ok();
+        let explanation = run.record.tracing.as_ref().filter(|_| statistics.is_some()).and_then(|_| explained());
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
             folder: path.display().to_string(),
             probes: data,
+            // A folder whose explanations cannot be read has its numbers all the same.
+            explanation,
             statistics,
             record: run.record,
             summary,

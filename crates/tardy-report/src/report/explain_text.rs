@@ -146,7 +146,12 @@ fn last_column_left(table: &Table) -> String {
 }
 
 fn percent(part: u64, all: u64) -> String {
-    format!("  {:.1} %", if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 })
+    format!("  {}", share(part, all))
+}
+
+/// A share of all lateness.
+pub(super) fn share(part: u64, all: u64) -> String {
+    format!("{:.1} %", if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 })
 }
 
 fn holder_of(row: &HolderRow) -> String {

@@ -5,6 +5,7 @@
 //! lets no script run but ours.
 
 mod costs;
+mod explained;
 mod facts;
 mod figure;
 mod head;
@@ -42,6 +43,7 @@ pub fn page(runs: &[RunData], now: Nanos) -> String {
     let content = html! {
         (head::head(runs, &title))
         (charts)
+        (explained::section(runs))
         (layers::section(runs))
         (facts::section(&described))
         (repeat::section(runs))

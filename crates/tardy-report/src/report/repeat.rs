@@ -4,6 +4,8 @@ use tardy_run::keep::Keep;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName};
 use tardy_run::shell::{self, quoted};
+use tardy_run::threshold::ThresholdAction;
+use tardy_run::tracing::Explain;
 
 /// The command line that asks for `plan`.
 #[must_use]
@@ -92,6 +94,9 @@ pub fn command(plan: &Plan) -> String {
     if let Some(limit) = plan.stop_above {
         option("stop-above", limit.exact());
     }
+    for action in &plan.on_threshold {
+        option("on-threshold", action.to_string());
+    }
     match plan.cpu_dma_latency_us {
         None if plan.resume_latency_us.is_some() => {}
         None => option("cpu-dma-latency", "leave".to_owned()),
@@ -109,6 +114,12 @@ pub fn command(plan: &Plan) -> String {
     option("seed", plan.seed.to_string());
     if plan.aligned {
         words.push("--aligned".to_owned());
+    }
+    if plan.explain != Explain::Off && !plan.on_threshold.contains(&ThresholdAction::Trace) {
+        words.push("--explain".to_owned());
+    }
+    if plan.keep_trace {
+        words.push("--keep-trace".to_owned());
     }
     words.extend(program.map(|program| format!("-- {}", shell::line(program))));
     words.join(" ")

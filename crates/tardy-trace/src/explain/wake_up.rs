@@ -1,6 +1,6 @@
 //! The sweep over a trace that finds the wake-ups of a thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::cause::Wait;
 use super::rules::Rules;
@@ -46,19 +46,20 @@ pub(super) struct Way {
 pub struct Explainer {
     target: Target,
     facts: Facts,
-    cpus: HashMap<u32, Timeline>,
+    /// Few, like all that is kept in trees here: with so many events, hashing them takes longer than the search.
+    cpus: BTreeMap<u32, Timeline>,
     /// What was heard last of each thread.
     threads: HashMap<i32, Thread>,
     /// Timers that are set, by address.
     timers: HashMap<u64, Timer>,
     /// The timer whose function each processor is in.
-    expiring: HashMap<u32, Expiring>,
+    expiring: BTreeMap<u32, Expiring>,
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
-    waiting: HashMap<i32, Waiting>,
+    waiting: BTreeMap<i32, Waiting>,
     /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
-    grids: HashMap<i32, (Grid, Option<i64>)>,
+    grids: BTreeMap<i32, (Grid, Option<i64>)>,
     rules: Rules,
     finished: Vec<WakeUp>,
     unfinished: u64,
@@ -107,13 +108,13 @@ impl Explainer {
         Self {
             target,
             facts,
-            cpus: HashMap::new(),
+            cpus: BTreeMap::new(),
             threads: threads.iter().map(thread).collect(),
             timers: HashMap::new(),
-            expiring: HashMap::new(),
+            expiring: BTreeMap::new(),
             work: HashMap::new(),
-            waiting: HashMap::new(),
-            grids: HashMap::new(),
+            waiting: BTreeMap::new(),
+            grids: BTreeMap::new(),
             rules: Rules::default(),
             finished: Vec::new(),
             unfinished: 0,
@@ -171,7 +172,7 @@ impl Explainer {
             self.first_sign(event);
         }
         self.learn(event);
-        if self.threads.get(&event.head.pid).is_some_and(|&thread| self.target.is(thread)) {
+        if self.is_target(event.head.pid) {
             self.rules.take(event);
         }
         match event.kind {
@@ -200,10 +201,20 @@ impl Explainer {
         }
     }
 
+    fn is_target(&self, pid: i32) -> bool {
+        match &self.target {
+            Target::Pids(pids) => pids.contains(&pid),
+            Target::Name(_) => self.threads.get(&pid).is_some_and(|&thread| self.target.is(thread)),
+        }
+    }
+
     fn learn(&mut self, event: &Event) {
         let mut learn = |thread: Thread| {
-            if self.threads.len() < REMEMBERED_MAX || self.threads.contains_key(&thread.pid) {
-                self.threads.insert(thread.pid, thread);
+            let is_room = self.threads.len() < REMEMBERED_MAX;
+            match self.threads.get_mut(&thread.pid) {
+                Some(known) => *known = thread,
+                None if is_room => drop(self.threads.insert(thread.pid, thread)),
+                None => {}
             }
         };
         match event.kind {

@@ -10,6 +10,7 @@ use tardy_probes::probe::request::ProbeRequestError;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
+use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::Explain;
 
 use super::{DeadlineArgs, choice, positive_duration};
@@ -110,6 +111,13 @@ pub struct RunArgs {
     /// With --stop-above: also switch off the kernel's tracing, so that the trace ends there
     #[arg(long, requires = "stop_above")]
     pub tracing_off: bool,
+    /// Do this at the first latency above --stop-above, or above --deadline: trace (keep the kernel's trace of it, as --explain does), shell=COMMAND,
+    /// signal=PID (SIGTERM), continue (do not stop; then again at each larger latency); repeat it for several
+    #[arg(long, value_name = "ACTION")]
+    pub on_threshold: Vec<ThresholdAction>,
+    /// As cyclictest's: stop at the first latency above so many us, and keep the kernel's trace of it (--stop-above TIME --on-threshold trace)
+    #[arg(short = 'b', value_name = "US", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["stop_above", "on_threshold"])]
+    pub break_above: Option<u32>,
     /// Record the kernel's trace and find who made each sample late; `tardy explain RUN` tells (as root; latencies are then those of a traced run)
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<Explain>())]
     pub explain: Option<Explain>,
@@ -174,8 +182,9 @@ impl RunArgs {
             load_cgroup: self.load_cgroup.clone(),
             move_irqs: self.move_irqs,
             seed: self.seed,
-            stop_above: self.stop_above,
+            stop_above: self.stop_above.or(self.break_above.map(|us| Nanos::from_micros(us.into()))),
             tracing_off: self.tracing_off,
+            on_threshold: if self.break_above.is_some() { vec![ThresholdAction::Trace] } else { self.on_threshold.clone() },
             explain: self.explain.unwrap_or_default(),
             keep_trace: self.keep_trace,
             force: self.force,

@@ -95,6 +95,11 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     assert!(place.tardy("show run").stdout.contains("the kernel's trace was recorded (level 1"));
+    place.tardy("report run --html report.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    let (_, section) = page.split_once("Who made samples late").expect("the report has the section");
+    assert!(section.contains("thread&#39;s own code") || section.contains("thread's own code"), "holders are named");
+    assert!(section.matches("<rect x=").count() > 10 && section.contains("Worst 1: "), "the worst are drawn");
     // What lies around the worst samples is a trace that stands for itself.
     let worst = place.tardy("explain run/trace/worst.dat --task cyclic/0 --json").ends_with(0).json();
     assert!(number(&worst["wake_ups"]["timed"]) > 0 && worst["trace"]["is_monotonic"] == true, "{}", worst["trace"]);

@@ -41,6 +41,7 @@ mod several_probes;
 mod start;
 mod statistics;
 mod summaries;
+mod thresholds;
 mod unprivileged;
 mod verdicts;
 mod wake_ups;

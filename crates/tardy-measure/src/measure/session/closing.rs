@@ -19,7 +19,7 @@ use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
 
 pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, SessionError> {
-    let Followed { armed, mut state } = followed;
+    let Followed { armed, mut state, threshold } = followed;
     let mut record = armed.record;
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);
@@ -47,6 +47,14 @@ pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, Sessio
     armed.keeper.finish();
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
     note_series(&series, armed.start, &mut record);
+    if let Some(mut threshold) = threshold {
+        // What came after the last look at a run that went on.
+        if threshold.goes_on() {
+            let worst = series.iter().filter_map(|series| Some((series.descriptor().cpu, series.worst()?)));
+            worst.for_each(|(cpu, worst)| threshold.look(cpu, worst.latency, worst.due));
+        }
+        record.warnings.extend(threshold.finish());
+    }
     // Behind the recorder, which has handed over the last samples.
     if let Some(tracer) = armed.tracer {
         tracing::finish(tracer, &mut record);

@@ -14,6 +14,7 @@ use tardy_sys::signal::{self, wait_readable};
 
 use super::arming::Armed;
 use super::loads::Loads;
+use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
 use crate::measure::live::Live;
@@ -36,6 +37,8 @@ const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed
 pub(super) struct Followed {
     pub(super) armed: Armed,
     pub(super) state: State,
+    /// What is still to be done about the last latencies.
+    pub(super) threshold: Option<Threshold>,
 }
 
 struct Follower {
@@ -49,6 +52,7 @@ struct Follower {
     is_stopping: bool,
     cpu_times: Option<CpuTimes>,
     state_log: Option<StateLog>,
+    threshold: Option<Threshold>,
     /// Times that the kernel told of a runtime of SCHED_DEADLINE used up.
     overruns: u64,
 }
@@ -56,6 +60,7 @@ struct Follower {
 pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Followed, SessionError> {
     let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
     let plan = &armed.record.plan;
+    let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
         timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
         live: Live::new(is_quiet, armed.start, plan.length()),
@@ -66,6 +71,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         is_stopping: false,
         cpu_times: None,
         state_log,
+        threshold,
         overruns: 0,
     };
     follower.prepare_first_phase(root);
@@ -79,12 +85,14 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
         if let Some(log) = &mut follower.state_log {
             log.update(now);
         }
+        follower.look_at_threshold();
         let Follower { armed, timeline, live, .. } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
         armed.clocks.update(now, &armed.threads);
         live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
     }
     follower.live.finish();
+    follower.look_at_threshold();
     follower.timeline.cut(Nanos(clock::monotonic()));
     follower.note_busy(root);
     follower.armed.record.phases = follower.timeline.records().to_vec();
@@ -96,7 +104,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);
-    Ok(Followed { armed: follower.armed, state: follower.state })
+    Ok(Followed { armed: follower.armed, state: follower.state, threshold: follower.threshold })
 }
 
 impl Follower {
@@ -110,6 +118,20 @@ impl Follower {
         // Loops of others and players do not count any: for them it is the length of so many periods.
         let counts = |probe: &ProbePlan| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::Own);
         plan.cycles.is_some() && plan.probes.iter().all(counts) && !self.timeline.records().is_empty()
+    }
+
+    /// Acts on latencies above the threshold: on the one that stopped the run, or where it goes on on what the recorder has seen.
+    fn look_at_threshold(&mut self) {
+        let Some(threshold) = &mut self.threshold else { return };
+        if let Some(stopped) = self.armed.control.stopped_by() {
+            threshold.look(stopped.cpu, stopped.sample.latency, stopped.sample.due);
+        } else if threshold.goes_on() {
+            for series in self.armed.recorder.progress() {
+                if let Some(worst) = series.worst {
+                    threshold.look(series.cpu, worst.latency, worst.due);
+                }
+            }
+        }
     }
 
     fn wait(&self) -> Result<(), SessionError> {

@@ -1,0 +1,116 @@
+//! Who made the samples of explained runs late: who, how much, when; and the worst samples as drawn time lines.
+
+use maud::{Markup, html};
+use tardy_results::explain::run::{RunExplanation, SampleStory};
+use tardy_results::explain::{StoryPiece, words};
+use tardy_trace::explain::Cause;
+
+use super::figure;
+use crate::chart::data::RunData;
+use crate::chart::model::Table;
+use crate::report::explain_text::{share, time};
+
+/// Rows of holders.
+const HOLDERS_SHOWN: usize = 15;
+/// Width and height of a time line, in its own units.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 22.0;
+/// A piece is drawn so wide at least.
+const WIDTH_MIN: f64 = 1.5;
+
+/// Nothing where no run was explained.
+pub(super) fn section(runs: &[RunData]) -> Markup {
+    let explained: Vec<_> = runs.iter().filter_map(|run| Some((run, run.explanation.as_ref()?))).collect();
+    html! {
+        @if !explained.is_empty() {
+            section {
+                h2 id="explained" { "Who made samples late" }
+                div class="columns" { @for (run, explanation) in explained { div {
+                    @if runs.len() > 1 { p class="run-name" { (run.name) } }
+                    (of_run(explanation))
+                } } }
+            }
+        }
+    }
+}
+
+fn of_run(explanation: &RunExplanation) -> Markup {
+    let counts = explanation.samples;
+    let all = explanation.lateness.map_or(0, |lateness| lateness.sum_ns);
+    html! {
+        p class="note" {
+            (counts.explained) " late samples were explained from the kernel's trace, which was recorded meanwhile: these are the latencies of a traced run. "
+            (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
+            (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
+        }
+        (figure::table(&holders(explanation, all), ""))
+        (figure::table(&components(explanation, all), ""))
+        @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
+    }
+}
+
+fn holders(explanation: &RunExplanation, all: u64) -> Table {
+    let head = ["who held the CPU", "share", "in all", "samples", "most"].map(str::to_owned).to_vec();
+    let row = |row: &tardy_results::explain::HolderRow| {
+        vec![words::holder(&row.holder), share(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns)]
+    };
+    let mut rows: Vec<_> = explanation.holders.iter().take(HOLDERS_SHOWN).map(row).collect();
+    let others = &explanation.holders[HOLDERS_SHOWN.min(explanation.holders.len())..];
+    if !others.is_empty() {
+        let sum = others.iter().map(|row| row.sum_ns).sum();
+        let most = others.iter().map(|row| row.max_ns).max().unwrap_or(0);
+        rows.push(vec![format!("{} others", others.len()), share(sum, all), time(sum), String::new(), time(most)]);
+    }
+    Table { head, rows }
+}
+
+fn components(explanation: &RunExplanation, all: u64) -> Table {
+    let head = ["part of the way", "share", "median", "most", "samples"].map(str::to_owned).to_vec();
+    let row = |row: &tardy_results::explain::ComponentRow| {
+        let part = words::component(row.component).to_owned();
+        vec![part, share(row.sum_ns, all), time(row.median_ns), time(row.max_ns), row.wake_ups.to_string()]
+    };
+    Table { head, rows: explanation.components.iter().map(row).collect() }
+}
+
+fn worst(place: usize, story: &SampleStory) -> Markup {
+    let phase = story.phase.as_ref().map_or_else(String::new, |phase| format!(" in {phase}"));
+    let since = format!("{:.3} s", story.since_start_ns.get() as f64 / 1e9);
+    let whole = story.latency_ns.max(1) as f64;
+    let left = |piece: &StoryPiece| piece.start_ns as f64 / whole * WIDTH;
+    let width = |piece: &StoryPiece| (piece.length_ns as f64 / whole * WIDTH).max(WIDTH_MIN);
+    let head = ["from due", "for", "part of the way", "who held the CPU"].map(str::to_owned).to_vec();
+    let row = |piece: &StoryPiece| {
+        let part = words::component(piece.component).to_owned();
+        vec![time(piece.start_ns), time(piece.length_ns), part, words::holder(&piece.holder)]
+    };
+    html! {
+        h3 { "Worst " (place) ": " (story.probe) ", " (time(story.latency_ns)) " on CPU " (story.cpu) ", " (since) " after the start" (phase) }
+        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" width="100%" height="22" role="img"
+            aria-label=(format!("From due to the clock read, {}", time(story.latency_ns))) {
+            @for piece in &story.pieces {
+                rect x=(format!("{:.2}", left(piece))) y="0" width=(format!("{:.2}", width(piece))) height=(HEIGHT) style=(colour(piece.holder.cause)) {
+                    title { (words::holder(&piece.holder)) ": " (time(piece.length_ns)) }
+                }
+            }
+        }
+        details {
+            summary { (story.pieces.len()) " pieces" }
+            (figure::table(&Table { head, rows: story.pieces.iter().map(row).collect() }, ""))
+        }
+    }
+}
+
+/// Kinds of holders look alike: interrupts, other threads, sections that were not preempted, hardware and idle, the thread itself, unknown.
+fn colour(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Nmi | Cause::Interrupt | Cause::Softirq => "fill:var(--series-0)",
+        Cause::HigherPriority | Cause::EqualPriority | Cause::Turns | Cause::FairServer | Cause::BeforeSoftirq | Cause::Waker => {
+            "fill:var(--series-1)"
+        }
+        Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => "fill:var(--alarm)",
+        Cause::LeavingIdle | Cause::LateInterrupt | Cause::Slack | Cause::LaterTimer => "fill:var(--series-4)",
+        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked => "fill:var(--series-2)",
+        Cause::Lost | Cause::Unknown => "fill:var(--muted)",
+    }
+}

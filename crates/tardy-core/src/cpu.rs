@@ -61,6 +61,28 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
+    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one first. Absent if it is none.
+    #[must_use]
+    pub fn from_mask(mask: &str) -> Option<Self> {
+        let words = mask.trim().split(',').rev().map(|word| u32::from_str_radix(word, 16));
+        let mut cpus = BTreeSet::new();
+        for (first, word) in (0..=CPU_MAX).step_by(32).zip(words) {
+            let word = word.ok()?;
+            cpus.extend((0..32).filter(|bit| word >> bit & 1 == 1).map(|bit| CpuId(first + bit)));
+        }
+        Some(Self(cpus))
+    }
+
+    /// The same as a mask that the kernel reads.
+    #[must_use]
+    pub fn to_mask(&self) -> String {
+        let words = self.0.last().map_or(0, |last| last.0 / 32);
+        let word = |word: u32| (0..32).filter(|bit| self.contains(CpuId(word * 32 + bit))).fold(0_u32, |mask, bit| mask | 1 << bit);
+        let text: Vec<String> =
+            (0..=words).rev().map(|at| if at == words { format!("{:x}", word(at)) } else { format!("{:08x}", word(at)) }).collect();
+        text.join(",")
+    }
+
     /// Adds one.
     pub fn insert(&mut self, cpu: CpuId) {
         self.0.insert(cpu);
@@ -152,7 +174,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn masks_are_read_from_their_end() {
+        let read = |mask: &str| CpuList::from_mask(mask).map(|cpus| cpus.to_string());
+        assert_eq!(read("3\n").as_deref(), Some("0-1"));
+        assert_eq!(read("1,00000002").as_deref(), Some("1,32"));
+        assert_eq!(read("0").as_deref(), Some(""));
+        assert_eq!((read("nonsense"), read("")), (None, None));
+        assert_eq!(CpuList::default().to_mask(), "0");
+    }
+
     proptest! {
+        #[test]
+        fn any_set_survives_a_round_trip_through_a_mask(cpus in proptest::collection::btree_set(0_u32..300, 0..40)) {
+            let list: CpuList = cpus.into_iter().map(CpuId).collect();
+            prop_assert_eq!(CpuList::from_mask(&list.to_mask()).unwrap(), list);
+        }
+
         #[test]
         fn any_set_survives_a_round_trip_through_text(cpus in proptest::collection::btree_set(0_u32..300, 0..40)) {
             let list: CpuList = cpus.into_iter().map(CpuId).collect();

@@ -4,67 +4,182 @@
 //! What cannot be read is unknown, never good. Sources: Documentation/core-api/real-time of the kernel (kernel-configuration.rst and hardware.rst),
 //! Documentation/admin-guide (kernel-parameters.txt, kernel-per-CPU-kthreads.rst, sysctl/), TuneD's real-time profiles, the real-time guides of Red Hat and Ubuntu.
 
+mod background;
+mod cache;
 mod clock_source;
+mod clocks;
+mod configuration;
+mod console;
 mod cpu_quota;
+mod examined;
 mod fair_server;
+mod firmware;
 mod governor;
 mod heat;
 mod high_resolution_timers;
 mod idle_states;
 mod interrupt_affinity;
+mod interrupts;
 mod irqbalance;
 mod isolation;
 mod kernel_debug;
 mod kernel_real_time;
+mod kernel_threads;
+mod memory;
+mod network;
 mod numa_balancing;
+mod observers;
+mod other_tasks;
 mod page_merging;
+mod partition;
+mod power;
 mod preemption_mode;
+mod profile;
+mod program;
 mod rcu_callbacks;
 mod real_time_throttling;
+mod rights;
 mod smt;
+mod start_parameters;
 mod statistics_interval;
 mod swap;
 mod timer_migration;
 mod tracing;
 mod transparent_hugepages;
 mod virtual_machine;
+mod virtualization;
 mod watchdog;
 mod workqueues;
 
 use serde::Serialize;
-use tardy_core::cpu::CpuList;
 
-use super::facts::MachineFacts;
-use super::root::Root;
+pub use self::examined::Examined;
+pub use self::profile::{Profile, Weight};
 
 /// Every check, in the order of a report within a severity.
 pub const CHECKS: &[&Check] = &[
+    // The kernel and what it was built with.
     &kernel_real_time::CHECK,
     &high_resolution_timers::CHECK,
-    &virtual_machine::CHECK,
     &preemption_mode::CHECK,
+    &start_parameters::THREADED_INTERRUPTS,
+    &kernel_debug::CHECK,
+    &configuration::LOCKUP_DETECTOR,
+    &configuration::FREQUENCY_SCALING,
+    &configuration::DEFAULT_GOVERNOR,
+    &configuration::OTHER_GOVERNORS,
+    &configuration::TICK,
+    &configuration::IDLE,
+    &configuration::GRAPHICS,
+    &configuration::TRACING,
+    &configuration::REAL_TIME_GROUPS,
+    &observers::TAINT,
+    // A program of the user's.
+    &program::POLICY,
+    &program::MEMORY,
+    &program::FAULTS,
+    &program::PRIORITY,
+    &program::AFFINITY,
+    &program::LIMIT,
+    &program::TIMER_SLACK,
+    // The machine below the kernel.
+    &virtual_machine::CHECK,
+    &virtualization::STOLEN,
+    &virtualization::GUEST_HALT_POLLING,
+    &virtualization::STEAL_ACCOUNTING,
+    &virtualization::HOST_THREADS,
+    &firmware::SYSTEM_MANAGEMENT,
+    &firmware::HARDWARE_LATENCY,
+    &firmware::ACPI,
+    &firmware::USB_LEGACY,
+    &firmware::MACHINE_CHECKS,
+    &firmware::MEMORY_ERRORS,
+    &firmware::EFI_RUNTIME,
+    &firmware::TIME_COORDINATED,
+    &firmware::SECURE_WORLD,
+    &firmware::VERSION,
+    &firmware::MITIGATIONS,
+    &console::CHECK,
+    // Power.
     &idle_states::CHECK,
     &governor::CHECK,
-    &kernel_debug::CHECK,
+    &power::FREQUENCY_RANGE,
+    &power::ENERGY_PREFERENCE,
+    &power::TURBO,
     &heat::CHECK,
+    &power::SUPPLY,
+    &power::PCI_EXPRESS,
+    &power::UNCORE,
+    &power::USB,
+    // Clocks.
+    &clock_source::CHECK,
+    &clocks::STABILITY,
+    &clocks::EVENT_DEVICE,
+    &start_parameters::SKEWED_TICKS,
+    &other_tasks::TIME_SYNCHRONISATION,
+    &other_tasks::TIMESTAMPS,
+    // Who may take a processor, and how long.
     &cpu_quota::CHECK,
+    &rights::CPU_SET,
     &real_time_throttling::CHECK,
     &fair_server::CHECK,
+    &other_tasks::REAL_TIME,
+    &other_tasks::STARVATION_DAEMON,
+    &observers::SCHEDULER_EXTENSION,
+    &rights::DEADLINE_ADMISSION,
+    // What comes to the processors of the work.
     &isolation::CHECK,
-    &interrupt_affinity::CHECK,
-    &irqbalance::CHECK,
+    &partition::SETS,
+    &partition::HOUSEKEEPING,
+    &partition::SIBLINGS,
+    &partition::FULL_DYNTICKS,
+    &partition::OFFLINE,
     &smt::CHECK,
+    &cache::CHECK,
+    &interrupt_affinity::CHECK,
+    &interrupts::COUNTED,
+    &interrupts::DEFAULT_AFFINITY,
+    &interrupts::PENDING_MOVES,
+    &interrupts::MANAGED,
+    &irqbalance::CHECK,
+    &network::STEERING,
+    &network::BUSY_POLLING,
+    &network::TIMESTAMPS,
+    &kernel_threads::PLACE,
+    &kernel_threads::PRIORITY,
+    &kernel_threads::INTERRUPT_PRIORITY,
+    &workqueues::CHECK,
     &rcu_callbacks::CHECK,
+    &start_parameters::GRACE_PERIODS,
     &timer_migration::CHECK,
+    // What the kernel does in the background.
     &watchdog::CHECK,
+    &background::NMI_WATCHDOG,
+    &background::HUNG_TASKS,
+    &statistics_interval::CHECK,
+    &background::PRESSURE,
+    &background::SCHEDULED_JOBS,
     &tracing::CHECK,
+    &observers::INSTANCES,
+    &observers::MONITORS,
+    &observers::KPROBES,
+    &observers::BPF_STATISTICS,
+    &observers::SAMPLING,
+    // Memory.
     &swap::CHECK,
+    &memory::COMPACTION,
+    &memory::LOCKED_COMPACTION,
     &transparent_hugepages::CHECK,
+    &memory::HUGEPAGE_DEFRAGMENTATION,
     &page_merging::CHECK,
     &numa_balancing::CHECK,
-    &clock_source::CHECK,
-    &statistics_interval::CHECK,
-    &workqueues::CHECK,
+    &memory::WRITE_BACK,
+    &memory::ACCESS_TIMES,
+    &memory::PARTIAL_SLABS,
+    // Rights.
+    &rights::LIMITS,
+    &rights::GROUP,
+    &rights::LOCKDOWN,
 ];
 
 /// How much a setting that is not as it should be matters.
@@ -87,24 +202,16 @@ pub struct Check {
     /// Its name, for good.
     pub name: &'static str,
     /// How much it matters.
-    pub importance: Importance,
+    pub weight: Weight,
+    /// The files that it needs, below the root: `*` is any part of a name, and of `a|b` one is enough. If one is there and cannot be read, nothing is
+    /// called good.
+    pub reads: &'static [&'static str],
     /// Why, in a sentence's end.
     pub why: &'static str,
     /// Who says so.
     pub source: &'static str,
     /// Looks.
     pub look: fn(&Examined<'_>) -> State,
-}
-
-/// What is looked at.
-#[derive(Debug, Clone, Copy)]
-pub struct Examined<'a> {
-    /// The facts of a run, or of this machine.
-    pub facts: &'a MachineFacts,
-    /// The machine's files; absent where the facts are those of another machine or of an earlier start of the system.
-    pub root: Option<&'a Root>,
-    /// Processors whose tasks must not be late.
-    pub cpus: &'a CpuList,
 }
 
 /// What was found.
@@ -127,8 +234,16 @@ pub enum State {
         /// Whether the system must be started again for it.
         needs_restart: bool,
     },
-    /// It does not apply to this machine.
-    NotApplicable,
+    /// Worth knowing: whether it is good depends on what only the user knows.
+    Noted {
+        /// What it is.
+        current: String,
+    },
+    /// It does not apply: the kernel, the machine or the profile has no such thing.
+    NotApplicable {
+        /// What is not there.
+        because: String,
+    },
     /// It cannot be read.
     Unknown {
         /// What is missing.
@@ -149,6 +264,14 @@ impl State {
         Self::Improvable { current: current.into(), expected: expected.into(), remedy: remedy.into(), needs_restart: true }
     }
 
+    fn noted(current: impl Into<String>) -> Self {
+        Self::Noted { current: current.into() }
+    }
+
+    fn none(because: impl Into<String>) -> Self {
+        Self::NotApplicable { because: because.into() }
+    }
+
     fn unknown(missing: impl Into<String>) -> Self {
         Self::Unknown { missing: missing.into() }
     }
@@ -159,7 +282,7 @@ impl State {
 pub struct Finding {
     /// The check's name.
     pub check: &'static str,
-    /// How much it matters.
+    /// How much it matters for the profile.
     pub importance: Importance,
     /// What was found.
     #[serde(flatten)]
@@ -168,6 +291,8 @@ pub struct Finding {
     pub why: &'static str,
     /// Who says so.
     pub source: &'static str,
+    /// What was read.
+    pub reads: &'static [&'static str],
 }
 
 impl Finding {
@@ -183,37 +308,32 @@ impl Finding {
 pub fn look(examined: &Examined<'_>) -> Vec<Finding> {
     let finding = |check: &&Check| Finding {
         check: check.name,
-        importance: check.importance,
-        state: (check.look)(examined),
+        importance: check.weight.importance(examined.profile),
+        state: check.state(examined),
         why: check.why,
         source: check.source,
+        reads: check.reads,
     };
     let mut findings: Vec<Finding> = CHECKS.iter().map(finding).collect();
     findings.sort_by_key(|finding| finding.importance);
     findings
 }
 
-impl Examined<'_> {
-    /// The words of the kernel's command line; absent where it is not known.
-    fn command_line(&self) -> Option<Vec<&str>> {
-        Some(self.facts.kernel.command_line.as_deref()?.split_whitespace().collect())
-    }
-
-    /// Content of a file of the machine.
-    fn text(&self, path: &str) -> Result<String, State> {
-        let root = self.root.ok_or_else(|| State::unknown(NOT_HERE))?;
-        root.text(path).ok_or_else(|| State::unknown(format!("/{path} cannot be read")))
-    }
-
-    /// Content of a file of the machine as a number.
-    fn number(&self, path: &str) -> Result<i64, State> {
-        let text = self.text(path)?;
-        text.parse().map_err(|_| State::unknown(format!("/{path} has no number")))
+impl Check {
+    /// What is found. A file that is there and cannot be read makes everything but a fault unknown: the rest of the files does not tell.
+    #[must_use]
+    pub fn state(&self, examined: &Examined<'_>) -> State {
+        match (self.look)(examined) {
+            found @ (State::Improvable { .. } | State::Unknown { .. }) => found,
+            found => examined.refused(self.reads).map_or(found, State::unknown),
+        }
     }
 }
 
-/// Why a file is not read.
-const NOT_HERE: &str = "the run is of another machine, or of an earlier start of this one: run tardy advise there";
+/// The state that an error of a reader stands for.
+fn either(state: Result<State, State>) -> State {
+    state.unwrap_or_else(|state| state)
+}
 
 /// A number that should be one of few, with the command that makes it so.
 fn number_is(examined: &Examined<'_>, path: &str, is_good: fn(i64) -> bool, expected: &str, remedy: &str) -> State {

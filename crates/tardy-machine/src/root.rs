@@ -80,6 +80,27 @@ impl Root {
         names
     }
 
+    /// The files that a pattern stands for, sorted: `*` in a name stands for any part of it, as in `sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`.
+    pub fn matching(&self, pattern: &str) -> Vec<String> {
+        let mut found = vec![String::new()];
+        for part in pattern.split('/') {
+            let mut next = Vec::new();
+            for folder in &found {
+                let below = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                match part.split_once('*') {
+                    None => next.push(below(part)),
+                    Some((start, end)) => {
+                        let fits = |name: &String| name.len() >= part.len() - 1 && name.starts_with(start) && name.ends_with(end);
+                        next.extend(self.names(folder).iter().filter(|name| fits(name)).map(|name| below(name)));
+                    }
+                }
+            }
+            found = next;
+        }
+        found.retain(|path| self.path(path).symlink_metadata().is_ok());
+        found
+    }
+
     /// The processors that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self.cpu_list("sys/devices/system/cpu/online").filter(|cpus| !cpus.is_empty());
@@ -116,6 +137,15 @@ mod tests {
         assert_eq!(root.cpu_list("c").unwrap().to_string(), "0-1");
         assert_eq!(root.cpu_list("d"), None);
         assert_eq!(root.cpu_list("missing"), None);
+    }
+
+    #[test]
+    fn a_pattern_stands_for_the_files_that_are_there() {
+        let fake = FakeRoot::new().with("cpu0/a", "").with("cpu1/a", "").with("cpu1/b", "").with("cpufreq/b", "").with("x", "");
+        let matching = |pattern: &str| fake.root().matching(pattern);
+        assert_eq!(matching("cpu*/a"), ["cpu0/a", "cpu1/a"]);
+        assert_eq!(matching("cpu1/*"), ["cpu1/a", "cpu1/b"]);
+        assert_eq!((matching("x"), matching("y"), matching("x/*")), (vec!["x".to_owned()], vec![], vec![]));
     }
 
     #[test]

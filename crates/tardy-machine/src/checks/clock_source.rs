@@ -1,10 +1,11 @@
 //! What the time is read from.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "clock-source",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/devices/system/clocksource/clocksource0/current_clocksource"],
     why: "hpet and acpi_pm take microseconds a read, through a bus that others use",
     source: "kernel-parameters.txt, clocksource=; Red Hat's guide, hardware clocks",
     look,

@@ -1,10 +1,11 @@
 //! Whether a control group takes the processor away.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "cpu-quota",
-    importance: Importance::High,
+    weight: Weight::of(Importance::High),
+    reads: &["proc/self/cgroup"],
     why: "a group that has used its quota stands still for the rest of the period, which is milliseconds",
     source: "Documentation/scheduler/sched-bwc.rst",
     look,

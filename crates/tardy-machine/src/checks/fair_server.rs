@@ -4,11 +4,12 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
 use super::super::throttling::ThrottlingRule;
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "fair-server",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    reads: &["proc/sys/kernel/osrelease|sys/kernel/debug/sched/fair_server/*/runtime"],
     why: "a real-time task that leaves no time to ordinary ones is stopped for this long in each period",
     source: "kernel/sched/deadline.c, fair server, since Linux 6.12",
     look,
@@ -18,7 +19,7 @@ fn look(examined: &Examined<'_>) -> State {
     let settings = &examined.facts.throttling;
     match settings.has_fair_server {
         None => return State::unknown("the kernel's release"),
-        Some(false) => return State::NotApplicable,
+        Some(false) => return State::none("this kernel has no fair server (Linux 6.12 and later have one)"),
         Some(true) => {}
     }
     let is_server = |rule| matches!(rule, ThrottlingRule::FairServer | ThrottlingRule::FairServerByDefault);
@@ -29,7 +30,7 @@ fn look(examined: &Examined<'_>) -> State {
         Some(longest) => State::improvable(
             longest.to_string(),
             "off, where a real-time task may use all of a processor",
-            "echo 0 > /sys/kernel/debug/sched/fair_server/cpuN/runtime, for each of these processors",
+            format!("for n in {}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$n/runtime; done", examined.cpus_in_words()),
         ),
     }
 }

@@ -1,10 +1,11 @@
 //! What sets the processors' frequency.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "governor",
-    importance: Importance::High,
+    weight: Weight::of(Importance::High),
+    reads: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"],
     why: "work begins at a low frequency, and changing it takes time",
     source: "kernel-configuration.rst, CPU frequency scaling; TuneD, governor",
     look,
@@ -13,7 +14,11 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &Examined<'_>) -> State {
     let governors = &examined.facts.processors.governors;
     if governors.is_empty() {
-        return if examined.facts.processors.online.is_some() { State::NotApplicable } else { State::unknown("/sys/devices/system/cpu") };
+        return if examined.facts.processors.online.is_some() {
+            State::none("the kernel does not set the frequency")
+        } else {
+            State::unknown("/sys/devices/system/cpu")
+        };
     }
     let others: Vec<String> =
         governors.iter().filter(|(name, _)| *name != "performance").map(|(name, cpus)| format!("{name} on {cpus}")).collect();

@@ -3,21 +3,25 @@
 use tardy_core::cpu::CpuId;
 
 use super::super::throttling::thermal_counts;
-use super::{Check, Examined, Importance, NOT_HERE, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "heat",
-    importance: Importance::High,
+    weight: Weight::of(Importance::High),
+    reads: &["sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count"],
     why: "a hot processor works more slowly until it has cooled down",
     source: "hardware.rst; drivers/thermal/intel/therm_throt.c",
     look,
 };
 
 fn look(examined: &Examined<'_>) -> State {
-    let Some(root) = examined.root else { return State::unknown(NOT_HERE) };
+    let root = match examined.root() {
+        Ok(root) => root,
+        Err(state) => return state,
+    };
     let counts = thermal_counts(root);
     if counts.is_empty() {
-        return State::unknown("/sys/devices/system/cpu/cpu*/thermal_throttle (Intel only)");
+        return State::none("the processor does not count it (Intel's do)");
     }
     let events = |cpu: CpuId| counts.get(&cpu).map_or(0, |counts| counts.core.unwrap_or(0).max(counts.package.unwrap_or(0)));
     match examined.cpus.iter().map(events).max() {

@@ -1,10 +1,11 @@
 //! Whether timers fire when asked and not at the tick.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "high-resolution-timers",
-    importance: Importance::Fatal,
+    weight: Weight::of(Importance::Fatal),
+    reads: &["proc/timer_list"],
     why: "otherwise timers fire at the next tick, up to 10 ms late",
     source: "Documentation/timers/highres.rst; abeni2002, timer resolution latency",
     look,

@@ -1,14 +1,22 @@
 //! How deep idle processors sleep.
 
-use tardy_core::cpu::CpuList;
+use std::io::Read;
+
+use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
 use super::super::facts::IdleState;
-use super::{Check, Examined, Importance, State};
+use super::super::root::Root;
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "idle-states",
-    importance: Importance::High,
+    weight: Weight::of(Importance::High).but(&[(Profile::Polling, Importance::Low)]),
+    reads: &[
+        "sys/devices/system/cpu/cpu*/cpuidle/state*/latency",
+        "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
+        "dev/cpu_dma_latency",
+    ],
     why: "waking from a deep state takes as long as its exit latency, and more to fill caches again",
     source: "kernel-configuration.rst, CPU idle; TuneD, force_latency",
     look,
@@ -16,25 +24,33 @@ pub(super) const CHECK: Check = Check {
 
 /// C1 takes about 2 us; what takes longer is felt.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
+/// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: nobody has asked for anything.
+const NO_REQUEST_US: i32 = 2_000_000_000;
 
 fn look(examined: &Examined<'_>) -> State {
     let idle = &examined.facts.processors.idle;
     if idle.states.is_empty() {
         return match idle.driver.as_deref() {
-            Some("none") => State::NotApplicable,
+            Some("none") => State::none("no driver enters idle states"),
             _ => State::unknown("/sys/devices/system/cpu/cpu*/cpuidle"),
         };
     }
+    if examined.parameter("idle") == Ok(Some("poll")) {
+        return State::good("none is entered (idle=poll)");
+    }
+    let limit = examined.root.and_then(requested).unwrap_or(Nanos::MAX);
     let entered = |state: &&IdleState| {
         let enabled = state.cpus.minus(&state.disabled);
-        let of_interest = enabled.minus(&enabled.minus(examined.cpus));
-        let cpus: &CpuList = if examined.cpus.is_empty() { &enabled } else { &of_interest };
-        !cpus.is_empty()
+        let cpus = if examined.cpus.is_empty() { enabled } else { enabled.and(examined.cpus) };
+        let is_allowed =
+            |cpu: CpuId| state.exit_latency <= examined.root.and_then(|root| allowed(root, cpu)).unwrap_or(Nanos::MAX).min(limit);
+        cpus.iter().any(is_allowed)
     };
     let Some(deepest) = idle.states.iter().filter(entered).max_by_key(|state| state.exit_latency) else {
         return State::good("none is entered");
     };
-    let current = format!("down to {} ({})", deepest.name, deepest.exit_latency);
+    let by_request = if limit == Nanos::MAX { String::new() } else { format!(", as long as someone asks for {limit}") };
+    let current = format!("down to {} ({}){by_request}", deepest.name, deepest.exit_latency);
     if deepest.exit_latency <= EXIT_LATENCY_MAX {
         return State::good(current);
     }
@@ -43,4 +59,21 @@ fn look(examined: &Examined<'_>) -> State {
         "C1 at most",
         "hold /dev/cpu_dma_latency open with 0 in the application (tardy run does so while it measures), or processor.max_cstate=1 intel_idle.max_cstate=1",
     )
+}
+
+/// What holders of /dev/cpu_dma_latency ask for; absent if none does. The device gives the tightest request in us, as a number of 32 bits; opening it
+/// asks for nothing.
+fn requested(root: &Root) -> Option<Nanos> {
+    let mut latency = [0; 4];
+    root.open("dev/cpu_dma_latency").ok()?.read_exact(&mut latency).ok()?;
+    let latency = i32::from_ne_bytes(latency);
+    (0..NO_REQUEST_US).contains(&latency).then(|| Nanos::from_micros(latency.into()))
+}
+
+/// What one processor may take to wake up: `n/a` is nothing at all, 0 is no limit (Documentation/ABI/testing/sysfs-devices-power).
+fn allowed(root: &Root, cpu: CpuId) -> Option<Nanos> {
+    match root.text(format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"))?.as_str() {
+        "n/a" => Some(Nanos::ZERO),
+        text => text.parse::<i64>().ok().filter(|&latency| latency > 0).map(Nanos::from_micros),
+    }
 }

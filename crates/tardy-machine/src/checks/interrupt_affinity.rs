@@ -1,11 +1,16 @@
 //! Whether interrupts of devices come to the processors.
 
 use super::super::irq_affinity;
-use super::{Check, Examined, Importance, NOT_HERE, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "interrupt-affinity",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+        (Profile::Audio, Importance::Low),
+    ]),
+    reads: &["proc/irq/*/smp_affinity_list"],
     why: "a device's interrupt, and what it leaves to be done, delays whatever runs",
     source: "Documentation/core-api/irq/irq-affinity.rst; mckenney2009, section 2.1",
     look,
@@ -14,7 +19,10 @@ pub(super) const CHECK: Check = Check {
 const SHOWN: usize = 4;
 
 fn look(examined: &Examined<'_>) -> State {
-    let Some(root) = examined.root else { return State::unknown(NOT_HERE) };
+    let root = match examined.root() {
+        Ok(root) => root,
+        Err(state) => return state,
+    };
     let states = irq_affinity::read(root);
     if states.is_empty() {
         return State::unknown("/proc/irq");
@@ -39,6 +47,9 @@ fn look(examined: &Examined<'_>) -> State {
     State::improvable(
         format!("interrupts {}{more}", reaching[..reaching.len().min(SHOWN)].join(", ")),
         "no device's interrupt",
-        "write the other processors to /proc/irq/N/smp_affinity_list (tardy run --move-irqs does so for a run), or irqaffinity= on the command line",
+        format!(
+            "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run --steer-irqs does so for a run), or irqaffinity={0} on the kernel's command line",
+            examined.others()
+        ),
     )
 }

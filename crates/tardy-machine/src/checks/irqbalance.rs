@@ -1,17 +1,21 @@
 //! Whether a daemon moves interrupts back.
 
-use super::{Check, Examined, Importance, NOT_HERE, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "irqbalance",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/*/comm"],
     why: "it moves interrupts to processors that are not busy, those of the work among them",
     source: "TuneD, cpu-partitioning; irqbalance(1)",
     look,
 };
 
 fn look(examined: &Examined<'_>) -> State {
-    let Some(root) = examined.root else { return State::unknown(NOT_HERE) };
+    let root = match examined.root() {
+        Ok(root) => root,
+        Err(state) => return state,
+    };
     let processes: Vec<String> = root.names("proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect();
     if processes.is_empty() {
         return State::unknown("/proc");

@@ -1,10 +1,15 @@
 //! Whether other tasks are kept off the processors.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "isolation",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+        (Profile::Audio, Importance::Low),
+    ]),
+    reads: &["sys/devices/system/cpu/isolated"],
     why: "tasks and work of the kernel that come to these processors take caches, locks and time",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, cpuset.cpus.partition",
     look,
@@ -14,7 +19,7 @@ fn look(examined: &Examined<'_>) -> State {
     let processors = &examined.facts.processors;
     let Some(isolated) = &processors.isolated else { return State::unknown("/sys/devices/system/cpu/isolated") };
     if processors.online.as_ref().is_some_and(|online| online.len() < 2) {
-        return State::NotApplicable;
+        return State::none("there is one processor");
     }
     let open = examined.cpus.minus(isolated);
     if open.is_empty() && !examined.cpus.is_empty() {
@@ -24,6 +29,9 @@ fn look(examined: &Examined<'_>) -> State {
     State::improvable_at_start(
         current,
         "the processors of the work isolated, at least one left for everything else",
-        "without a restart: a cpuset with cpuset.cpus.partition=isolated; else isolcpus=managed_irq,domain,LIST on the kernel's command line",
+        format!(
+            "isolcpus=managed_irq,domain,{} on the kernel's command line; or, without a restart, a cpuset with cpuset.cpus.partition=isolated",
+            examined.to_isolate()
+        ),
     )
 }

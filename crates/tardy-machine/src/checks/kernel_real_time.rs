@@ -1,11 +1,12 @@
 //! Whether the kernel can be preempted nearly everywhere.
 
 use super::super::facts::Compiled;
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-kernel",
-    importance: Importance::Fatal,
+    weight: Weight::of(Importance::Fatal),
+    reads: &["proc/sys/kernel/version|sys/kernel/realtime"],
     why: "other kernels run sections of unbounded length that no task can interrupt",
     source: "kernel-configuration.rst, CONFIG_PREEMPT_RT",
     look,

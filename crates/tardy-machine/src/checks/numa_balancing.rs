@@ -1,10 +1,11 @@
 //! Whether the kernel moves memory between nodes.
 
-use super::{Check, Examined, Importance, State, number_is};
+use super::{Check, Examined, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "numa-balancing",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/sys/kernel/numa_balancing"],
     why: "pages are unmapped to see who uses them, and each use then faults",
     source: "Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; TuneD, realtime",
     look,

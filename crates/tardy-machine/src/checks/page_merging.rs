@@ -1,10 +1,11 @@
 //! Whether the kernel merges equal pages.
 
-use super::{Check, Examined, Importance, State, number_is};
+use super::{Check, Examined, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "page-merging",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["sys/kernel/mm/ksm/run"],
     why: "a write to a merged page has to copy it first",
     source: "Documentation/admin-guide/mm/ksm.rst; TuneD, realtime",
     look,

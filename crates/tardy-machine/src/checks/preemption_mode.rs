@@ -1,11 +1,12 @@
 //! The mode of a kernel that can choose how far it lets itself be interrupted.
 
 use super::super::facts::Compiled;
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "preemption-mode",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/sys/kernel/version"],
     why: "none and voluntary wait for a preemption point, lazy up to a tick",
     source: "kernel-parameters.txt, preempt=",
     look,

@@ -1,10 +1,15 @@
 //! Where the kernel frees what was read without locks.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "rcu-callbacks",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[
+        (Profile::Polling, Importance::High),
+        (Profile::VmHost, Importance::High),
+        (Profile::Audio, Importance::Low),
+    ]),
+    reads: &["proc/cmdline"],
     why: "callbacks run in softirqs on the processor that queued them, many in a row",
     source: "kernel-per-CPU-kthreads.rst, rcu_nocbs=; TuneD, cpu-partitioning",
     look,
@@ -13,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &Examined<'_>) -> State {
     let Some(words) = examined.command_line() else { return State::unknown("/proc/cmdline") };
     if examined.facts.processors.online.as_ref().is_some_and(|online| online.len() < 2) {
-        return State::NotApplicable;
+        return State::none("there is one processor");
     }
     let given = words.iter().rev().find_map(|word| word.strip_prefix("rcu_nocbs").map(|rest| rest.strip_prefix('=')));
     // nohz_full= implies it for its processors.
@@ -29,5 +34,9 @@ fn look(examined: &Examined<'_>) -> State {
     if open.is_empty() && !examined.cpus.is_empty() {
         return State::good(current);
     }
-    State::improvable_at_start(current, "moved off the processors of the work", "rcu_nocbs=LIST on the kernel's command line")
+    State::improvable_at_start(
+        current,
+        "moved off the processors of the work",
+        format!("rcu_nocbs={} on the kernel's command line", examined.to_isolate()),
+    )
 }

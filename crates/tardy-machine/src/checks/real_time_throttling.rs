@@ -2,11 +2,12 @@
 
 use tardy_core::units::Nanos;
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-throttling",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    reads: &["proc/sys/kernel/sched_rt_runtime_us"],
     why: "real-time tasks that use more than the limit in a period stand still until it ends",
     source: "Documentation/scheduler/sched-rt-group.rst; TuneD, sched_rt_runtime_us",
     look,
@@ -16,8 +17,7 @@ fn look(examined: &Examined<'_>) -> State {
     let settings = &examined.facts.throttling;
     let Some(limit) = settings.real_time else { return State::unknown("/proc/sys/kernel/sched_rt_runtime_us") };
     if settings.has_fair_server == Some(true) {
-        // Since Linux 6.12 the sysctl only admits deadline tasks; the fair server has taken its place.
-        return State::NotApplicable;
+        return State::none("since Linux 6.12 the limit only admits deadline tasks; the fair server has taken its place");
     }
     if limit.runtime < Nanos::ZERO || limit.runtime >= limit.period {
         return State::good("no limit");

@@ -1,10 +1,11 @@
 //! Whether two threads share a core.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "smt",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
+    reads: &["sys/devices/system/cpu/smt/active"],
     why: "what runs on the other thread of a core takes half of it, and the caches",
     source: "kernel-parameters.txt, nosmt; hardware.rst, simultaneous multithreading",
     look,

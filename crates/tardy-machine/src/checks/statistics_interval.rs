@@ -1,10 +1,11 @@
 //! How often the kernel gathers its memory statistics.
 
-use super::{Check, Examined, Importance, State, number_is};
+use super::{Check, Examined, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "statistics-interval",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/sys/vm/stat_interval"],
     why: "a worker of the kernel runs on every processor that often",
     source: "Documentation/admin-guide/sysctl/vm.rst, stat_interval; kernel-per-CPU-kthreads.rst",
     look,

@@ -1,10 +1,11 @@
 //! Whether memory can be written to a disk.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "swap",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/meminfo"],
     why: "memory that is not locked may have to be read back from a disk",
     source: "TuneD, vm.swappiness; mlockall(2)",
     look,

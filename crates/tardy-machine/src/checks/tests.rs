@@ -1,168 +1,341 @@
-use std::collections::BTreeMap;
+//! Every row of the table, on made machines: as it should be, as it should not be, absent, and there but unreadable.
 
-use super::super::fake_root::FakeRoot;
+mod trees;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use super::examined::NOT_HERE;
 use super::*;
+use crate::facts::MachineFacts;
+use crate::fake_root::FakeRoot;
+use crate::interrupts::{InterruptDelta, InterruptLineDelta};
+use crate::program::ProgramWatch;
+use crate::watch::Watched;
+use trees::{
+    BAD_CLOCK, BOARD, BUSY, FAIR_SERVER, GUEST, HOST, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, TUNED, TUNED_GUEST, UNTUNED,
+    with_common,
+};
 
-const CPU: &str = "sys/devices/system/cpu";
+/// The process of the user's program in the trees.
+const PROGRAM: u32 = 700;
 
-fn two_processors() -> FakeRoot {
-    FakeRoot::new()
-        .with(&format!("{CPU}/online"), "0-1\n")
-        .with("proc/self/cgroup", "0::/\n")
-        .with("proc/self/mountinfo", "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
-        .with("sys/fs/cgroup/cgroup.controllers", "cpu cpuset\n")
-        .with("proc/sys/kernel/sched_rt_period_us", "1000000\n")
-        .with("proc/1/comm", "init\n")
-        .with("proc/irq/9/smp_affinity_list", "0-1\n")
-        .with("proc/irq/9/disk/keep", "")
+/// A machine, what it is meant for, and whether its counters grew while they were watched.
+struct Case {
+    name: &'static str,
+    texts: &'static [&'static str],
+    profile: Profile,
+    is_calm: bool,
 }
 
-/// A machine set up for real time on processor 1.
-fn good_machine() -> FakeRoot {
-    two_processors()
-        .with("proc/sys/kernel/osrelease", "6.1.0-rt\n")
-        .with("proc/sys/kernel/version", "#1 SMP PREEMPT_RT Debian\n")
-        .with("proc/cmdline", "isolcpus=managed_irq,domain,1 rcu_nocbs=1\n")
-        .with("proc/timer_list", "  .hres_active    : 1\n")
-        .with("proc/cpuinfo", "flags : fpu\n")
-        .with("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 0 kB\n")
-        .with("proc/sys/kernel/sched_rt_runtime_us", "-1\n")
-        .with("proc/irq/9/effective_affinity_list", "0\n")
-        .with("boot/config-6.1.0-rt", "CONFIG_PREEMPT_RT=y\n# CONFIG_PROVE_LOCKING is not set\n")
-        .with("sys/devices/virtual/workqueue/cpumask", "1\n")
-        .with(&format!("{CPU}/cpu1/thermal_throttle/core_throttle_count"), "0\n")
-        .with("proc/sys/kernel/timer_migration", "0\n")
-        .with("proc/sys/kernel/watchdog", "0\n")
-        .with("proc/sys/kernel/numa_balancing", "0\n")
-        .with("proc/sys/vm/stat_interval", "10\n")
-        .with("sys/kernel/mm/ksm/run", "0\n")
-        .with("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n")
-        .with("sys/kernel/tracing/current_tracer", "nop\n")
-        .with("sys/kernel/tracing/events/enable", "0\n")
-        .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
-        .with(&format!("{CPU}/isolated"), "1\n")
-        .with(&format!("{CPU}/smt/active"), "0\n")
-        .with(&format!("{CPU}/cpu1/cpufreq/scaling_governor"), "performance\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/name"), "C1\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/latency"), "2\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/disable"), "0\n")
+const CASES: [Case; 14] = [
+    Case { name: "tuned", texts: &[TUNED], profile: Profile::Periodic, is_calm: true },
+    Case { name: "untuned", texts: &[UNTUNED], profile: Profile::Periodic, is_calm: false },
+    Case { name: "bad clock", texts: &[UNTUNED, BAD_CLOCK], profile: Profile::Periodic, is_calm: false },
+    Case { name: "guest", texts: &[UNTUNED, GUEST], profile: Profile::VmGuest, is_calm: false },
+    Case { name: "tuned guest", texts: &[TUNED, TUNED_GUEST], profile: Profile::VmGuest, is_calm: true },
+    Case { name: "polling", texts: &[TUNED, BUSY], profile: Profile::Polling, is_calm: true },
+    Case { name: "tuned host", texts: &[TUNED, BUSY], profile: Profile::VmHost, is_calm: true },
+    Case { name: "host", texts: &[UNTUNED, HOST], profile: Profile::VmHost, is_calm: false },
+    Case { name: "fair server", texts: &[UNTUNED, FAIR_SERVER], profile: Profile::Periodic, is_calm: false },
+    Case { name: "no fair server", texts: &[TUNED, NO_FAIR_SERVER], profile: Profile::Periodic, is_calm: true },
+    Case { name: "board", texts: &[BOARD], profile: Profile::Periodic, is_calm: true },
+    Case { name: "old kernel", texts: &[OLD_KERNEL], profile: Profile::Periodic, is_calm: true },
+    Case { name: "real-time kernel", texts: &[UNTUNED, REAL_TIME_KERNEL], profile: Profile::Audio, is_calm: false },
+    Case { name: "real-time kernel, tuned for sound", texts: &[TUNED], profile: Profile::Audio, is_calm: true },
+];
+
+/// Rows that are worth knowing on every machine and never a fault: only the user can tell.
+const NOTED_ONLY: [&str; 7] =
+    ["turbo", "hardware-latency", "time-coordinated-computing", "secure-world", "firmware-version", "mitigations", "offline-processors"];
+/// Rows that are good or noted, never a fault.
+const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
+
+impl Case {
+    fn tree(&self) -> FakeRoot {
+        with_common(self.texts)
+    }
+
+    fn states(&self, tree: &FakeRoot) -> BTreeMap<&'static str, State> {
+        self.examined(tree, |examined| look(examined).into_iter().map(|finding| (finding.check, finding.state)).collect())
+    }
+
+    fn state(&self, tree: &FakeRoot, check: &Check) -> State {
+        self.examined(tree, |examined| check.state(examined))
+    }
+
+    fn examined<T>(&self, tree: &FakeRoot, then: impl FnOnce(&Examined<'_>) -> T) -> T {
+        let watched = watched(self.is_calm);
+        let root = tree.root();
+        let facts = MachineFacts::read(&root);
+        let program = ProgramWatch::begin(&root, PROGRAM).and_then(|watch| {
+            let path = format!("proc/{PROGRAM}/task/701/stat");
+            let before = root.text(&path);
+            let has_faulted = before.clone().filter(|_| !self.is_calm).map(|stat| stat.replacen(" 5 0 0 ", " 6 0 0 ", 1));
+            if let Some(stat) = has_faulted {
+                tree.write(&path, stat);
+            }
+            let program = watch.end(&root);
+            before.into_iter().for_each(|stat| tree.write(&path, stat));
+            program
+        });
+        let cpus = "2-3".parse().unwrap();
+        let mut examined = Examined::new(&facts, Some(&root), &cpus);
+        (examined.profile, examined.program, examined.watched) = (self.profile, program.as_ref(), Some(&watched));
+        then(&examined)
+    }
 }
 
-/// A machine as distributions install it, in a virtual machine with a quota, with everything on.
-fn bad_machine() -> FakeRoot {
-    two_processors()
-        .with("proc/sys/kernel/osrelease", "6.1.0\n")
-        .with("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian\n")
-        .with("sys/kernel/debug/sched/preempt", "none (voluntary) full\n")
-        .with("proc/cmdline", "quiet\n")
-        .with("proc/timer_list", "  .hres_active    : 0\n")
-        .with("proc/cpuinfo", "flags : fpu hypervisor\n")
-        .with("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 2048 kB\n")
-        .with("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
-        .with("proc/irq/9/effective_affinity_list", "1\n")
-        .with("boot/config-6.1.0", "CONFIG_PROVE_LOCKING=y\n")
-        .with("sys/devices/virtual/workqueue/cpumask", "3\n")
-        .with(&format!("{CPU}/cpu1/thermal_throttle/core_throttle_count"), "4\n")
-        .with("proc/7/comm", "irqbalance\n")
-        .with("proc/sys/kernel/timer_migration", "1\n")
-        .with("proc/sys/kernel/watchdog", "1\n")
-        .with("proc/sys/kernel/watchdog_cpumask", "0-1\n")
-        .with("proc/sys/kernel/numa_balancing", "1\n")
-        .with("proc/sys/vm/stat_interval", "1\n")
-        .with("sys/kernel/mm/ksm/run", "1\n")
-        .with("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n")
-        .with("sys/kernel/tracing/current_tracer", "function\n")
-        .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")
-        .with("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm\n")
-        .with("sys/fs/cgroup/cpu.max", "50000 100000\n")
-        .with(&format!("{CPU}/isolated"), "\n")
-        .with(&format!("{CPU}/smt/active"), "1\n")
-        .with(&format!("{CPU}/cpu1/cpufreq/scaling_governor"), "powersave\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/name"), "C6\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/latency"), "133\n")
-        .with(&format!("{CPU}/cpu1/cpuidle/state0/disable"), "0\n")
+/// Counters of a second: nothing at all, or something of everything.
+fn watched(is_calm: bool) -> Watched {
+    let line = InterruptLineDelta { label: "9".into(), description: "chip disk".into(), counts: BTreeMap::from([(CpuId(2), 7)]) };
+    let lines = if is_calm { Vec::new() } else { vec![line] };
+    Watched {
+        span: Nanos::from_secs(1),
+        interrupts: Some(InterruptDelta { lines }),
+        stolen: Some(BTreeMap::from([(CpuId(2), Nanos::from_millis(if is_calm { 0 } else { 20 }))])),
+        smi: Ok(BTreeMap::from([(CpuId(2), u32::from(!is_calm))])),
+    }
 }
 
-fn found(fake: &FakeRoot, has_root: bool) -> BTreeMap<&'static str, State> {
-    let root = fake.root();
-    let facts = MachineFacts::read(&root);
-    let cpus: CpuList = "1".parse().unwrap();
-    let findings = look(&Examined { facts: &facts, root: has_root.then_some(&root), cpus: &cpus });
-    assert!(findings.is_sorted_by_key(|finding| finding.importance));
-    findings.into_iter().map(|finding| (finding.check, finding.state)).collect()
+/// The files below a tree that a row reads.
+fn files_of(check: &Check, tree: &FakeRoot) -> BTreeSet<String> {
+    let patterns = check.reads.iter().flat_map(|alternatives| alternatives.split('|'));
+    patterns.flat_map(|pattern| tree.root().matching(&pattern.replace("PID", "700").replace("TID", "700"))).collect()
+}
+
+/// The cases with their machines.
+fn trees() -> Vec<(&'static Case, FakeRoot)> {
+    CASES.iter().map(|case| (case, case.tree())).collect()
+}
+
+/// The states of every row in every case, in the order of both.
+fn all_states() -> &'static [BTreeMap<&'static str, State>] {
+    static STATES: OnceLock<Vec<BTreeMap<&'static str, State>>> = OnceLock::new();
+    STATES.get_or_init(|| CASES.iter().map(|case| case.states(&case.tree())).collect())
+}
+
+/// The first case in which a row is in such a state.
+fn first(check: &Check, is_wanted: fn(&State) -> bool) -> Option<usize> {
+    all_states().iter().position(|states| is_wanted(&states[check.name]))
+}
+
+fn first_good(check: &Check) -> usize {
+    let found = first(check, |state| matches!(state, State::Good { .. } | State::Noted { .. }));
+    found.unwrap_or_else(|| panic!("{} is good on no machine", check.name))
+}
+
+/// Files that are out of the way until this is dropped.
+struct Aside<'a> {
+    tree: &'a FakeRoot,
+    files: Vec<String>,
+}
+
+impl<'a> Aside<'a> {
+    fn put(tree: &'a FakeRoot, files: BTreeSet<String>) -> Self {
+        fs::create_dir_all(tree.path().join("aside")).unwrap();
+        let aside = Self { tree, files: files.into_iter().collect() };
+        aside.paths().for_each(|(file, hidden)| fs::rename(file, hidden).unwrap());
+        aside
+    }
+
+    fn paths(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let path = |name: &str| self.tree.path().join(name);
+        self.files.iter().enumerate().map(move |(at, file)| (path(file), path(&format!("aside/{at}"))))
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        self.paths().for_each(|(file, hidden)| fs::rename(hidden, file).unwrap());
+    }
+}
+
+fn is_good(state: &State) -> bool {
+    matches!(state, State::Good { .. })
 }
 
 #[test]
 fn names_are_unique_and_each_check_says_why_and_who_says_so() {
     let mut names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
-    assert!(CHECKS.iter().all(|check| !check.why.is_empty() && !check.source.is_empty()));
+    assert!(CHECKS.iter().all(|check| !check.why.is_empty() && !check.source.is_empty() && !check.reads.is_empty()));
+    let is_sentence_end = |why: &str| {
+        !why.ends_with('.') && why.starts_with(|first: char| first.is_lowercase() || first.is_ascii_digit() || why.starts_with("SCHED_"))
+    };
+    assert!(CHECKS.iter().all(|check| is_sentence_end(check.why)), "{:?}", CHECKS.iter().find(|check| !is_sentence_end(check.why)));
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), CHECKS.len());
 }
 
 #[test]
-fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
-    for (check, state) in found(&good_machine(), true) {
-        let is_good = matches!(state, State::Good { .. });
-        let does_not_apply = check == "fair-server" && state == State::NotApplicable;
-        assert!(is_good || does_not_apply, "{check}: {state:?}");
-    }
-}
-
-#[test]
-fn a_machine_as_installed_has_everything_to_improve_with_a_remedy_each() {
-    for (check, state) in found(&bad_machine(), true) {
-        match state {
-            State::Improvable { remedy, current, expected, .. } => {
-                assert!(!remedy.is_empty() && !current.is_empty() && !expected.is_empty(), "{check}");
-            }
-            State::NotApplicable if check == "fair-server" => {}
-            other => panic!("{check}: {other:?}"),
+fn every_row_has_a_machine_on_which_it_is_good_and_one_on_which_it_is_not() {
+    for check in CHECKS {
+        let name = check.name;
+        let good = first(check, is_good);
+        let bad = first(check, |state| matches!(state, State::Improvable { .. }));
+        let noted = first(check, |state| matches!(state, State::Noted { .. }));
+        if NOTED_ONLY.contains(&name) {
+            assert!(noted.is_some(), "{name} is never noted");
+            assert!(bad.is_none(), "{name} is a fault in case {:?}", bad.map(|at| CASES[at].name));
+        } else if NEVER_FAULTS.contains(&name) {
+            assert!(good.is_some() && noted.is_some() && bad.is_none(), "{name}");
+        } else {
+            assert!(good.is_some(), "{name} is good on no machine");
+            assert!(bad.is_some(), "{name} is a fault on no machine");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_unknown_and_never_good() {
-    for (check, state) in found(&FakeRoot::new(), true) {
+fn every_fault_says_what_is_and_what_should_be_and_what_to_do() {
+    for (case, states) in CASES.iter().zip(all_states()) {
+        for (check, state) in states {
+            let State::Improvable { current, expected, remedy, .. } = state else { continue };
+            assert!(!current.is_empty() && !expected.is_empty() && !remedy.is_empty(), "{check} in case {}", case.name);
+        }
+    }
+}
+
+#[test]
+fn a_machine_set_up_for_real_time_has_nothing_to_improve() {
+    let of_profile = ["tuned", "tuned guest", "polling", "tuned host"];
+    for (case, states) in CASES.iter().zip(all_states()).filter(|(case, _)| of_profile.contains(&case.name)) {
+        for (check, state) in states {
+            let is_virtual = case.name == "tuned guest" && *check == "virtual-machine";
+            let is_fault = matches!(state, State::Improvable { .. } | State::Unknown { .. });
+            assert!(!is_fault || is_virtual, "{check} in case {}: {state:?}", case.name);
+        }
+    }
+}
+
+/// What is not there is no fault. Reading it as one would send people after settings that their kernel does not have.
+#[test]
+fn a_file_that_is_absent_is_never_a_fault() {
+    let trees = trees();
+    for check in CHECKS {
+        let (case, tree) = &trees[first_good(check)];
+        let aside = Aside::put(tree, files_of(check, tree));
+        let state = case.state(tree, check);
+        drop(aside);
+        assert!(!matches!(state, State::Improvable { .. }), "{} in case {}: {state:?}", check.name, case.name);
+    }
+}
+
+#[test]
+fn a_file_that_is_there_and_cannot_be_read_makes_the_row_unknown() {
+    let trees = trees();
+    for check in CHECKS {
+        // Some rows are good where their file is absent: another machine has it.
+        let has_files = |(_, tree): &&(&Case, FakeRoot)| !files_of(check, tree).is_empty();
+        let found = std::iter::once(&trees[first_good(check)]).chain(&trees).find(has_files);
+        let (case, tree) = found.unwrap_or_else(|| panic!("no case has a file of {}", check.name));
+        let files = files_of(check, tree);
+        let aside = Aside::put(tree, files.clone());
+        // Reading a folder fails for root too.
+        files.iter().for_each(|file| fs::create_dir(tree.path().join(file)).unwrap());
+        let state = case.state(tree, check);
+        files.iter().for_each(|file| fs::remove_dir(tree.path().join(file)).unwrap());
+        drop(aside);
+        // A program whose threads cannot be read is not examined: the command says that there is none.
+        let is_expected = matches!(state, State::Unknown { .. }) || (check.name.starts_with("program-") && !is_good(&state));
+        assert!(is_expected, "{} in case {}: {state:?}", check.name, case.name);
+    }
+}
+
+#[test]
+fn a_machine_of_which_nothing_can_be_read_is_unknown_and_never_good() {
+    let case = &CASES[0];
+    for (check, state) in case.states(&FakeRoot::new()) {
         assert!(matches!(state, State::Unknown { .. }), "{check}: {state:?}");
     }
 }
 
 #[test]
+fn debugfs_that_is_not_mounted_says_nothing_of_the_kernel() {
+    let tree = CASES[0].tree();
+    fs::remove_dir_all(tree.path().join("sys/kernel/debug")).unwrap();
+    let state = &CASES[0].states(&tree)["kprobes"];
+    assert!(matches!(state, State::Unknown { missing } if missing.contains("debugfs is not mounted")), "{state:?}");
+}
+
+#[test]
 fn facts_of_another_machine_are_not_mixed_with_files_of_this_one() {
-    let states = found(&bad_machine(), false);
-    let unknown: Vec<&str> = states.iter().filter(|(_, state)| **state == State::unknown(NOT_HERE)).map(|(check, _)| *check).collect();
-    let expected = [
-        "heat",
-        "interrupt-affinity",
-        "irqbalance",
-        "kernel-debug",
-        "numa-balancing",
-        "page-merging",
-        "statistics-interval",
-        "timer-migration",
-        "tracing",
-        "watchdog",
-        "workqueues",
-    ];
-    assert_eq!(unknown, expected);
-    assert!(matches!(states["governor"], State::Improvable { .. }));
+    let tree = with_common(&[UNTUNED]);
+    let facts = MachineFacts::read(&tree.root());
+    let cpus = "2-3".parse().unwrap();
+    let states: BTreeMap<_, _> =
+        look(&Examined::new(&facts, None, &cpus)).into_iter().map(|finding| (finding.check, finding.state)).collect();
+    for from_files in ["heat", "irqbalance", "kernel-debug", "numa-balancing", "tracing", "console", "kernel-threads"] {
+        assert_eq!(states[from_files], State::unknown(NOT_HERE), "{from_files}");
+    }
+    for from_facts in ["governor", "isolation", "idle-states", "smt"] {
+        assert!(matches!(states[from_facts], State::Improvable { .. }), "{from_facts}");
+    }
+}
+
+#[test]
+fn a_row_weighs_what_the_profile_makes_of_it() {
+    let weight = |name: &str, profile| CHECKS.iter().find(|check| check.name == name).unwrap().weight.importance(profile);
+    assert_eq!((weight("isolation", Profile::Polling), weight("isolation", Profile::Audio)), (Importance::High, Importance::Low));
+    let states =
+        CASES.iter().filter(|case| case.name == "polling" || case.name == "tuned").map(|case| (case.profile, case.states(&case.tree())));
+    let dynticks: BTreeMap<&str, State> = states.map(|(profile, states)| (profile.name(), states["full-dynticks"].clone())).collect();
+    assert_eq!(dynticks["periodic"], State::good("on no processor"));
+    assert_eq!(dynticks["polling"], State::good("on cpus 2-3"));
+    let tuned_for_sleepers = Case { name: "", texts: &[TUNED], profile: Profile::Polling, is_calm: true };
+    assert!(matches!(tuned_for_sleepers.states(&tuned_for_sleepers.tree())["full-dynticks"], State::Improvable { .. }));
 }
 
 #[test]
 fn kernels_with_a_fair_server_are_checked_for_that_and_not_for_the_old_limit() {
-    let fake = bad_machine().with("proc/sys/kernel/osrelease", "6.12.5\n");
-    let states = found(&fake, true);
-    assert_eq!(states["real-time-throttling"], State::NotApplicable);
+    let case = CASES.iter().find(|case| case.name == "fair server").unwrap();
+    let states = case.states(&case.tree());
+    assert!(matches!(states["real-time-throttling"], State::NotApplicable { .. }));
     assert!(matches!(&states["fair-server"], State::Improvable { current, .. } if current == "50.000 ms"), "{:?}", states["fair-server"]);
 }
 
 #[test]
 fn a_daemon_that_leaves_the_processors_alone_is_no_fault() {
-    let fake = bad_machine().with("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=\"1\"\n");
-    assert!(matches!(found(&fake, true)["irqbalance"], State::Good { .. }));
-    let other = bad_machine().with("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=0\n");
-    assert!(matches!(found(&other, true)["irqbalance"], State::Improvable { .. }));
+    let banned = |list: &str| {
+        let tree = with_common(&[UNTUNED]).with("etc/default/irqbalance", format!("IRQBALANCE_BANNED_CPULIST={list}\n"));
+        CASES[1].states(&tree)["irqbalance"].clone()
+    };
+    assert!(is_good(&banned("\"2-3\"")));
+    assert!(matches!(banned("2"), State::Improvable { .. }));
+}
+
+#[test]
+fn deep_idle_states_are_no_fault_while_someone_asks_for_none() {
+    let asked = |microseconds: i32| {
+        let tree = with_common(&[UNTUNED]).with("dev/cpu_dma_latency", microseconds.to_ne_bytes());
+        CASES[1].states(&tree)["idle-states"].clone()
+    };
+    assert_eq!(asked(0), State::good("none is entered"));
+    assert!(
+        matches!(asked(200), State::Improvable { current, .. } if current == "down to C6 (133.000 us), as long as someone asks for 200.000 us")
+    );
+    assert!(matches!(asked(2_000_000_000), State::Improvable { current, .. } if current == "down to C6 (133.000 us)"));
+    let one = with_common(&[UNTUNED]).with("sys/devices/system/cpu/cpu2/power/pm_qos_resume_latency_us", "n/a\n");
+    assert_eq!(CASES[1].states(&one)["idle-states"], State::good("none is entered"));
+}
+
+#[test]
+fn registers_that_cannot_be_read_leave_firmware_unknown_and_say_so() {
+    let tree = CASES[0].tree();
+    let root = tree.root();
+    let facts = MachineFacts::read(&root);
+    let cpus = "2-3".parse().unwrap();
+    let mut watched = watched(true);
+    watched.smi = Err(crate::smi::SmiUnavailable::NoRegister);
+    let mut examined = Examined::new(&facts, Some(&root), &cpus);
+    examined.watched = Some(&watched);
+    let findings = look(&examined);
+    let state = &findings.iter().find(|finding| finding.check == "system-management-interrupts").unwrap().state;
+    assert!(matches!(state, State::Unknown { missing } if missing.contains("0x34")), "{state:?}");
 }

@@ -1,10 +1,11 @@
 //! Whether timers of idle processors move to busy ones.
 
-use super::{Check, Examined, Importance, State, number_is};
+use super::{Check, Examined, Importance, Profile, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "timer-migration",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
+    reads: &["proc/sys/kernel/timer_migration"],
     why: "timers that other processors set may fire on these",
     source: "TuneD, realtime (kernel.timer_migration=0)",
     look,

@@ -1,10 +1,11 @@
 //! Whether someone's tracing was left on.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "tracing",
-    importance: Importance::Medium,
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/kernel/tracing/current_tracer", "sys/kernel/tracing/events/enable"],
     why: "a tracer costs time in every function or event that it records",
     source: "kernel-configuration.rst, tracing; Documentation/trace/ftrace.rst",
     look,

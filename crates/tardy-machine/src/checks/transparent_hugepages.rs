@@ -1,10 +1,11 @@
 //! Whether the kernel puts pages together behind a task's back.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "transparent-hugepages",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["sys/kernel/mm/transparent_hugepage/enabled"],
     why: "memory is compacted and copied while a task faults, or by a thread of the kernel",
     source: "Documentation/admin-guide/mm/transhuge.rst; TuneD, realtime (transparent_hugepages=never)",
     look,

@@ -1,10 +1,11 @@
 //! Whether a host can take the processors away.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "virtual-machine",
-    importance: Importance::High,
+    weight: Weight::of(Importance::High).but(&[(Profile::VmGuest, Importance::Low)]),
+    reads: &["proc/cpuinfo", "sys/class/dmi/id/sys_vendor"],
     why: "the host's scheduler delays everything in here, and no setting in here changes that",
     source: "hardware.rst, virtualization; mckenney2009, section 5",
     look,

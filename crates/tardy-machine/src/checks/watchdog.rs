@@ -1,10 +1,11 @@
 //! Whether the kernel looks for processors that hang.
 
-use super::{Check, Examined, Importance, State};
+use super::{Check, Examined, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "watchdog",
-    importance: Importance::Low,
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/sys/kernel/watchdog"],
     why: "a timer interrupt every few seconds, and a thread at the highest priority, on every watched processor",
     source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
     look,
@@ -24,7 +25,7 @@ fn look(examined: &Examined<'_>) -> State {
             State::improvable(
                 "on",
                 "off, or on other processors",
-                "sysctl kernel.watchdog=0, or other processors in kernel.watchdog_cpumask",
+                format!("sysctl kernel.watchdog=0, or sysctl kernel.watchdog_cpumask={}", examined.others()),
             )
         }
         Err(state) => state,

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::kernel_configuration::KernelConfiguration;
 use super::super::root::Root;
 
 /// The running kernel.
@@ -70,7 +71,7 @@ pub enum PreemptionSource {
     Debugfs,
     /// `preempt=` on the command line: the mode at the start.
     CommandLine,
-    /// The configuration that the kernel was built with, in /boot: the mode at the start.
+    /// The configuration that the kernel was built with, in /boot or /proc/config.gz: the mode at the start.
     BuildConfiguration,
     /// A source of a later version of this program.
     #[serde(other)]
@@ -138,14 +139,11 @@ fn mode_in_parentheses(modes: &str) -> Option<String> {
     Some(modes.split_once('(')?.1.split_once(')')?.0.to_owned())
 }
 
-/// The choice of kernel/Kconfig.preempt, from the folders where distributions keep it.
+/// The choice of kernel/Kconfig.preempt.
 fn mode_of_build(root: &Root, release: &str) -> Option<String> {
-    let text = root.read(format!("boot/config-{release}")).or_else(|_| root.read(format!("lib/modules/{release}/config"))).ok()?;
+    let configuration = KernelConfiguration::read(root, Some(release))?;
     let modes = [("PREEMPT_LAZY", "lazy"), ("PREEMPT", "full"), ("PREEMPT_VOLUNTARY", "voluntary"), ("PREEMPT_NONE", "none")];
-    let chosen = modes
-        .iter()
-        .find(|(option, _)| text.lines().any(|line| line.strip_prefix("CONFIG_").and_then(|line| line.strip_suffix("=y")) == Some(option)));
-    chosen.map(|(_, mode)| (*mode).to_owned())
+    modes.iter().find(|(option, _)| configuration.is_built_in(option)).map(|(_, mode)| (*mode).to_owned())
 }
 
 /// The file lists every timer; the first processor's line is enough, and near the beginning.

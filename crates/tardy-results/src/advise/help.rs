@@ -39,7 +39,7 @@ pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuL
     let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;
     let all = here.processors.online.clone().unwrap_or_default();
     let cpus = if cpus.is_empty() { &all } else { cpus };
-    let findings = look(&Examined { facts, root: is_here.then_some(root), cpus });
+    let findings = look(&Examined::new(facts, is_here.then_some(root), cpus));
     // Real time was just advised against.
     let is_wanted = |finding: &&Finding| choice == Choice::RealTime || finding.check != "real-time-kernel";
     let seen = |finding: &Finding| warnings.iter().find(|warning| explains(finding.check, warning)).map(Warning::to_string);

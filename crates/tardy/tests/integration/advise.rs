@@ -308,14 +308,17 @@ fn what_would_help_comes_from_the_facts_of_the_run_and_what_the_run_shows_comes_
     // The rules lead away from real time in a virtual machine, unless they are not asked that far.
     let json = advise(&run, &format!("{WORK} --json")).ends_with(0).json();
     let names: Vec<&str> = json["helps"]["improvable"].as_array().unwrap().iter().map(|help| help["check"].as_str().unwrap()).collect();
-    assert_eq!(names, ["cpu-quota", "virtual-machine", "governor", "preemption-mode", "isolation", "smt", "rcu-callbacks"]);
+    assert_eq!(
+        names,
+        ["cpu-quota", "virtual-machine", "governor", "preemption-mode", "threaded-interrupts", "isolation", "smt", "rcu-callbacks"]
+    );
     assert!(json["helps"]["improvable"][0]["seen_in_run"].as_str().unwrap().contains("in 3 periods"));
     // The files of the machine that the tests run on are not those of the run's.
     let unknown: Vec<&str> = json["helps"]["unknown"].as_array().unwrap().iter().map(|pair| pair[0].as_str().unwrap()).collect();
     assert!(unknown.contains(&"irqbalance") && unknown.contains(&"tracing"), "{unknown:?}");
     let text = advise(&run, WORK).ends_with(0).stdout;
     assert!(text.contains("  cpu-quota: 50.000 ms of each 100.000 ms, should be no quota") && text.contains("cpu.max"), "{text}");
-    assert!(text.contains("also: isolation, smt, rcu-callbacks"), "{text}");
+    assert!(text.contains("also: threaded-interrupts, isolation, smt, rcu-callbacks"), "{text}");
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Outcome, Verdict};
-use tardy_machine::checks::{Finding, State};
+use tardy_machine::checks::{Finding, Importance, State};
 use tardy_results::advise::advice::{Advice, Comparison};
 use tardy_results::advise::flow::{self, Choice};
-use tardy_results::advise::help::Helps;
+use tardy_results::advise::help::{Help, Helps};
 use tardy_results::advise::judgement::{Basis, Conditions, Judgement, Margin};
 
 use super::words::{crossing, time};
@@ -221,9 +221,15 @@ fn help(out: &mut String, helps: &Helps) {
     if helps.improvable.is_empty() {
         out.push_str("  nothing that was checked\n");
     }
-    if helps.improvable.len() > HELPS_SHOWN {
-        let rest: Vec<&str> = helps.improvable[HELPS_SHOWN..].iter().map(|help| help.finding.check).collect();
-        let _ = writeln!(out, "  also: {} (--json says how)", rest.join(", "));
+    let left = helps.improvable.iter().skip(HELPS_SHOWN);
+    let matters = |help: &&Help| help.finding.importance < Importance::Low || help.seen_in_run.is_some();
+    let rest: Vec<&str> = left.clone().filter(matters).map(|help| help.finding.check).collect();
+    if !rest.is_empty() {
+        let _ = writeln!(out, "  also: {} (--json says how; tardy doctor looks again)", rest.join(", "));
+    }
+    let low = left.count() - rest.len();
+    if low > 0 {
+        let _ = writeln!(out, "  and {low} of little weight");
     }
 }
 

@@ -1,0 +1,212 @@
+//! The kernel's configuration against the kernel's own rules for real time, with the severities of those rules ("info" is low here).
+//!
+//! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in [`super::kernel_real_time`], the one for EFI in
+//! [`super::firmware`], because the running kernel tells more than the configuration.
+
+use super::{Check, Examined, Importance, Profile, State, Weight, either};
+
+const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
+const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
+
+pub(super) const LOCKUP_DETECTOR: Check = Check {
+    name: "config-lockup-detector",
+    weight: Weight::of(Importance::High),
+    reads: FILES,
+    why: "it sets timers that run every few seconds with interrupts off",
+    source: SOURCE,
+    look: |examined| either(lockup_detector(examined)),
+};
+
+pub(super) const FREQUENCY_SCALING: Check = Check {
+    name: "config-frequency-scaling",
+    weight: Weight::of(Importance::High),
+    reads: FILES,
+    why: "a boot loader may leave the processor at a low frequency, and nothing raises it then",
+    source: SOURCE,
+    look: |examined| option_on(examined, "CPU_FREQ"),
+};
+
+pub(super) const DEFAULT_GOVERNOR: Check = Check {
+    name: "config-default-governor",
+    weight: Weight::of(Importance::High),
+    reads: FILES,
+    why: "until someone sets another governor, the frequency changes with the load",
+    source: SOURCE,
+    look: |examined| either(default_governor(examined)),
+};
+
+pub(super) const OTHER_GOVERNORS: Check = Check {
+    name: "config-other-governors",
+    weight: Weight::of(Importance::Medium),
+    reads: FILES,
+    why: "any program with the right to do so can choose a governor that changes the frequency while tasks run",
+    source: SOURCE,
+    look: |examined| either(other_governors(examined)),
+};
+
+pub(super) const TICK: Check = Check {
+    name: "config-tick",
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    reads: FILES,
+    why: "accounting without a tick makes each way into the kernel and back longer; only tasks that stay in user space gain from it",
+    source: SOURCE,
+    look: |examined| either(tick(examined)),
+};
+
+pub(super) const IDLE: Check = Check {
+    name: "config-idle",
+    weight: Weight::of(Importance::Low),
+    reads: FILES,
+    why: "without idle states a processor runs hot and wears; limiting their depth is enough",
+    source: SOURCE,
+    look: |examined| option_on(examined, "CPU_IDLE"),
+};
+
+pub(super) const GRAPHICS: Check = Check {
+    name: "config-graphics",
+    weight: Weight::of(Importance::Low),
+    reads: FILES,
+    why: "a graphics processor shares cache and memory bandwidth with the processors",
+    source: SOURCE,
+    look: |examined| either(graphics(examined)),
+};
+
+pub(super) const TRACING: Check = Check {
+    name: "config-tracing",
+    weight: Weight::of(Importance::Low),
+    reads: FILES,
+    why: "without tracing nobody can find out later who made a task late",
+    source: SOURCE,
+    look: |examined| option_on(examined, "TRACING"),
+};
+
+pub(super) const REAL_TIME_GROUPS: Check = Check {
+    name: "real-time-groups",
+    weight: Weight::of(Importance::Medium),
+    reads: FILES,
+    why: "a control group without a budget of its own may not have real-time tasks: sched_setscheduler() fails with EPERM",
+    source: "Documentation/scheduler/sched-rt-group.rst; kernel-parameters.txt, rt_group_sched=",
+    look: |examined| either(real_time_groups(examined)),
+};
+
+fn option_on(examined: &Examined<'_>, option: &str) -> State {
+    match examined.configuration() {
+        Err(state) => state,
+        Ok(configuration) if configuration.is_on(option) => State::good(format!("CONFIG_{option} is on")),
+        Ok(_) => rebuild(format!("CONFIG_{option} is off"), "on", option, "y"),
+    }
+}
+
+fn rebuild(current: impl Into<String>, expected: &str, option: &str, value: &str) -> State {
+    State::improvable_at_start(current, expected, format!("use a kernel built with CONFIG_{option}={value}"))
+}
+
+fn lockup_detector(examined: &Examined<'_>) -> Result<State, State> {
+    if !examined.configuration()?.is_on("LOCKUP_DETECTOR") {
+        return Ok(State::good("CONFIG_LOCKUP_DETECTOR is off"));
+    }
+    let is_off_at_start = examined.has_parameter("nowatchdog").unwrap_or(false);
+    if is_off_at_start || examined.number("proc/sys/kernel/watchdog") == Ok(0) {
+        return Ok(State::good("CONFIG_LOCKUP_DETECTOR is on, the detector is off"));
+    }
+    Ok(State::improvable(
+        "CONFIG_LOCKUP_DETECTOR is on, and so is the detector",
+        "off; a hardware watchdog in its place",
+        "sysctl kernel.watchdog=0, or nowatchdog on the kernel's command line",
+    ))
+}
+
+fn default_governor(examined: &Examined<'_>) -> Result<State, State> {
+    let configuration = examined.configuration()?;
+    if !configuration.is_on("CPU_FREQ") {
+        return Ok(State::none("CONFIG_CPU_FREQ is off"));
+    }
+    let names = ["PERFORMANCE", "SCHEDUTIL", "ONDEMAND", "CONSERVATIVE", "POWERSAVE", "USERSPACE"];
+    let chosen = names.iter().find(|name| configuration.is_built_in(&format!("CPU_FREQ_DEFAULT_GOV_{name}")));
+    let governors = &examined.facts.processors.governors;
+    let is_performance_now = !governors.is_empty() && governors.keys().all(|name| name == "performance");
+    Ok(match chosen {
+        Some(&"PERFORMANCE") => State::good("performance"),
+        Some(name) if is_performance_now => State::good(format!("{}, set to performance since", name.to_lowercase())),
+        Some(name) => State::improvable_at_start(
+            name.to_lowercase(),
+            "performance",
+            "cpufreq.default_governor=performance on the kernel's command line, or CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y",
+        ),
+        None => State::unknown("CONFIG_CPU_FREQ_DEFAULT_GOV_*"),
+    })
+}
+
+fn other_governors(examined: &Examined<'_>) -> Result<State, State> {
+    let configuration = examined.configuration()?;
+    if !configuration.is_on("CPU_FREQ") {
+        return Ok(State::none("CONFIG_CPU_FREQ is off"));
+    }
+    let names = ["ONDEMAND", "CONSERVATIVE", "SCHEDUTIL", "POWERSAVE", "USERSPACE"];
+    let on: Vec<String> =
+        names.iter().filter(|name| configuration.is_on(&format!("CPU_FREQ_GOV_{name}"))).map(|name| name.to_lowercase()).collect();
+    if on.is_empty() {
+        return Ok(State::good("performance alone"));
+    }
+    Ok(State::improvable_at_start(
+        on.join(", "),
+        "performance alone",
+        "use a kernel without them (CONFIG_CPU_FREQ_GOV_*), or see to it that nothing but you sets the governor",
+    ))
+}
+
+fn tick(examined: &Examined<'_>) -> Result<State, State> {
+    let configuration = examined.configuration()?;
+    let has = |option: &str| configuration.is_on(option);
+    let current = match (has("NO_HZ_FULL"), has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON")) {
+        (true, _) => "CONFIG_NO_HZ_FULL is on",
+        (false, true) => "CONFIG_NO_HZ_IDLE is on",
+        (false, false) => "a tick at all times",
+    };
+    if examined.profile.is_busy() {
+        return Ok(if has("NO_HZ_FULL") {
+            State::good(current)
+        } else {
+            rebuild(current, "the tick can be stopped while a task runs", "NO_HZ_FULL", "y")
+        });
+    }
+    let is_off_at_start = examined.has_parameter("nohz=off").unwrap_or(false);
+    if is_off_at_start || !(has("NO_HZ_FULL") || has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON")) {
+        return Ok(State::good(if is_off_at_start { "nohz=off" } else { current }));
+    }
+    Ok(State::improvable_at_start(current, "a tick at all times", "nohz=off on the kernel's command line, or CONFIG_HZ_PERIODIC=y"))
+}
+
+fn graphics(examined: &Examined<'_>) -> Result<State, State> {
+    let cards = examined.root()?.names("sys/class/drm");
+    if !examined.configuration()?.is_on("DRM") {
+        return Ok(State::good("CONFIG_DRM is off"));
+    }
+    if !cards.iter().any(|name| name.starts_with("card")) {
+        return Ok(State::good("CONFIG_DRM is on, and there is no graphics card"));
+    }
+    Ok(State::improvable_at_start(
+        "CONFIG_DRM is on, with a graphics card",
+        "off, or no graphics beside the work",
+        "measure with graphics running (tardy run --load ...), or use a kernel without CONFIG_DRM",
+    ))
+}
+
+fn real_time_groups(examined: &Examined<'_>) -> Result<State, State> {
+    if !examined.configuration()?.is_on("RT_GROUP_SCHED") {
+        return Ok(State::good("CONFIG_RT_GROUP_SCHED is off"));
+    }
+    if examined.has_parameter("rt_group_sched=0")? {
+        return Ok(State::good("rt_group_sched=0"));
+    }
+    Ok(match examined.facts.throttling.group {
+        Some(budget) if budget.quota > tardy_core::units::Nanos::ZERO => {
+            State::good(format!("this control group may use {} of each {}", budget.quota, budget.period))
+        }
+        _ => State::improvable_at_start(
+            "CONFIG_RT_GROUP_SCHED is on, and this control group has no budget for real-time tasks",
+            "off, or a budget",
+            "rt_group_sched=0 on the kernel's command line, where the kernel knows it; or start the work in the root group",
+        ),
+    })
+}

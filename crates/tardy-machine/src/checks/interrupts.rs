@@ -1,0 +1,128 @@
+//! Interrupts beyond those whose place [`super::interrupt_affinity`] looks at: counted ones, new ones, moved ones, managed ones.
+
+use tardy_core::cpu::CpuList;
+
+use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use crate::interrupts::InterruptLineDelta;
+use crate::irq_affinity::{self, IrqState};
+
+const SHOWN: usize = 3;
+
+pub(super) const COUNTED: Check = Check {
+    name: "interrupts-counted",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/interrupts"],
+    why: "each of them takes the processor from whatever runs",
+    source: "Documentation/filesystems/proc.rst, /proc/interrupts; kernel-per-CPU-kthreads.rst",
+    look: |examined| either(counted(examined)),
+};
+
+pub(super) const DEFAULT_AFFINITY: Check = Check {
+    name: "default-interrupt-affinity",
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/irq/default_smp_affinity"],
+    why: "interrupts of drivers that are loaded later may come to the processors of the work",
+    source: "Documentation/core-api/irq/irq-affinity.rst; kernel-parameters.txt, irqaffinity=",
+    look: |examined| either(default_affinity(examined)),
+};
+
+pub(super) const PENDING_MOVES: Check = Check {
+    name: "pending-interrupt-moves",
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/irq/*/smp_affinity_list", "proc/irq/*/effective_affinity_list"],
+    why: "some interrupts move only with the next one, which still comes to the old processor",
+    source: "kernel/irq/migration.c; TuneD, issue 364",
+    look: |examined| either(pending_moves(examined)),
+};
+
+pub(super) const MANAGED: Check = Check {
+    name: "managed-interrupts",
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
+    reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
+    why: "the kernel spreads queues of disks and networks over all processors itself, and nobody else may move them",
+    source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
+    look: |examined| either(managed(examined)),
+};
+
+/// Interrupts of the processor itself are not the work of devices: the timer is the work's own, and calls come from other settings of this table.
+fn is_of_device(line: &InterruptLineDelta) -> bool {
+    line.label.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn counted(examined: &Examined<'_>) -> Result<State, State> {
+    examined.text("proc/interrupts")?;
+    let watched = examined.watched.ok_or_else(|| State::none("nothing was counted: tardy doctor counts for a second"))?;
+    let delta = watched.interrupts.as_ref().ok_or_else(|| State::unknown("/proc/interrupts"))?;
+    let lines: Vec<InterruptLineDelta> = delta.on(examined.cpus).into_iter().filter(is_of_device).collect();
+    let total: u64 = lines.iter().flat_map(|line| line.counts.values()).sum();
+    if total == 0 {
+        return Ok(State::good(format!("none of a device in {}", watched.span.exact())));
+    }
+    let name = |line: &InterruptLineDelta| format!("{} ({}) {} times", line.label, line.description, line.counts.values().sum::<u64>());
+    let named: Vec<String> = lines.iter().take(SHOWN).map(name).collect();
+    let first = lines.first().map(|line| line.label.as_str()).unwrap_or_default();
+    let is_everywhere = examined.other_cpus().is_none_or(|others| others.is_empty());
+    let remedy = if is_everywhere {
+        "name fewer processors (--cpus): interrupts need one too".to_owned()
+    } else {
+        format!("echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --steer-irqs does so for a run)", examined.others())
+    };
+    Ok(State::improvable(format!("in {}: {}", watched.span, named.join(", ")), "none of a device", remedy))
+}
+
+fn default_affinity(examined: &Examined<'_>) -> Result<State, State> {
+    let mask = examined.text("proc/irq/default_smp_affinity")?;
+    let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    if others.is_empty() {
+        return Ok(State::none("every processor is one of the work's"));
+    }
+    let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
+    let reached = cpus.and(examined.cpus);
+    Ok(if reached.is_empty() {
+        State::good(format!("cpus {cpus}"))
+    } else {
+        State::improvable(
+            format!("cpus {cpus}"),
+            format!("cpus {others}"),
+            format!("echo {} > /proc/irq/default_smp_affinity, or irqaffinity={others} on the kernel's command line", others.to_mask()),
+        )
+    })
+}
+
+fn pending_moves(examined: &Examined<'_>) -> Result<State, State> {
+    let states = irq_affinity::read(examined.root()?);
+    let is_pending = |state: &&IrqState| state.effective.as_ref().is_some_and(|effective| !effective.minus(&state.allowed).is_empty());
+    let pending: Vec<String> = states.iter().filter(is_pending).map(|state| state.irq.to_string()).collect();
+    if states.iter().all(|state| state.effective.is_none()) {
+        return Ok(State::none("the kernel does not show where interrupts are delivered"));
+    }
+    Ok(if pending.is_empty() {
+        State::good("every interrupt is where it was sent")
+    } else {
+        State::improvable(
+            format!("interrupts {} are not yet where they were sent", pending.join(", ")),
+            "moved before the work begins",
+            format!("make each device work once; or irqaffinity={} on the kernel's command line", examined.others()),
+        )
+    })
+}
+
+fn managed(examined: &Examined<'_>) -> Result<State, State> {
+    let isolation = examined.parameter("isolcpus")?;
+    let states = irq_affinity::read(examined.root()?);
+    if states.is_empty() {
+        return Err(State::unknown("/proc/irq"));
+    }
+    let is_managed = |state: &&IrqState| !state.writable && !state.handlers.is_empty();
+    let here = |state: &&IrqState| state.effective.as_ref().is_some_and(|effective| !effective.and(examined.cpus).is_empty());
+    let found: Vec<String> = states.iter().filter(is_managed).filter(here).map(|state| state.irq.to_string()).collect();
+    Ok(match (found.is_empty(), isolation.is_some_and(|value| value.split(',').any(|word| word == "managed_irq"))) {
+        (true, true) => State::good("kept off (isolcpus=managed_irq)"),
+        (true, false) => State::good("none comes here"),
+        (false, has_flag) => State::improvable_at_start(
+            format!("interrupts {} come here{}", found.join(", "), if has_flag { " in spite of isolcpus=managed_irq" } else { "" }),
+            "none",
+            format!("isolcpus=managed_irq,domain,{} on the kernel's command line, or fewer queues of the device", examined.to_isolate()),
+        ),
+    })
+}

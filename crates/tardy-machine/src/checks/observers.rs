@@ -1,0 +1,157 @@
+//! Tracing, profiling and checking that someone left on, and code that is not the kernel's own.
+
+use super::{Check, Examined, Importance, State, Weight, either, number_is};
+
+pub(super) const TAINT: Check = Check {
+    name: "kernel-taint",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/sys/kernel/tainted"],
+    why: "modules from elsewhere may keep interrupts off for long, and a kernel that warned may be in any state",
+    source: "Documentation/admin-guide/tainted-kernels.rst",
+    look: |examined| either(taint(examined)),
+};
+
+pub(super) const INSTANCES: Check = Check {
+    name: "tracing-instances",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/kernel/tracing/instances/*/current_tracer", "sys/kernel/tracing/current_tracer"],
+    why: "events that an instance records cost as much as those of the main buffer, and few look there",
+    source: "Documentation/trace/ftrace.rst, instances",
+    look: |examined| either(instances(examined)),
+};
+
+pub(super) const MONITORS: Check = Check {
+    name: "verification-monitors",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/kernel/tracing/rv/enabled_monitors"],
+    why: "a monitor runs at each event of its model, such as each change of task",
+    source: "Documentation/trace/rv/runtime-verification.rst",
+    look: |examined| either(monitors(examined)),
+};
+
+pub(super) const KPROBES: Check = Check {
+    name: "kprobes",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/kernel/debug/kprobes/list"],
+    why: "each passes through a trap or a jump in the code of the kernel",
+    source: "Documentation/trace/kprobes.rst",
+    look: |examined| either(kprobes(examined)),
+};
+
+pub(super) const BPF_STATISTICS: Check = Check {
+    name: "bpf-statistics",
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/sys/kernel/bpf_stats_enabled"],
+    why: "the clock is read twice for every run of a BPF program",
+    source: "Documentation/admin-guide/sysctl/kernel.rst, bpf_stats_enabled",
+    look: |examined| number_is(examined, "proc/sys/kernel/bpf_stats_enabled", |value| value == 0, "0", "sysctl kernel.bpf_stats_enabled=0"),
+};
+
+pub(super) const SAMPLING: Check = Check {
+    name: "profiling",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/*/comm"],
+    why: "each sample of a profiler is an interrupt that may not be held off",
+    source: "Documentation/admin-guide/sysctl/kernel.rst, perf_event_max_sample_rate",
+    look: |examined| either(sampling(examined)),
+};
+
+pub(super) const SCHEDULER_EXTENSION: Check = Check {
+    name: "scheduler-extension",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/kernel/sched_ext/state"],
+    why: "a BPF program decides where ordinary tasks run, and the helpers of a real-time task are ordinary ones",
+    source: "Documentation/scheduler/sched-ext.rst",
+    look: |examined| either(scheduler_extension(examined)),
+};
+
+/// Programs that sample, or trace, for as long as they run.
+const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
+/// Bits of the taint that mean code from elsewhere, or a kernel that has found itself in error.
+const MEANINGS: [(u32, &str); 8] = [
+    (0, "proprietary module"),
+    (1, "module loaded by force"),
+    (4, "machine check"),
+    (5, "bad page"),
+    (7, "the kernel died once"),
+    (9, "warning"),
+    (12, "module from outside of the kernel's tree"),
+    (14, "lockup"),
+];
+
+fn taint(examined: &Examined<'_>) -> Result<State, State> {
+    examined.text("proc/sys/kernel/tainted")?;
+    let taint = examined.facts.kernel.taint.ok_or_else(|| State::unknown("/proc/sys/kernel/tainted has no number"))?;
+    let words: Vec<&str> = MEANINGS.iter().filter(|(bit, _)| taint >> bit & 1 == 1).map(|(_, word)| *word).collect();
+    Ok(match (taint, words.is_empty()) {
+        (0, _) => State::good("untainted"),
+        (taint, true) => State::noted(taint.to_string()),
+        (taint, false) => State::improvable_at_start(
+            format!("{taint}: {}", words.join(", ")),
+            "untainted",
+            "remove the module (/proc/modules shows which by letters in parentheses), or look at the warning in the kernel's log",
+        ),
+    })
+}
+
+fn instances(examined: &Examined<'_>) -> Result<State, State> {
+    examined.text("sys/kernel/tracing/current_tracer")?;
+    let tracers = examined.texts("sys/kernel/tracing/instances/*/current_tracer")?;
+    let events = examined.texts("sys/kernel/tracing/instances/*/events/enable")?;
+    let name = |path: &str| path.split('/').nth(4).unwrap_or_default().to_owned();
+    let active = tracers.iter().filter(|(_, tracer)| tracer != "nop").chain(events.iter().filter(|(_, text)| text != "0"));
+    let mut names: Vec<String> = active.map(|(path, _)| name(path)).collect();
+    names.dedup();
+    Ok(match names.first() {
+        None => State::good(format!("{} there, none records", tracers.len())),
+        Some(first) => {
+            State::improvable(format!("{} records", names.join(", ")), "none", format!("rmdir /sys/kernel/tracing/instances/{first}"))
+        }
+    })
+}
+
+fn monitors(examined: &Examined<'_>) -> Result<State, State> {
+    let enabled = examined.text("sys/kernel/tracing/rv/enabled_monitors")?;
+    Ok(if enabled.is_empty() {
+        State::good("none")
+    } else {
+        State::improvable(
+            enabled.split_whitespace().collect::<Vec<_>>().join(", "),
+            "none",
+            "echo > /sys/kernel/tracing/rv/enabled_monitors",
+        )
+    })
+}
+
+fn kprobes(examined: &Examined<'_>) -> Result<State, State> {
+    let list = examined.text("sys/kernel/debug/kprobes/list")?;
+    let set = list.lines().filter(|line| !line.contains("[DISABLED]")).count();
+    Ok(if set == 0 {
+        State::good("none")
+    } else {
+        State::improvable(format!("{set} set"), "none", "end what set them (/sys/kernel/debug/kprobes/list names the places)")
+    })
+}
+
+fn sampling(examined: &Examined<'_>) -> Result<State, State> {
+    let processes = examined.texts("proc/*/comm")?;
+    if processes.is_empty() {
+        return Err(State::unknown("/proc/PID/comm"));
+    }
+    let profilers = processes.into_iter().filter(|(_, name)| PROFILERS.contains(&name.as_str()));
+    let found: Vec<String> = profilers.map(|(path, name)| format!("{name} ({})", path.split('/').nth(1).unwrap_or_default())).collect();
+    Ok(if found.is_empty() {
+        State::good("no profiler runs")
+    } else {
+        State::improvable(found.join(", "), "none", "end it, but for as long as you look for a cause")
+    })
+}
+
+fn scheduler_extension(examined: &Examined<'_>) -> Result<State, State> {
+    let state = examined.text("sys/kernel/sched_ext/state")?;
+    if state == "disabled" {
+        return Ok(State::good("none is loaded"));
+    }
+    let name = examined.optional("sys/kernel/sched_ext/root/ops")?.unwrap_or_else(|| "of unknown name".to_owned());
+    Ok(State::improvable(format!("{name} ({state})"), "none", "end the program that loaded it, or systemctl stop scx"))
+}

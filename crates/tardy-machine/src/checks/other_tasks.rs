@@ -1,0 +1,110 @@
+//! Other programs that take a processor by right, change the clock, or make the kernel change its own code.
+
+use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use crate::tasks::{Policy, Task};
+
+/// The highest priority that `tardy run` gives to a probe unless told otherwise.
+const PRIORITY_OF_PROBES: u32 = 98;
+const SHOWN: usize = 4;
+
+pub(super) const REAL_TIME: Check = Check {
+    name: "other-real-time-tasks",
+    weight: Weight::of(Importance::High).but(&[(Profile::Audio, Importance::Medium)]),
+    reads: &["proc/*/task/*/stat", "proc/*/task/*/status"],
+    why: "a task at the same or a higher priority runs first, for as long as it likes",
+    source: "sched(7); ros-realtime-rpi4-image, issue 30 (multipathd at 99)",
+    look: |examined| either(real_time(examined)),
+};
+
+pub(super) const STARVATION_DAEMON: Check = Check {
+    name: "starvation-daemon",
+    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High)]),
+    reads: &["proc/*/comm"],
+    why: "it gives starving tasks a share of the processor that a real-time task holds, as deadline tasks, which run before all others",
+    source: "stalld(8)",
+    look: |examined| either(starvation_daemon(examined)),
+};
+
+pub(super) const TIME_SYNCHRONISATION: Check = Check {
+    name: "time-synchronisation",
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/*/comm"],
+    why: "two daemons step the clock against each other, and timers of CLOCK_REALTIME fire early or late with each step",
+    source: "adjtimex(2); clock_nanosleep(2)",
+    look: |examined| either(time_synchronisation(examined)),
+};
+
+pub(super) const TIMESTAMPS: Check = Check {
+    name: "timestamp-switch",
+    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
+    reads: &["proc/*/comm"],
+    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel changes its code and interrupts every processor",
+    source: "TuneD, rtentsk plugin; Red Hat, notes on SO_TIMESTAMPING",
+    look: |examined| either(timestamps(examined)),
+};
+
+fn real_time(examined: &Examined<'_>) -> Result<State, State> {
+    let own = examined.program.map(|program| program.process);
+    let highest_own =
+        examined.program.and_then(|program| program.threads.iter().map(|thread| thread.priority).max()).filter(|&own| own > 0);
+    let limit = highest_own.unwrap_or(PRIORITY_OF_PROBES);
+    let in_the_way = |task: &&Task| {
+        let is_before = task.policy == Policy::Deadline || (task.is_real_time() && task.priority >= limit);
+        is_before && !task.is_of_kernel && Some(task.process) != own && task.may_run_on(examined.cpus)
+    };
+    let found: Vec<String> = examined.tasks()?.iter().filter(in_the_way).map(Task::label).collect();
+    let more = if found.len() > SHOWN { format!(" and {} more", found.len() - SHOWN) } else { String::new() };
+    Ok(match found.first() {
+        None => State::good(format!("none at {limit} or above")),
+        Some(_) => State::improvable(
+            format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
+            format!("none at {limit} or above on these processors"),
+            "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or end it",
+        ),
+    })
+}
+
+/// Names and numbers of the processes that are called one of `names`.
+fn running(examined: &Examined<'_>, names: &[&str]) -> Result<Vec<String>, State> {
+    let processes = examined.texts("proc/*/comm")?;
+    if processes.is_empty() {
+        return Err(State::unknown("/proc/PID/comm"));
+    }
+    let found = processes.into_iter().filter(|(_, name)| names.contains(&name.as_str()));
+    Ok(found.map(|(_, name)| name).collect())
+}
+
+fn starvation_daemon(examined: &Examined<'_>) -> Result<State, State> {
+    Ok(if running(examined, &["stalld"])?.is_empty() {
+        State::good("stalld does not run")
+    } else {
+        State::improvable("stalld runs", "off where a task may keep a processor", "systemctl disable --now stalld")
+    })
+}
+
+fn time_synchronisation(examined: &Examined<'_>) -> Result<State, State> {
+    let found = running(examined, &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"])?;
+    Ok(match found.as_slice() {
+        [] => State::noted("no daemon sets the clock"),
+        [one] => State::good(format!("{one} alone")),
+        // phc2sys follows another clock on purpose, beside nothing else.
+        several => State::improvable(several.join(", "), "one of them", format!("systemctl disable --now {}", several[several.len() - 1])),
+    })
+}
+
+fn timestamps(examined: &Examined<'_>) -> Result<State, State> {
+    let holders = running(examined, &["rtentsk", "ptp4l", "tuned"])?;
+    if holders.iter().any(|name| name != "tuned") {
+        return Ok(State::good(format!("{} keeps it on", holders.join(", "))));
+    }
+    let switching = running(examined, &["chronyd"])?;
+    Ok(if switching.is_empty() {
+        State::good("no daemon is known to switch it")
+    } else {
+        State::improvable(
+            "chronyd switches it on and off",
+            "always on, or never",
+            "rtentsk (of tuna), or TuneD's rtentsk plugin, or hwtimestamp in chrony.conf",
+        )
+    })
+}

@@ -1,0 +1,193 @@
+//! What saves power at the price of time, beyond idle states and governor.
+
+use super::{Check, Examined, Importance, Profile, State, Weight, either};
+
+const CPU: &str = "sys/devices/system/cpu";
+
+pub(super) const FREQUENCY_RANGE: Check = Check {
+    name: "frequency-range",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq", "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq"],
+    why: "within the range the processor itself chooses, and the same work takes now this long and now that long",
+    source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed frequency)",
+    look: |examined| either(frequency_range(examined)),
+};
+
+pub(super) const ENERGY_PREFERENCE: Check = Check {
+    name: "energy-preference",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
+    why: "the processor saves energy where this tells it to, whatever the governor says",
+    source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, energy_performance_preference",
+    look: |examined| either(energy_preference(examined)),
+};
+
+pub(super) const TURBO: Check = Check {
+    name: "turbo",
+    weight: Weight::of(Importance::Low),
+    reads: &["sys/devices/system/cpu/intel_pstate/no_turbo|sys/devices/system/cpu/cpufreq/boost"],
+    why: "work is faster with it, and less even: the frequency depends on heat and on what other cores do",
+    source: "Documentation/admin-guide/pm/cpufreq.rst, boost; TuneD, realtime",
+    look: |examined| either(turbo(examined)),
+};
+
+pub(super) const PCI_EXPRESS: Check = Check {
+    name: "pcie-power",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/module/pcie_aspm/parameters/policy"],
+    why: "a link that sleeps delays the next access to its device",
+    source: "Documentation/core-api/real-time/hardware.rst, hardware buses; kernel-parameters.txt, pcie_aspm=",
+    look: |examined| either(pci_express(examined)),
+};
+
+pub(super) const UNCORE: Check = Check {
+    name: "uncore-frequency",
+    weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium)]),
+    reads: &[
+        "sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz",
+        "sys/devices/system/cpu/intel_uncore_frequency/*/max_freq_khz",
+    ],
+    why: "caches and the ways between cores slow down when little is asked of them",
+    source: "Documentation/admin-guide/pm/intel_uncore_frequency_scaling.rst",
+    look: |examined| either(uncore(examined)),
+};
+
+pub(super) const USB: Check = Check {
+    name: "usb-power",
+    weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::Medium)]),
+    reads: &["sys/bus/usb/devices/*/power/control"],
+    why: "a device that was put to sleep takes milliseconds to answer again",
+    source: "Documentation/driver-api/usb/power-management.rst",
+    look: |examined| either(usb(examined)),
+};
+
+pub(super) const SUPPLY: Check = Check {
+    name: "power-supply",
+    weight: Weight::of(Importance::Medium),
+    reads: &["sys/class/power_supply/*/type", "sys/class/power_supply/*/online", "sys/firmware/acpi/platform_profile"],
+    why: "on a battery, and in quiet modes, the firmware lowers limits that the kernel does not see",
+    source: "Documentation/ABI/testing/sysfs-platform_profile and sysfs-class-power",
+    look: |examined| either(supply(examined)),
+};
+
+fn frequency_range(examined: &Examined<'_>) -> Result<State, State> {
+    let lowest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_min_freq"))?;
+    let highest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_max_freq"))?;
+    let ranges: Vec<(&str, &str)> = lowest.iter().map(|(_, low)| low.as_str()).zip(highest.iter().map(|(_, high)| high.as_str())).collect();
+    let Some((low, high)) = ranges.iter().find(|(low, high)| low != high).or(ranges.first()) else {
+        return Ok(State::none("the kernel does not set the frequency"));
+    };
+    let mhz = |khz: &str| khz.parse::<u64>().map_or_else(|_| khz.to_owned(), |khz| (khz / 1000).to_string());
+    Ok(if low == high {
+        State::good(format!("{} MHz", mhz(low)))
+    } else {
+        State::improvable(
+            format!("{} to {} MHz", mhz(low), mhz(high)),
+            "one frequency",
+            format!("for f in /{CPU}/cpu*/cpufreq; do cat $f/scaling_max_freq > $f/scaling_min_freq; done"),
+        )
+    })
+}
+
+fn energy_preference(examined: &Examined<'_>) -> Result<State, State> {
+    let preferences = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/energy_performance_preference"))?;
+    let Some((_, first)) = preferences.first() else { return Ok(State::none("the processor has no such preference")) };
+    // A number is the register's value: 0 is performance.
+    let other =
+        preferences.iter().map(|(_, preference)| preference).find(|preference| !["performance", "0"].contains(&preference.as_str()));
+    Ok(match other {
+        None => State::good(first.clone()),
+        Some(other) => State::improvable(
+            other.clone(),
+            "performance",
+            format!("echo performance | tee /{CPU}/cpu*/cpufreq/energy_performance_preference"),
+        ),
+    })
+}
+
+fn turbo(examined: &Examined<'_>) -> Result<State, State> {
+    let intel = examined.optional(&format!("{CPU}/intel_pstate/no_turbo"))?.map(|text| text == "0");
+    let other = examined.optional(&format!("{CPU}/cpufreq/boost"))?.map(|text| text == "1");
+    Ok(match intel.or(other) {
+        None => State::none("the processor has no turbo that the kernel can switch"),
+        Some(true) => State::noted("on: faster on average, less even"),
+        Some(false) => State::noted("off: even, slower on average"),
+    })
+}
+
+fn pci_express(examined: &Examined<'_>) -> Result<State, State> {
+    if examined.parameter("pcie_aspm")? == Some("off") {
+        return Ok(State::good("off (pcie_aspm=off)"));
+    }
+    let policies = examined.text("sys/module/pcie_aspm/parameters/policy")?;
+    let policy = policies.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(policy, _)| policy.to_owned());
+    Ok(match policy.as_deref() {
+        None => State::unknown("/sys/module/pcie_aspm/parameters/policy names no policy"),
+        Some("performance") => State::good("performance"),
+        Some(policy) => State::improvable(
+            policy,
+            "performance",
+            "echo performance > /sys/module/pcie_aspm/parameters/policy, or pcie_aspm.policy=performance on the kernel's command line",
+        ),
+    })
+}
+
+fn uncore(examined: &Examined<'_>) -> Result<State, State> {
+    let folder = format!("{CPU}/intel_uncore_frequency");
+    let lowest = examined.texts(&format!("{folder}/*/min_freq_khz"))?;
+    let highest = examined.texts(&format!("{folder}/*/max_freq_khz"))?;
+    let mut ranges = lowest.iter().zip(&highest);
+    if lowest.is_empty() {
+        return Ok(State::none("the kernel does not set it (driver intel_uncore_frequency)"));
+    }
+    Ok(match ranges.find(|((_, low), (_, high))| low != high) {
+        None => State::good("one frequency"),
+        Some(((_, low), (_, high))) => State::improvable(
+            format!("{low} to {high} kHz"),
+            "one frequency",
+            format!("for f in /{folder}/*; do cat $f/max_freq_khz > $f/min_freq_khz; done"),
+        ),
+    })
+}
+
+fn usb(examined: &Examined<'_>) -> Result<State, State> {
+    let controls = examined.texts("sys/bus/usb/devices/*/power/control")?;
+    if controls.is_empty() {
+        return Ok(State::none("there is no USB device"));
+    }
+    let sleeping: Vec<&str> =
+        controls.iter().filter(|(_, control)| control == "auto").filter_map(|(path, _)| path.split('/').nth(4)).collect();
+    Ok(match sleeping.first() {
+        None => State::good("devices stay awake"),
+        Some(first) => State::improvable(
+            format!("{} of {} devices may sleep: {}", sleeping.len(), controls.len(), sleeping.join(", ")),
+            "those of the work stay awake",
+            format!("echo on > /sys/bus/usb/devices/{first}/power/control, or usbcore.autosuspend=-1 on the kernel's command line"),
+        ),
+    })
+}
+
+fn supply(examined: &Examined<'_>) -> Result<State, State> {
+    let supplies = examined.texts("sys/class/power_supply/*/type")?;
+    let online = examined.texts("sys/class/power_supply/*/online")?;
+    let profile = examined.optional("sys/firmware/acpi/platform_profile")?;
+    let has_battery = supplies.iter().any(|(path, kind)| {
+        // A mouse has a battery too; those of devices say so.
+        let scope = path.replace("/type", "/scope");
+        kind == "Battery" && examined.root.and_then(|root| root.text(scope)).as_deref() != Some("Device")
+    });
+    let is_on_battery = has_battery && !online.is_empty() && online.iter().all(|(_, online)| online == "0");
+    if is_on_battery {
+        return Ok(State::improvable("on battery", "mains", "plug it in"));
+    }
+    Ok(match (profile.as_deref(), has_battery) {
+        (Some(profile), _) if profile != "performance" => State::improvable(
+            format!("platform profile {profile}"),
+            "performance",
+            "echo performance > /sys/firmware/acpi/platform_profile",
+        ),
+        (Some(profile), _) => State::good(format!("platform profile {profile}")),
+        (None, true) => State::good("mains"),
+        (None, false) => State::none("there is no battery and no platform profile"),
+    })
+}

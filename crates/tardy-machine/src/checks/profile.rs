@@ -1,0 +1,70 @@
+//! What the machine is meant for: the same setting is good for one kind of work and bad for another.
+
+use serde::Serialize;
+
+use super::Importance;
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Tasks that sleep until they are due: control loops.
+    #[default]
+    Periodic,
+    /// Tasks that keep a processor to themselves and ask the kernel for nothing: packet processing in user space.
+    Polling,
+    /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
+    Audio,
+    /// Any of these inside a virtual machine.
+    VmGuest,
+    /// The host of virtual machines that are to be on time.
+    VmHost,
+}
+
+impl Profile {
+    /// All of them, in the order of the help.
+    pub const ALL: [Self; 5] = [Self::Periodic, Self::Polling, Self::Audio, Self::VmGuest, Self::VmHost];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Periodic => "periodic",
+            Self::Polling => "polling",
+            Self::Audio => "audio",
+            Self::VmGuest => "vm-guest",
+            Self::VmHost => "vm-host",
+        }
+    }
+
+    /// Whether the work, or a virtual processor, holds a processor all the time.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
+        matches!(self, Self::Polling | Self::VmHost)
+    }
+}
+
+/// How much a check matters, by profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Weight {
+    usual: Importance,
+    others: &'static [(Profile, Importance)],
+}
+
+impl Weight {
+    /// The same for every profile.
+    pub(super) const fn of(usual: Importance) -> Self {
+        Self { usual, others: &[] }
+    }
+
+    /// Another one for some profiles.
+    pub(super) const fn but(self, others: &'static [(Profile, Importance)]) -> Self {
+        Self { usual: self.usual, others }
+    }
+
+    /// How much it matters for `profile`.
+    #[must_use]
+    pub fn importance(&self, profile: Profile) -> Importance {
+        self.others.iter().find(|(other, _)| *other == profile).map_or(self.usual, |(_, importance)| *importance)
+    }
+}

@@ -1,0 +1,141 @@
+//! What this user, this control group and this kernel allow.
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+
+use super::{Check, Examined, Importance, Profile, State, Weight, either};
+
+pub(super) const LIMITS: Check = Check {
+    name: "limits",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/self/limits", "proc/self/status"],
+    why: "a task that may not have a real-time priority, or not lock its memory, starts all the same and is late",
+    source: "getrlimit(2), RLIMIT_RTPRIO and RLIMIT_MEMLOCK; capabilities(7); rtcqs",
+    look: |examined| either(limits(examined)),
+};
+
+pub(super) const GROUP: Check = Check {
+    name: "real-time-group",
+    weight: Weight::of(Importance::Low).but(&[(Profile::Audio, Importance::High)]),
+    reads: &["etc/security/limits.conf", "etc/security/limits.d/*"],
+    why: "programs that people start get real-time priority only where a limit for them says so",
+    source: "limits.conf(5); realtime-setup and rtcqs",
+    look: |examined| either(group(examined)),
+};
+
+pub(super) const LOCKDOWN: Check = Check {
+    name: "lockdown",
+    weight: Weight::of(Importance::Low),
+    reads: &["sys/kernel/security/lockdown"],
+    why: "a locked kernel refuses registers and tracing even to root: what cannot be read here may be for that",
+    source: "kernel_lockdown(7)",
+    look: |examined| either(lockdown(examined)),
+};
+
+pub(super) const CPU_SET: Check = Check {
+    name: "cpu-set",
+    weight: Weight::of(Importance::High),
+    reads: &["proc/self/cgroup", "proc/self/status"],
+    why: "a task cannot be bound to a processor that its control group does not have",
+    source: "Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.effective",
+    look: |examined| either(cpu_set(examined)),
+};
+
+pub(super) const DEADLINE_ADMISSION: Check = Check {
+    name: "deadline-admission",
+    weight: Weight::of(Importance::Low),
+    reads: &["proc/sys/kernel/sched_rt_runtime_us", "proc/sys/kernel/sched_rt_period_us"],
+    why: "SCHED_DEADLINE refuses tasks beyond this share, and promises nothing where it refuses none",
+    source: "Documentation/scheduler/sched-deadline.rst, section 4",
+    look: |examined| either(deadline_admission(examined)),
+};
+
+/// CAP_IPC_LOCK and CAP_SYS_NICE of linux/capability.h.
+const IPC_LOCK: u32 = 14;
+const SYS_NICE: u32 = 23;
+
+fn limits(examined: &Examined<'_>) -> Result<State, State> {
+    let limits = examined.text("proc/self/limits")?;
+    let status = examined.text("proc/self/status")?;
+    let soft = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned));
+    let capabilities = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let has = |bit: u32| capabilities.is_some_and(|set| set >> bit & 1 == 1);
+    let priority = soft("Max realtime priority").ok_or_else(|| State::unknown("/proc/self/limits"))?;
+    let memory = soft("Max locked memory").ok_or_else(|| State::unknown("/proc/self/limits"))?;
+    let may_be_real_time = has(SYS_NICE) || priority.parse::<u32>().is_ok_and(|priority| priority >= 98);
+    let may_lock = has(IPC_LOCK) || memory == "unlimited";
+    let current = format!(
+        "priority {}, locked memory {}",
+        if has(SYS_NICE) { "without limit".to_owned() } else { format!("up to {priority}") },
+        if may_lock { "without limit".to_owned() } else { format!("up to {memory} bytes") }
+    );
+    Ok(if may_be_real_time && may_lock {
+        State::good(current)
+    } else {
+        State::improvable(
+            current,
+            "priority 98, locked memory without limit",
+            "ulimit -r 98 -l unlimited as root, or rtprio and memlock in /etc/security/limits.d; or run as root",
+        )
+    })
+}
+
+fn group(examined: &Examined<'_>) -> Result<State, State> {
+    let mut files = examined.texts("etc/security/limits.d/*")?;
+    if let Some(text) = examined.optional("etc/security/limits.conf")? {
+        files.push(("etc/security/limits.conf".to_owned(), text));
+    }
+    if files.is_empty() {
+        return Ok(State::none("there is no /etc/security/limits.conf (PAM)"));
+    }
+    let grants = |text: &String| {
+        text.lines().any(|line| !line.trim_start().starts_with('#') && line.split_whitespace().any(|word| word == "rtprio"))
+    };
+    Ok(match files.iter().find(|(_, text)| grants(text)) {
+        Some((path, _)) => State::good(format!("/{path} grants real-time priority")),
+        None => State::improvable(
+            "nobody but root may have real-time priority",
+            "a group that may",
+            "groupadd -f realtime; printf '@realtime - rtprio 98\\n@realtime - memlock unlimited\\n' > /etc/security/limits.d/realtime.conf",
+        ),
+    })
+}
+
+fn lockdown(examined: &Examined<'_>) -> Result<State, State> {
+    let modes = examined.text("sys/kernel/security/lockdown")?;
+    let mode = modes.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode.to_owned());
+    Ok(match mode.as_deref() {
+        None => State::unknown("/sys/kernel/security/lockdown names no mode"),
+        Some("none") => State::good("none"),
+        Some(mode) => State::noted(format!("{mode}: registers and some tracing are refused to root")),
+    })
+}
+
+fn cpu_set(examined: &Examined<'_>) -> Result<State, State> {
+    let status = examined.text("proc/self/status")?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse::<CpuList>().ok());
+    let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
+    // An isolated processor is not in the list of a task that was not bound to it, and can be had all the same.
+    let isolated = examined.facts.processors.isolated.clone().unwrap_or_default();
+    let of_group = examined.facts.cgroup.cpus.clone().unwrap_or_else(|| allowed.clone());
+    let outside = examined.cpus.minus(&of_group).minus(&isolated);
+    Ok(if outside.is_empty() {
+        State::good(format!("cpus {of_group}"))
+    } else {
+        State::improvable(
+            format!("cpus {outside} are outside of cpus {of_group}, which this control group has"),
+            "the processors of the work inside",
+            format!("start the work in a group whose cpuset.cpus has {}", examined.cpus),
+        )
+    })
+}
+
+fn deadline_admission(examined: &Examined<'_>) -> Result<State, State> {
+    let limit = examined.facts.throttling.real_time.ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
+    Ok(if limit.runtime < Nanos::ZERO {
+        State::noted("every deadline task is admitted: the kernel promises none of them anything")
+    } else {
+        let percent = limit.runtime.as_secs_f64() / limit.period.as_secs_f64().max(1e-9) * 100.0;
+        State::good(format!("up to {percent:.0} % of each processor"))
+    })
+}

@@ -5,6 +5,7 @@
 pub mod advise;
 pub mod compare;
 pub mod cost;
+pub mod doctor;
 pub mod exit;
 pub mod explain;
 pub mod statistics;

@@ -6,6 +6,7 @@ pub mod breakdown;
 pub mod choice;
 pub mod compare;
 pub mod cost;
+pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod import;
@@ -53,6 +54,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Judge whether work is in time on the kernels measured, and which kind of kernel suits it
     Advise(Box<advise::AdviseArgs>),
+    /// Tell whether this machine is set up for real time, what matters most first
+    Doctor(doctor::DoctorArgs),
     /// Make runs from the output of other tools
     Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool
@@ -75,7 +78,7 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Boot kernels in QEMU, where time is counted in instructions, and measure in each
     Lab(Box<lab::Lab>),
-    /// List what there is: probes, loads, costs, links
+    /// List what there is: probes, loads, costs, checks, links
     List(ListArgs),
     /// Put back settings that a killed run left changed
     Restore(RestoreArgs),
@@ -198,6 +201,8 @@ pub enum Listed {
     Loads,
     /// Services whose cost can be measured
     Costs,
+    /// Settings that `doctor` and `advise` look at
+    Checks,
     /// Links that the probe `response` times and `tardy respond` answers
     Links,
 }

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),
+        Command::Doctor(args) => command::doctor::run(&args).into(),
         Command::Import(args) => command::import::run(&args).into(),
         Command::Export(args) => command::export::run(&args).into(),
         Command::Plot(args) => command::plot::run(&args).into(),

@@ -135,7 +135,7 @@ fn hardware_latency(examined: &Examined<'_>) -> Result<State, State> {
         State::noted("the tracer hwlat is there: let it run for a minute on each processor while nothing matters")
     } else {
         State::noted(
-            "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe spin shows gaps, those of interrupts apart",
+            "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe oslat shows gaps, those of interrupts apart",
         )
     })
 }

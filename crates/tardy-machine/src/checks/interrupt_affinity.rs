@@ -48,7 +48,7 @@ fn look(examined: &Examined<'_>) -> State {
         format!("interrupts {}{more}", reaching[..reaching.len().min(SHOWN)].join(", ")),
         "no device's interrupt",
         format!(
-            "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run --steer-irqs does so for a run), or irqaffinity={0} on the kernel's command line",
+            "for f in /proc/irq/*/smp_affinity_list; do echo {0} > $f; done (tardy run --move-irqs does so for a run), or irqaffinity={0} on the kernel's command line",
             examined.others()
         ),
     )

@@ -65,7 +65,7 @@ fn counted(examined: &Examined<'_>) -> Result<State, State> {
     let remedy = if is_everywhere {
         "name fewer processors (--cpus): interrupts need one too".to_owned()
     } else {
-        format!("echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --steer-irqs does so for a run)", examined.others())
+        format!("echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --move-irqs does so for a run)", examined.others())
     };
     Ok(State::improvable(format!("in {}: {}", watched.span, named.join(", ")), "none of a device", remedy))
 }

@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tardy_formats::import::Unit;
+use tardy_machine::checks::{Importance, Profile};
 use tardy_report::chart::model::Kind;
 use tardy_results::cost::reference::Reference;
 use tardy_run::plan::PolicyName;
@@ -64,6 +65,46 @@ impl Choice for Explain {
         match self {
             Self::Off => "Nothing is recorded",
             Self::Events => "Events that stock kernels have: about ten a wake-up, each a quarter of a microsecond",
+        }
+    }
+}
+
+impl Choice for Profile {
+    const ALL: &'static [Self] = &Profile::ALL;
+
+    fn name(self) -> &'static str {
+        Profile::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Periodic => "Tasks that sleep until they are due: control loops",
+            Self::Polling => "Tasks that keep a CPU to themselves and ask the kernel for nothing",
+            Self::Audio => "Sound on a machine that people use",
+            Self::VmGuest => "Work inside a virtual machine",
+            Self::VmHost => "The host of virtual machines that are to be on time",
+        }
+    }
+}
+
+impl Choice for Importance {
+    const ALL: &'static [Self] = &[Self::Fatal, Self::High, Self::Medium, Self::Low];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fatal => "fatal",
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Fatal => "Without it there is no bound on latency",
+            Self::High => "Milliseconds, or often",
+            Self::Medium => "Tens or hundreds of microseconds, or seldom",
+            Self::Low => "Worth knowing",
         }
     }
 }

@@ -1,8 +1,10 @@
 //! `tardy list`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tardy_costs::metrics::METRICS;
+use tardy_machine::checks::{CHECKS, Check, Profile};
 use tardy_probes::link::LINKS;
 use tardy_probes::probe::request::COMMON;
 use tardy_probes::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
@@ -11,6 +13,7 @@ use tardy_run::cost::CacheState;
 use tardy_run::plan::PolicyName;
 
 use super::output;
+use crate::cli::choice::Choice;
 use crate::cli::{ListArgs, Listed};
 
 /// Runs the command.
@@ -22,6 +25,8 @@ pub fn run(args: &ListArgs) -> Exit {
         (Listed::Loads, _) => super::load::list(),
         (Listed::Costs, false) => costs(),
         (Listed::Costs, true) => costs_json(),
+        (Listed::Checks, false) => checks(),
+        (Listed::Checks, true) => checks_json(),
         (Listed::Links, false) => links(),
         (Listed::Links, true) => links_json(),
     };
@@ -68,6 +73,47 @@ fn runs(probe: &ProbeInfo) -> String {
     };
     let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };
     format!("{place}, {policy}")
+}
+
+fn checks() -> String {
+    let mut out = String::new();
+    for check in CHECKS {
+        let _ = writeln!(out, "{} ({})", check.name, weights(check));
+        let _ = writeln!(out, "    because  {}", check.why);
+        let _ = writeln!(
+            out,
+            "    reads    {}",
+            check.reads.iter().map(|paths| format!("/{}", paths.replace('|', " or /"))).collect::<Vec<_>>().join(", ")
+        );
+        let _ = writeln!(out, "    source   {}", check.source);
+    }
+    out
+}
+
+/// The severity for most profiles, and those of the others.
+fn weights(check: &Check) -> String {
+    let usual = check.weight.importance(Profile::default());
+    let others = Profile::ALL.into_iter().map(|profile| (profile, check.weight.importance(profile)));
+    let others: Vec<String> = others
+        .filter(|(_, weight)| *weight != usual)
+        .map(|(profile, weight)| format!("{} for {}", weight.name(), profile.name()))
+        .collect();
+    if others.is_empty() { usual.name().to_owned() } else { format!("{}; {}", usual.name(), others.join(", ")) }
+}
+
+fn checks_json() -> String {
+    let severities = |check: &Check| {
+        Profile::ALL.into_iter().map(|profile| (profile.name(), check.weight.importance(profile))).collect::<BTreeMap<_, _>>()
+    };
+    let list: Vec<_> = CHECKS
+        .iter()
+        .map(|check| {
+            serde_json::json!({
+                "name": check.name, "severity": severities(check), "why": check.why, "reads": check.reads, "source": check.source,
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&list).expect("text and names become JSON") + "\n"
 }
 
 fn costs() -> String {

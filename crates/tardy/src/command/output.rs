@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use terminal_size::{Width, terminal_size_of};
+use tardy_report::report::doctor_text::Screen;
+use terminal_size::{Height, Width, terminal_size_of};
 
 /// Writes `text`; a closed pipe is success.
 ///
@@ -47,6 +48,16 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
 #[must_use]
 pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())
+}
+
+/// The screen that standard output goes to. Where it is no terminal, COLUMNS and LINES tell; without them lines are of 120 columns, as many as it takes.
+#[must_use]
+pub fn screen() -> Screen {
+    let told = |name: &str| std::env::var(name).ok().and_then(|value| value.trim().parse::<usize>().ok()).filter(|&count| count > 0);
+    match terminal_size_of(io::stdout()) {
+        Some((Width(columns), Height(lines))) => Screen { columns: columns.into(), lines: Some(lines.into()) },
+        None => Screen { columns: told("COLUMNS").unwrap_or(120), lines: told("LINES") },
+    }
 }
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).

@@ -15,6 +15,7 @@ mod compare;
 mod cost;
 mod cost_reports;
 mod cycles;
+mod doctor;
 mod explain;
 mod explained_runs;
 mod export;

@@ -1,0 +1,232 @@
+//! What `tardy doctor` found, as text: on one screen what matters most in full and the rest by name, or everything.
+
+use tardy_machine::checks::{Finding, Importance, State};
+use tardy_results::doctor::Diagnosis;
+
+/// Width of the column of severities.
+const INDENT: usize = 8;
+
+/// Where the text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns.
+    pub columns: usize,
+    /// Lines; absent where there are as many as it takes.
+    pub lines: Option<usize>,
+}
+
+/// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the screen if one finding in full does.
+#[must_use]
+pub fn text(diagnosis: &Diagnosis, screen: Screen, is_all: bool, is_colored: bool) -> String {
+    let faults: Vec<&Finding> = diagnosis.faults().collect();
+    let page = |shown: usize| {
+        let mut page = Page { columns: screen.columns.max(40), out: String::new() };
+        page.head(diagnosis);
+        faults[..shown].iter().for_each(|finding| page.fault(finding, is_colored));
+        if is_all {
+            page.rest(diagnosis)
+        } else {
+            page.footer(diagnosis, &faults[shown..])
+        }
+        page.out
+    };
+    let fits = |text: &String| screen.lines.is_none_or(|lines| text.lines().count() < lines);
+    if is_all {
+        return page(faults.len());
+    }
+    (1..=faults.len()).rev().map(page).find(fits).unwrap_or_else(|| page(faults.len().min(1)))
+}
+
+struct Page {
+    columns: usize,
+    out: String,
+}
+
+impl Page {
+    fn head(&mut self, diagnosis: &Diagnosis) {
+        self.line(0, &diagnosis.machine);
+        let program = diagnosis.program.as_ref().map_or_else(String::new, |program| format!(", program {program}"));
+        let faults = |importance| diagnosis.faults().filter(|finding| finding.importance == importance).count();
+        let severities = [Importance::Fatal, Importance::High, Importance::Medium, Importance::Low];
+        let counts: Vec<String> = severities
+            .into_iter()
+            .map(|importance| (faults(importance), word(importance)))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let counts = if counts.is_empty() { "nothing to improve".to_owned() } else { format!("to improve: {}", counts.join(", ")) };
+        let good = diagnosis.count(|state| matches!(state, State::Good { .. }));
+        let unknown = diagnosis.count(|state| matches!(state, State::Unknown { .. }));
+        let text =
+            format!("profile {}, cpus {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus);
+        self.line(0, &text);
+    }
+
+    /// What is, what should be, why, what to do, and where both come from.
+    fn fault(&mut self, finding: &Finding, is_colored: bool) {
+        let State::Improvable { current, expected, remedy, needs_restart } = &finding.state else { return };
+        let severity = word(finding.importance).to_uppercase();
+        let start = self.out.len();
+        self.entry(&severity, &format!("{}: {current}; should be {expected}", finding.check));
+        if is_colored {
+            let code = if finding.importance <= Importance::High { "1;31" } else { "1;33" };
+            self.out.replace_range(start..start + severity.len(), &format!("\x1b[{code}m{severity}\x1b[0m"));
+        }
+        self.line(INDENT, &sentence(finding.why));
+        let restart = if *needs_restart { " (needs a restart)" } else { "" };
+        self.line(INDENT, &format!("> {remedy}{restart}"));
+        self.line(INDENT, &format!("[{}; read: {}]", finding.source, reads(finding)));
+    }
+
+    /// The faults that found no room, those that matter by name, and the rows that could not be read.
+    fn footer(&mut self, diagnosis: &Diagnosis, left: &[&Finding]) {
+        for importance in [Importance::Fatal, Importance::High, Importance::Medium] {
+            let names: Vec<&str> = left.iter().filter(|finding| finding.importance == importance).map(|finding| finding.check).collect();
+            if !names.is_empty() {
+                self.entry(word(importance), &names.join(", "));
+            }
+        }
+        let low = left.iter().filter(|finding| finding.importance == Importance::Low).count();
+        let is_unknown = |finding: &&Finding| matches!(finding.state, State::Unknown { .. });
+        let unknown: Vec<&Finding> = diagnosis.findings.iter().filter(is_unknown).collect();
+        let severe: Vec<&str> =
+            unknown.iter().filter(|finding| finding.importance <= Importance::High).map(|finding| finding.check).collect();
+        if !severe.is_empty() {
+            self.entry("unknown", &severe.join(", "));
+        }
+        let others = [(low, "low"), (unknown.len() - severe.len(), "unknown")];
+        let counts: Vec<String> = others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        let more = if counts.is_empty() { String::new() } else { format!("and {} more; ", counts.join(", ")) };
+        if !left.is_empty() || !unknown.is_empty() {
+            self.line(0, &format!("{more}--all shows everything in full, with what was read and where."));
+        }
+    }
+
+    fn rest(&mut self, diagnosis: &Diagnosis) {
+        for finding in &diagnosis.findings {
+            if let State::Unknown { missing } = &finding.state {
+                self.entry("unknown", &format!("{}: {missing}; {}", finding.check, finding.why));
+            }
+        }
+        for finding in &diagnosis.findings {
+            if let State::Noted { current } = &finding.state {
+                self.entry("noted", &format!("{}: {current}; {}", finding.check, finding.why));
+            }
+        }
+        for finding in &diagnosis.findings {
+            if let State::Good { current } = &finding.state {
+                self.entry("good", &format!("{}: {current} [{}]", finding.check, reads(finding)));
+            }
+        }
+        for finding in &diagnosis.findings {
+            if let State::NotApplicable { because } = &finding.state {
+                self.entry("-", &format!("{}: {because}", finding.check));
+            }
+        }
+    }
+
+    /// A word in the first column, and text beside it.
+    fn entry(&mut self, head: &str, text: &str) {
+        let start = self.out.len();
+        self.line(INDENT, text);
+        self.out.replace_range(start..start + INDENT, &format!("{head:<INDENT$}"));
+    }
+
+    /// Text from a column on, broken at blanks; a word that is too long for a line stays whole, so that a command can be copied.
+    fn line(&mut self, indent: usize, text: &str) {
+        let mut length = 0;
+        for word in text.split(' ') {
+            let width = word.chars().count();
+            if length > 0 && indent + length + 1 + width > self.columns {
+                self.out.push('\n');
+                length = 0;
+            }
+            if length == 0 {
+                self.out.push_str(&" ".repeat(indent));
+            } else {
+                self.out.push(' ');
+                length += 1;
+            }
+            self.out.push_str(word);
+            length += width;
+        }
+        self.out.push('\n');
+    }
+}
+
+fn word(importance: Importance) -> &'static str {
+    match importance {
+        Importance::Fatal => "fatal",
+        Importance::High => "high",
+        Importance::Medium => "medium",
+        Importance::Low => "low",
+    }
+}
+
+/// The end of a sentence as a sentence.
+fn sentence(why: &str) -> String {
+    let mut letters = why.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// The files of a row, as a person writes them.
+fn reads(finding: &Finding) -> String {
+    let with_root = |alternatives: &&str| alternatives.split('|').map(|path| format!("/{path}")).collect::<Vec<_>>().join(" or ");
+    finding.reads.iter().map(with_root).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_machine::checks::Profile;
+
+    fn diagnosis(faults: usize) -> Diagnosis {
+        let fault = |importance| Finding {
+            check: "idle-states",
+            importance,
+            state: State::Improvable {
+                current: "down to C6 (133.000 us)".into(),
+                expected: "C1 at most".into(),
+                remedy: "processor.max_cstate=1 on the kernel's command line".into(),
+                needs_restart: true,
+            },
+            why: "waking from a deep state takes as long as its exit latency",
+            source: "kernel-configuration.rst",
+            reads: &["sys/devices/system/cpu/cpu*/cpuidle/state*/latency", "a|b"],
+        };
+        let unknown = State::Unknown { missing: "/proc/x".into() };
+        let findings = (0..faults).map(|at| fault(if at == 0 { Importance::High } else { Importance::Low }));
+        let last = Finding { check: "heat", state: unknown, ..fault(Importance::High) };
+        let cpus = "2-3".parse().unwrap();
+        Diagnosis { machine: "board7".into(), profile: Profile::Periodic, cpus, program: None, findings: findings.chain([last]).collect() }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_screen_unless_one_word_is() {
+        for columns in [40, 80, 120] {
+            let text = text(&diagnosis(3), Screen { columns, lines: None }, false, false);
+            let is_one_word = |line: &str| !line.trim_start().contains(' ');
+            assert!(text.lines().all(|line| line.chars().count() <= columns || is_one_word(line)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_small_screen_gets_the_worst_in_full_and_the_rest_by_name() {
+        let screen = |lines| Screen { columns: 80, lines: Some(lines) };
+        let small = text(&diagnosis(30), screen(24), false, false);
+        assert!(small.lines().count() < 24, "{small}");
+        assert!(small.contains("HIGH    idle-states: down to C6 (133.000 us); should be C1 at most"), "{small}");
+        assert!(small.contains("\nunknown heat\n") && small.contains(" low more; --all"), "{small}");
+        let whole = text(&diagnosis(30), Screen { columns: 80, lines: None }, false, false);
+        assert_eq!(whole.matches("should be C1 at most").count(), 30);
+        // A screen too small for one gets one all the same.
+        assert_eq!(text(&diagnosis(30), screen(5), false, false).matches("should be").count(), 1);
+    }
+
+    #[test]
+    fn colour_is_in_the_severity_alone() {
+        let plain = text(&diagnosis(1), Screen { columns: 80, lines: None }, false, false);
+        let colored = text(&diagnosis(1), Screen { columns: 80, lines: None }, false, true);
+        assert_eq!(colored.replace("\x1b[1;31mHIGH\x1b[0m", "HIGH"), plain);
+    }
+}

@@ -1,0 +1,55 @@
+//! What `tardy doctor` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tardy_core::units::Nanos;
+use tardy_machine::checks::{Importance, Profile};
+use tardy_measure::request::MeasuredCpus;
+
+use super::choice;
+
+/// `tardy doctor`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct DoctorArgs {
+    /// What the machine is meant for: what is good for one kind of work is bad for another
+    #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
+    pub profile: Profile,
+    /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all [default: those of --pid's real-time threads, else the
+    /// isolated ones, else all]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<MeasuredCpus>,
+    /// A running program that must not be late: its memory, its threads, its faults while it is watched
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// How long to watch what must stand still: interrupts, stolen time, faults, SMIs; 0s looks once
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
+    pub watch: Nanos,
+    /// Folder with copies of another machine's /proc, /sys, /etc and /boot, to look at that machine
+    #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
+    pub root: Option<PathBuf>,
+    /// Every row in full, also those that are good, worth knowing, unknown, or not for this machine
+    #[arg(long, conflicts_with = "json")]
+    pub all: bool,
+    /// Exit with 1 if something of this severity or above can be improved, and with 4 if that cannot be seen
+    #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
+    pub fail_on: Option<Importance>,
+    /// Print every row as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the kernel's own documentation for real time.
+A setting that the kernel does not have is no fault; one that cannot be read is unknown and never good: run as root.
+Exit codes: 0 looked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or no such CPU or process; 4 a row that --fail-on
+asks for cannot be read.";
+
+/// From nothing to an hour.
+fn span(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(span) if (Nanos::ZERO..=Nanos::from_secs(3600)).contains(&span) => Ok(span),
+        Ok(_) => Err(format!("`{text}` is not from 0s to 1h: write a time such as 10s")),
+        Err(error) => Err(error.to_string()),
+    }
+}

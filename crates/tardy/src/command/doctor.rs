@@ -1,0 +1,118 @@
+//! `tardy doctor`: whether this machine is set up for real time.
+
+use std::thread;
+use std::time::Duration;
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_machine::checks::{Examined, look};
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::program::{Program, ProgramWatch};
+use tardy_machine::root::Root;
+use tardy_machine::watch::{Watch, Watched};
+use tardy_measure::request::MeasuredCpus;
+use tardy_report::report::doctor_text;
+use tardy_results::doctor::Diagnosis;
+use tardy_results::exit::Exit;
+
+use super::output;
+use crate::cli::doctor::DoctorArgs;
+
+/// Why there is no diagnosis.
+#[derive(Debug, thiserror::Error)]
+enum DoctorError {
+    #[error("--root {0}: there is no folder proc or sys in it: name the folder that holds the copies of /proc and /sys")]
+    NoMachine(String),
+    #[error("--cpus: cpus {0} are not online: name some of {1}")]
+    NotOnline(CpuList, CpuList),
+    #[error("--cpus: there is no such CPU on this machine: name CPUs by number")]
+    NoCpu,
+    #[error("--pid: there is no process {0}, or it has just ended: name the process that shall be on time")]
+    NoProcess(u32),
+}
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &DoctorArgs) -> Exit {
+    let diagnosis = match diagnose(args) {
+        Ok(diagnosis) => diagnosis,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&diagnosis).expect("all keys are text and no number is a fraction") + "\n"
+    } else {
+        doctor_text::text(&diagnosis, output::screen(), args.all, output::is_colored())
+    };
+    match output::print(&text) {
+        Ok(()) => diagnosis.exit(args.fail_on),
+        Err(error) => {
+            eprintln!("tardy: cannot write what was found: {error}");
+            Exit::Machine
+        }
+    }
+}
+
+fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
+    let root = args.root.as_ref().map_or_else(Root::system, Root::at);
+    if let Some(folder) = &args.root
+        && root.names("proc").is_empty()
+        && root.names("sys").is_empty()
+    {
+        return Err(DoctorError::NoMachine(folder.display().to_string()));
+    }
+    let facts = MachineFacts::read(&root);
+    let watch = args.pid.map(|process| ProgramWatch::begin(&root, process).ok_or(DoctorError::NoProcess(process))).transpose()?;
+    let online = facts.processors.online.clone().unwrap_or_default();
+    let watched = watch_machine(args, &root, &online);
+    let program = watch.map(|watch| watch.end(&root).ok_or(DoctorError::NoProcess(args.pid.unwrap_or_default()))).transpose()?;
+    let cpus = cpus(args.cpus.as_ref(), &facts, program.as_ref())?;
+    let mut examined = Examined::new(&facts, Some(&root), &cpus);
+    (examined.profile, examined.program, examined.watched) = (args.profile, program.as_ref(), watched.as_ref());
+    let findings = look(&examined);
+    Ok(Diagnosis {
+        machine: facts.one_line(),
+        profile: args.profile,
+        program: program.as_ref().map(|program| format!("{} ({})", program.name, program.process)),
+        findings,
+        cpus,
+    })
+}
+
+/// Copies of files do not count, and so nothing is waited for.
+fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watched> {
+    if args.watch == Nanos::ZERO || args.root.is_some() {
+        return None;
+    }
+    let watch = Watch::begin(root, cpus);
+    thread::sleep(Duration::from_nanos(args.watch.get().unsigned_abs()));
+    Some(watch.end(root, args.watch))
+}
+
+/// The processors of the work: those that were asked for, those of the program's real-time threads, those set apart, or all.
+fn cpus(asked: Option<&MeasuredCpus>, facts: &MachineFacts, program: Option<&Program>) -> Result<CpuList, DoctorError> {
+    let processors = &facts.processors;
+    let online = processors.online.clone().unwrap_or_default();
+    let apart: CpuList = [&processors.isolated, &processors.nohz_full].into_iter().flatten().flat_map(CpuList::iter).collect();
+    let found = match asked {
+        Some(MeasuredCpus::List(list)) => {
+            let missing = list.minus(&online);
+            if !missing.is_empty() && !online.is_empty() {
+                return Err(DoctorError::NotOnline(missing, online));
+            }
+            list.clone()
+        }
+        Some(MeasuredCpus::Isolated) => apart.and(&online),
+        Some(MeasuredCpus::Housekeeping) => online.minus(&apart),
+        Some(MeasuredCpus::All) => online,
+        None => {
+            let threads = program.into_iter().flat_map(|program| &program.threads).filter(|thread| thread.is_real_time());
+            let of_program: CpuList = threads.filter_map(|thread| thread.allowed.as_ref()).flat_map(CpuList::iter).collect();
+            let candidates = [of_program.and(&online), apart.and(&online)];
+            return Ok(candidates.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or(online));
+        }
+    };
+    if found.is_empty() { Err(DoctorError::NoCpu) } else { Ok(found) }
+}

@@ -1,0 +1,168 @@
+//! `tardy doctor` as a user starts it: on copies of other machines' files, on this machine, and on a running program.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::workplace::{Outcome, Workplace};
+
+/// A board as it comes: four processors, nothing set apart. A file a line, `path: content`.
+const UNTUNED: &str = "
+proc/sys/kernel/hostname: board7
+proc/sys/kernel/osrelease: 6.1.0
+proc/sys/kernel/arch: x86_64
+proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian
+proc/sys/kernel/sched_rt_period_us: 1000000
+proc/sys/kernel/sched_rt_runtime_us: 950000
+proc/sys/kernel/numa_balancing: 1
+proc/sys/kernel/timer_migration: 1
+proc/sys/kernel/tainted: 0
+proc/sys/vm/stat_interval: 1
+proc/cmdline: quiet
+proc/cpuinfo: vendor_id : AuthenticAMD
+proc/meminfo: SwapTotal: 2048 kB
+sys/kernel/debug/sched/preempt: none (voluntary) full
+sys/devices/system/cpu/online: 0-3
+sys/devices/system/cpu/isolated:
+sys/devices/system/cpu/smt/active: 1
+sys/devices/system/cpu/cpu1/cpufreq/scaling_governor: powersave
+sys/devices/system/cpu/cpu1/cpuidle/state0/name: C6
+sys/devices/system/cpu/cpu1/cpuidle/state0/latency: 133
+sys/devices/system/cpu/cpu1/cpuidle/state0/disable: 0
+";
+
+/// Over `UNTUNED`: what weighs most is done.
+const TUNED: &str = "
+proc/sys/kernel/osrelease: 6.1.0-rt
+proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
+proc/cmdline: quiet isolcpus=managed_irq,domain,1 rcu_nocbs=1
+proc/timer_list:   .hres_active    : 1
+proc/sys/kernel/sched_rt_runtime_us: -1
+boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y
+sys/kernel/debug/sched/preempt: (full) lazy
+sys/devices/system/cpu/isolated: 1
+sys/devices/system/cpu/smt/active: 0
+sys/devices/system/cpu/cpu1/cpufreq/scaling_governor: performance
+sys/devices/system/cpu/cpu1/cpuidle/state0/latency: 2
+";
+
+fn write(folder: &Path, text: &str) {
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let (path, content) = line.split_once(':').unwrap();
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{}\n", content.trim_start_matches(' '))).unwrap();
+    }
+}
+
+/// `tardy doctor` on a made machine, on a screen of so many columns and lines.
+fn doctor(texts: &[&str], flags: &str, screen: (&str, Option<&str>)) -> Outcome {
+    let place = Workplace::new();
+    texts.iter().for_each(|text| write(&place.path("board"), text));
+    let line = format!("doctor --root board {flags}");
+    let mut command = place.command(line.split_whitespace());
+    command.env("COLUMNS", screen.0).env_remove("LINES");
+    screen.1.map(|lines| command.env("LINES", lines));
+    crate::support::workplace::finish(command)
+}
+
+/// Columns that do not matter.
+const WIDE: (&str, Option<&str>) = ("120", None);
+
+#[test]
+fn a_screen_of_80_columns_shows_the_worst_in_full_and_the_rest_by_name() {
+    let text = doctor(&[UNTUNED], "--cpus 1-3", ("80", Some("24"))).ends_with(0).stdout;
+    assert!(text.lines().count() < 24 && text.lines().all(|line| line.len() <= 80), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_screen_of_120_columns_shows_a_machine_that_is_nearly_ready() {
+    let text = doctor(&[UNTUNED, TUNED], "--cpus isolated", ("120", Some("40"))).ends_with(0).stdout;
+    assert!(text.lines().count() < 40 && text.lines().all(|line| line.len() <= 120), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn everything_is_shown_with_what_was_read_where_there_is_no_screen() {
+    let text = doctor(&[UNTUNED], "--cpus 1-3 --all", WIDE).ends_with(0).stdout;
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_exit_code_follows_the_severity_that_was_asked_for() {
+    let ends = |texts: &[&str], flags: &str, code| {
+        doctor(texts, flags, WIDE).ends_with(code);
+    };
+    ends(&[UNTUNED], "--cpus 1", 0);
+    ends(&[UNTUNED], "--cpus 1 --fail-on fatal", 1);
+    // Nothing fatal, and everything fatal can be read.
+    ends(&[UNTUNED, TUNED], "--cpus 1 --fail-on fatal", 0);
+    // Nothing high that is seen, and rows that cannot be seen: no answer.
+    ends(&[UNTUNED, TUNED, "boot/config-6.1.0-rt: CONFIG_CPU_FREQ=y"], "--cpus 1 --fail-on high", 4);
+    ends(&[UNTUNED], "--fail-on dreadful", 2);
+}
+
+#[test]
+fn profiles_disagree_about_the_same_machine() {
+    let nohz = "sys/devices/system/cpu/nohz_full: 1";
+    let state = |profile: &str| {
+        let json = doctor(&[UNTUNED, TUNED, nohz], &format!("--cpus 1 --json --profile {profile}"), WIDE).ends_with(0).json();
+        let findings = json["findings"].as_array().unwrap().clone();
+        let finding = findings.iter().find(|finding| finding["check"] == "full-dynticks").unwrap().clone();
+        assert_eq!((&json["profile"], &json["cpus"]), (&serde_json::json!(profile), &serde_json::json!("1")));
+        (finding["state"].as_str().unwrap().to_owned(), finding["importance"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(state("periodic"), ("improvable".into(), "medium".into()));
+    assert_eq!(state("polling"), ("good".into(), "high".into()));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_refused_with_what_to_name_instead() {
+    let place = Workplace::new();
+    fs::create_dir(place.path("empty")).unwrap();
+    for (line, word) in [
+        ("doctor --root empty", "copies of /proc and /sys"),
+        ("doctor --cpus 8000 --watch 0s", "not online"),
+        ("doctor --pid 4194304 --watch 0s", "no process 4194304"),
+        ("doctor --watch 2h", "0s to 1h"),
+        ("doctor --profile desktop", "possible values"),
+    ] {
+        let refused = place.tardy(line).ends_with(2);
+        assert!(refused.stdout.is_empty() && refused.stderr.contains(word), "{line}: {refused:?}");
+    }
+}
+
+#[test]
+fn every_row_is_looked_at_on_the_machine_that_the_tests_run_on() {
+    let place = Workplace::new();
+    for profile in ["periodic", "polling", "audio", "vm-guest", "vm-host"] {
+        let json = place.tardy(&format!("doctor --watch 10ms --json --profile {profile}")).ends_with(0).json();
+        let findings = json["findings"].as_array().unwrap();
+        let rows = tardy_machine::checks::CHECKS.len();
+        assert_eq!(findings.len(), rows);
+        for finding in findings {
+            let state = finding["state"].as_str().unwrap();
+            assert!(["good", "improvable", "noted", "not-applicable", "unknown"].contains(&state), "{finding}");
+            assert!(!finding["reads"].as_array().unwrap().is_empty() && !finding["source"].as_str().unwrap().is_empty(), "{finding}");
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_program_is_told_what_it_did_not_ask_for() {
+    let place = Workplace::new();
+    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let json = place.tardy(&format!("doctor --watch 10ms --json --pid {}", sleeper.id()));
+    let slack = place.tardy(&format!("doctor --watch 10ms --all --pid {}", sleeper.id()));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let json = json.ends_with(0).json();
+    assert!(json["program"].as_str().unwrap().starts_with("sleep ("));
+    let finding = |name: &str| json["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == name).unwrap().clone();
+    assert_eq!(finding("program-policy")["state"], "improvable");
+    assert!(finding("program-memory")["current"].as_str().unwrap().starts_with("0 KiB locked"));
+    // Rules for real-time threads say nothing of a program that has none.
+    assert_eq!(finding("program-faults")["state"], "not-applicable");
+    let text = slack.ends_with(0).stdout;
+    assert!(text.contains("program-policy: none of the 1 threads of sleep has a real-time policy"), "{text}");
+}

@@ -1,6 +1,6 @@
 //! The only unsafe code of the crate: mmap(2), munmap(2) and clock_gettime(2), declared here because the crate depends on nothing.
 //!
-//! The declarations hold for Linux on processors of 64 bits; elsewhere no memory can be mapped, and every call says so.
+//! The declarations hold for Linux on CPUs of 64 bits; elsewhere no memory can be mapped, and every call says so.
 
 use std::fs::File;
 use std::io;
@@ -91,7 +91,7 @@ mod system {
 
     impl Memory {
         pub(crate) fn map(_: &File, _: usize) -> io::Result<Self> {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "loops are measured on Linux with processors of 64 bits"))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "loops are measured on Linux with CPUs of 64 bits"))
         }
 
         pub(crate) fn words(&self) -> &[AtomicU64] {

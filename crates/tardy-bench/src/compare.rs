@@ -132,7 +132,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         tables: vec![table],
         commands: vec!["cargo xtask bench compare".to_owned()],
         notes: vec![
-            "Runs are made in memory, one processor at 1 kHz, and compared by the library's own functions with the defaults of `tardy compare` and 1000 resamples, but for what the table says.".to_owned(),
+            "Runs are made in memory, one CPU at 1 kHz, and compared by the library's own functions with the defaults of `tardy compare` and 1000 resamples, but for what the table says.".to_owned(),
             "Independent samples are 10 us and an exponential part of mean 5 us; correlated ones are 15 us times the exponential of 0.3 times a Gaussian autoregression of coefficient 0.99; on and off: two seconds each with and without an exponential part three times as long.".to_owned(),
             "Between runs: all latencies of a run are multiplied by the exponential of a Gaussian number of this standard deviation, drawn for each run.".to_owned(),
             "One run a side at the default spread of 8.5 % can call nothing equivalent within 10 %: only four runs a side, or a stated spread, can.".to_owned(),

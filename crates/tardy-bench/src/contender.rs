@@ -1,4 +1,4 @@
-//! The three tools doing the same job: one measuring thread on one processor, SCHED_FIFO 95, 1 ms, memory locked.
+//! The three tools doing the same job: one measuring thread on one CPU, SCHED_FIFO 95, 1 ms, memory locked.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

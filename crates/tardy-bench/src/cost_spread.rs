@@ -18,7 +18,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// Metrics that neither wait nor start processes nor depend on where memory lies: only the processor decides.
+/// Metrics that neither wait nor start processes nor depend on where memory lies: only the CPU decides.
 const COMPUTING: [&str; 12] = [
     "null-call",
     "null-io",

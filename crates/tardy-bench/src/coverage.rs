@@ -23,7 +23,7 @@ const RUNS: u64 = 400;
 const RUNS_QUICK: u64 = 20;
 const COVERAGE_MIN: f64 = 0.94;
 const WIDTH_MAX: f64 = 1.3;
-/// Processors, and samples of each: as many as fit into minutes.
+/// CPUs, and samples of each: as many as fit into minutes.
 const SIZES: [(u64, usize); 3] = [(1, 50_000), (8, 10_000), (64, 5_000)];
 
 fn measure(bench: &Bench) -> Result<Measured> {
@@ -38,7 +38,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     Ok(report(&all, runs))
 }
 
-/// On all processors of this machine; which of them makes a run does not matter.
+/// On all CPUs of this machine; which of them makes a run does not matter.
 fn count(process: Process, cpus: u64, length: usize, runs: u64) -> Counted {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let some = |thread: u64| {

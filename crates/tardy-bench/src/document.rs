@@ -40,7 +40,7 @@ fn markdown(table: &[Vec<String>]) -> String {
     line(head) + &rule + "|\n" + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// Date, processor, kernel, distribution, and how busy the machine was.
+/// Date, CPU, kernel, distribution, and how busy the machine was.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| {

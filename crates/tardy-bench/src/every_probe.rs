@@ -17,7 +17,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// Probes that run at once, on one clock; all others have a run of their own. Those that occupy a processor would starve what runs beside them.
+/// Probes that run at once, on one clock; all others have a run of their own. Those that occupy a CPU would starve what runs beside them.
 const TOGETHER: &[&[&str]] = &[
     &["cyclic", "nanosleep", "usleep", "timerfd", "posix-timer", "epoll", "io-uring", "itimer", "rtc"],
     &["futex", "eventfd", "pipe", "signal", "mqueue"],
@@ -72,7 +72,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         commands: found.commands.iter().map(|line| line.replace(&*example.to_string_lossy(), "loop")).collect(),
         tables: vec![std::iter::once(head).chain(found.rows).collect()],
         notes: vec![
-            "Series of each probe over all its processors. Probes of one number ran at once, on one clock.".to_owned(),
+            "Series of each probe over all its CPUs. Probes of one number ran at once, on one clock.".to_owned(),
             "Expected comes from the clock and the grid, or from the cycles begun. Missed are due times that passed meanwhile: the system's lateness, and no loss."
                 .to_owned(),
         ],

@@ -1,4 +1,4 @@
-//! Explained runs: whether whoever had the processor is blamed, and what recording the kernel's trace costs.
+//! Explained runs: whether whoever had the CPU is blamed, and what recording the kernel's trace costs.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::program;
 /// Blame.
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
-    title: "late samples laid to the thread of higher priority that had the processor",
+    title: "late samples laid to the thread of higher priority that had the CPU",
     promise: "the load busy at priority 90, probe at 50: >= 99 % of the samples that waited for it 100 us or longer name it; all samples add up to their latency",
     measure: measure_blame,
 };

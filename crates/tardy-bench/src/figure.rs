@@ -37,13 +37,13 @@ impl Bench {
         Self { tardy, is_quick, runs }
     }
 
-    /// The processor that is measured where one is: the last, because the first serves most interrupts. One must be left for the rest.
+    /// The CPU that is measured where one is: the last, because the first serves most interrupts. One must be left for the rest.
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
-        let cpus = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
+        let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {
             return Err(Failure::new("this figure needs a second processor, for everything but the measuring thread"));
         }
-        cpus.last().copied().ok_or_else(|| Failure::new("this process may use no processor"))
+        cpus.last().copied().ok_or_else(|| Failure::new("this process may use no CPU"))
     }
 }
 

@@ -50,9 +50,9 @@ fn measure(bench: &Bench) -> Result<Measured> {
     std::fs::create_dir(&folder_of_file).while_doing(|| format!("making {}", folder_of_file.display()))?;
     let file = folder_of_file.join("file");
     let executed = Executed::put()?;
-    let before = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
+    let before = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
     // Both sides inherit it.
-    affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
+    affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
     let cpus = Processors { measured: cpu, other: before.iter().copied().find(|other| *other != cpu).unwrap_or(cpu) };
     let sides = all_rounds(bench, &folder, (scratch.path(), &file), rounds, cpus);
     affinity::set(0, &before).while_doing(|| "unbinding".to_owned())?;
@@ -130,7 +130,7 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
     for round in 0..rounds {
         for &server in SERVERS {
             let cpu = if server == CONNECTED { cpus.other } else { cpus.measured };
-            affinity::set(0, &[cpu]).while_doing(|| format!("binding to processor {cpu}"))?;
+            affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
             start(folder, server)?;
         }
         std::thread::sleep(SERVER_START);
@@ -141,11 +141,11 @@ fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rou
                 own(bench, peer.metric, cpus.measured, &scratch.join(format!("run-{round}-{index}")), scratch)
             };
             let measure_theirs = |bytes| {
-                affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to processor {}", cpus.measured))?;
+                affinity::set(0, &[cpus.measured]).while_doing(|| format!("binding to CPU {}", cpus.measured))?;
                 ask_all(folder, peer, (scratch, file), bytes)
             };
             let found = &mut sides.metrics[index];
-            // Who comes first leaves the other one its closed connections, its warm processor, and what else there may be.
+            // Who comes first leaves the other one its closed connections, its warm CPU, and what else there may be.
             let (own, theirs) = if round % 2 == 0 {
                 let (own, bytes) = measure_own()?;
                 found.bytes = bytes;

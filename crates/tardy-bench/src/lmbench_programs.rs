@@ -51,7 +51,7 @@ const fn other(metric: &'static str, program: &'static [&'static str], read: fn(
 }
 
 const FORKED: &str = "LMbench's child is linked to libraries and ends by exit(3), tardy's is static and ends by _exit(2): such children had 24 and 6 page faults each, of some us";
-const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chain of assignments; so written, the length of the instructions alone makes the same loop run at 3 or 13 GB/s on this processor; tardy writes upwards";
+const WRITTEN: &str = "LMbench writes each 512 bytes from their end, in one chain of assignments; so written, the length of the instructions alone makes the same loop run at 3 or 13 GB/s on this CPU; tardy writes upwards";
 
 /// All pairs, in the order of tables.
 pub(super) const PROGRAMS: &[Peer] = &[

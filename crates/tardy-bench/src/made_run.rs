@@ -30,10 +30,10 @@ pub(crate) struct MakeRunArguments {
     /// Folder to make, which must not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// Processors
+    /// CPUs
     #[arg(long, value_name = "N", default_value = "2")]
     series: u32,
-    /// Samples of each processor, at 1 kHz
+    /// Samples of each CPU, at 1 kHz
     #[arg(long, value_name = "N", default_value = "32750000")]
     samples: u64,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &MakeRunArguments) -> Result<()> {
     make(&workspace::build_tardy()?, &arguments.folder, arguments.series, arguments.samples)
 }
 
-/// Makes the run in `folder`: `series` processors, each with `samples` samples at 1 kHz, the first third idle, then under load.
+/// Makes the run in `folder`: `series` CPUs, each with `samples` samples at 1 kHz, the first third idle, then under load.
 pub(crate) fn make(tardy: &Path, folder: &Path, series: u32, samples: u64) -> Result<()> {
     let mut short = Command::new(tardy);
     short.args(["run", "--for", "1s", "--cpus", "0", "--load", "none", "--quiet", "--json", "--out"]).arg(folder);

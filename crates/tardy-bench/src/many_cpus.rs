@@ -1,4 +1,4 @@
-//! What readers take for a run of a large machine: 256 processors and four probes make 1024 series.
+//! What readers take for a run of a large machine: 256 CPUs and four probes make 1024 series.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -24,9 +24,9 @@ pub(crate) const FIGURE: Figure = Figure {
 
 const LENGTH_DIFFERENCE_MAX: i64 = 5_000;
 const LEFT_OUT_MAX: f64 = 0.2;
-/// How often the processor's steal time is looked at.
+/// How often the CPU's steal time is looked at.
 const LOOK: Duration = Duration::from_millis(5);
-/// What the record's elapsed and processor time may differ by without a gap: the reads of both clocks, the first one just after a wake-up.
+/// What the record's elapsed and CPU time may differ by without a gap: the reads of both clocks, the first one just after a wake-up.
 const CLOCK_READS: i64 = 6_000;
 
 /// A stretch of time on the monotonic clock, in ns.
@@ -49,7 +49,7 @@ impl Stretch {
 /// What came of an interval that the load occupied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// Something else had the processor meanwhile, so that its length is not known.
+    /// Something else had the CPU meanwhile, so that its length is not known.
     LeftOut,
     /// No gap holds it, or several touch it.
     Missed,
@@ -80,7 +80,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     Ok(report(&found, told, gaps.len(), place.path(), line))
 }
 
-/// Runs the command, and tells the stretches of time in which the processor's steal time grew.
+/// Runs the command, and tells the stretches of time in which the CPU's steal time grew.
 fn while_watched(command: &mut Command, cpu: u32) -> Result<Vec<Stretch>> {
     let steal = || {
         let times = CpuTimes::read(&Root::system()).map_err(|error| Failure::new(format!("/proc/stat: {error}")))?;
@@ -115,7 +115,7 @@ fn gaps(path: &Path) -> Result<Vec<Stretch>> {
     Ok(gaps)
 }
 
-/// The load's record: start, end and processor time of each interval.
+/// The load's record: start, end and CPU time of each interval.
 fn intervals(text: &str) -> Result<Vec<(Stretch, i64)>> {
     let interval = |line: &str| {
         let mut numbers = line.split(' ').map(str::parse);
@@ -182,7 +182,7 @@ fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String)
         notes: vec![
             "A gap is from the probe's last look at the counter to its next one, so that it holds the switch to the load and back too, which the load's record does not: the median, in us, is mostly that, and what else ran then."
                 .to_owned(),
-            "Left out: intervals with less processor time than length, and those next to which the kernel's steal time grew, which it tells in steps of 10 ms and was asked for every 5 ms."
+            "Left out: intervals with less CPU time than length, and those next to which the kernel's steal time grew, which it tells in steps of 10 ms and was asked for every 5 ms."
                 .to_owned(),
         ],
     }

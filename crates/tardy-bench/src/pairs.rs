@@ -1,6 +1,6 @@
 //! CPU time of a sample, and equivalence of the median latency, from the same interleaved rounds.
 //!
-//! In each round every tool runs once on the same processor, in an order that turns from round to round, so that what drifts on the
+//! In each round every tool runs once on the same CPU, in an order that turns from round to round, so that what drifts on the
 //! machine falls on all alike.
 
 use std::sync::OnceLock;

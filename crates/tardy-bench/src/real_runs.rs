@@ -1,4 +1,4 @@
-//! The tool's own runs on every processor under the loads io and fork, at 1 kHz and at 20 kHz: samples lost, memory, stored bytes.
+//! The tool's own runs on every CPU under the loads io and fork, at 1 kHz and at 20 kHz: samples lost, memory, stored bytes.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Round trips of datagrams between two network namespaces, beside sockperf's: the same link, the same pace, the same priorities and processors.
+//! Round trips of datagrams between two network namespaces, beside sockperf's: the same link, the same pace, the same priorities and CPUs.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -47,8 +47,8 @@ fn measure(bench: &Bench) -> Result<Measured> {
     }
     let (rounds, seconds) = if bench.is_quick { (4, 2) } else { (20, 5) };
     let asking = bench.measured_cpu()?;
-    let allowed = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
-    let answering = allowed.into_iter().find(|&cpu| cpu != asking).ok_or_else(|| Failure::new("this figure needs a second processor"))?;
+    let allowed = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
+    let answering = allowed.into_iter().find(|&cpu| cpu != asking).ok_or_else(|| Failure::new("this figure needs a second CPU"))?;
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let namespaces = Namespaces::make()?;
     let mut commands = Vec::new();

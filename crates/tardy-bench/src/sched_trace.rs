@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result, While};
 use crate::program;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
-/// Room for events, in KiB a processor; a switch takes about 70 bytes, and there are some 2000 a second.
+/// Room for events, in KiB a CPU; a switch takes about 70 bytes, and there are some 2000 a second.
 const BUFFER_KIB: &str = "16384";
 
 /// A trace under way.
@@ -39,7 +39,7 @@ impl SchedTrace {
         fs::write(&path, value).while_doing(|| format!("writing {value} to {}", path.display()))
     }
 
-    /// Ends it: how often each of the threads was on each processor.
+    /// Ends it: how often each of the threads was on each CPU.
     pub(super) fn finish(self) -> Result<BTreeMap<(u32, u32), u64>> {
         self.write("tracing_on", "0")?;
         let path = self.instance.join("trace");
@@ -79,7 +79,7 @@ fn lost_events(text: &str) -> u64 {
     counts.map_or(0, |(kept, written)| written.saturating_sub(kept))
 }
 
-/// How often each thread left a processor, which is as often as it came to it. Leaving is what is counted because a trace that is filtered by
+/// How often each thread left a CPU, which is as often as it came to it. Leaving is what is counted because a trace that is filtered by
 /// threads loses nearly all switches from the idle thread to one of them where nothing else runs (Linux 6.18), and none of those back.
 fn switches(text: &str, threads: &[u32]) -> BTreeMap<(u32, u32), u64> {
     let mut switches = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Wake-ups from thread to thread against ptsematest of rt-tests, on one processor and across two.
+//! Wake-ups from thread to thread against ptsematest of rt-tests, on one CPU and across two.
 //!
 //! The two do the same by the same system call: a thread at SCHED_FIFO sleeps for a period, asks the other one to be woken, waits on a futex, and reads the
 //! clock when it is back. ptsematest prints the mean of its samples to 10 ns, so that means are compared, run by run.
@@ -43,7 +43,7 @@ impl Waker {
     }
 }
 
-/// The processors of the woken thread and of a waker on another one.
+/// The CPUs of the woken thread and of a waker on another one.
 #[derive(Debug, Clone, Copy)]
 struct Processors {
     woken: u32,
@@ -60,8 +60,8 @@ struct Pairs {
 fn measure(bench: &Bench) -> Result<Measured> {
     let (rounds, cycles) = if bench.is_quick { (4, 300) } else { (24, 1000) };
     let woken = bench.measured_cpu()?;
-    let allowed = affinity::get(0).while_doing(|| "asking for the processors".to_owned())?;
-    let other = allowed.into_iter().find(|&cpu| cpu != woken).ok_or_else(|| Failure::new("this figure needs a second processor"))?;
+    let allowed = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
+    let other = allowed.into_iter().find(|&cpu| cpu != woken).ok_or_else(|| Failure::new("this figure needs a second CPU"))?;
     let cpus = Processors { woken, other };
     let mut measured = Measured {
         tables: vec![vec![row(["waker", "tardy, us", "ptsematest, us", "difference, us", "95 % interval, us", "margin, us", "verdict"])]],
@@ -178,7 +178,7 @@ fn ptsematest(waker: Waker, cpus: Processors, cycles: u32, commands: &mut Vec<St
     mean.ok_or_else(|| Failure::new(format!("ptsematest ran elsewhere than it was put, or wrote no mean: {result}")))
 }
 
-/// The mean of the only pair, which must have ended on these processors.
+/// The mean of the only pair, which must have ended on these CPUs.
 fn mean_of_ptsematest(result: &str, sender: u32, receiver: u32) -> Option<f64> {
     let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let pair = &result["thread"]["0"];

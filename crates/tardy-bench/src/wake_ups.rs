@@ -1,4 +1,4 @@
-//! How often a tool's other threads come onto the measured processor, counted by the scheduler's own tracepoint.
+//! How often a tool's other threads come onto the measured CPU, counted by the scheduler's own tracepoint.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-/// How often a tool's threads had a processor while it measured one.
+/// How often a tool's threads had a CPU while it measured one.
 struct Switches {
     to_measuring: u64,
     others_on_measured: u64,
@@ -81,7 +81,7 @@ fn whole(switches: Switches, waits: u64) -> Result<Switches> {
     Ok(switches)
 }
 
-/// `switches` by (processor, thread).
+/// `switches` by (CPU, thread).
 fn count(switches: &BTreeMap<(u32, u32), u64>, measuring: u32, cpu: u32) -> Switches {
     let sum =
         |wanted: &dyn Fn(u32, u32) -> bool| switches.iter().filter(|&(&(on, thread), _)| wanted(on, thread)).map(|(_, count)| count).sum();

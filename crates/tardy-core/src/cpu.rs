@@ -1,4 +1,4 @@
-//! Processor numbers and lists of them, in the kernel's notation: `0-3,6`.
+//! CPU numbers and lists of them, in the kernel's notation: `0-3,6`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A processor as the kernel numbers it.
+/// A CPU as the kernel numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
@@ -17,7 +17,7 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// A set of processors, in ascending order.
+/// A set of CPUs, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct CpuList(BTreeSet<CpuId>);
@@ -26,7 +26,7 @@ pub struct CpuList(BTreeSet<CpuId>);
 pub const CPU_MAX: u32 = 8191;
 
 impl CpuList {
-    /// The processors in ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
     }
@@ -117,7 +117,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Why a text is no list of processors.
+/// Why a text is no list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a list of processors: write numbers and ranges, as in 0-3,6")]
 pub struct ParseCpuListError(String);

@@ -31,7 +31,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For the recorder, which must stay below 1 MiB a processor.
+    /// For the recorder, which must stay below 1 MiB a CPU.
     pub const RECORDER: Self = Self { pages: 24, values: 4096 };
     /// For analysis: at most about 70 MiB, reached only by the oddest run.
     pub const ANALYSIS: Self = Self { pages: 4096, values: 65_536 };

@@ -73,7 +73,7 @@ pub enum ClockKind {
 pub struct Descriptor {
     /// Probe that took the samples.
     pub probe: String,
-    /// Processor that the probe was bound to; `None` when it was not bound.
+    /// CPU that the probe was bound to; `None` when it was not bound.
     pub cpu: Option<CpuId>,
     /// What a latency of this series is: `latency`, `interval error` where no due time is known, or `time of an operation`.
     pub quantity: String,
@@ -95,7 +95,7 @@ pub struct Descriptor {
     /// Whether the answers that were timed came from outside of this machine; absent for what is of this machine by its nature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<bool>,
-    /// Which copy of the probe's thread took them, where several run side by side without a processor of their own.
+    /// Which copy of the probe's thread took them, where several run side by side without a CPU of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
 }

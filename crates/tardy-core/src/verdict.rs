@@ -122,10 +122,10 @@ pub struct Evidence {
     pub due_times: u64,
     /// How strongly misses cluster, 0 to 1; `None` where there are too few to tell, and independence is assumed.
     pub extremal_index: Option<f64>,
-    /// How misses come together, in time and over processors; absent in what older versions wrote, and taken from the extremal index then.
+    /// How misses come together, in time and over CPUs; absent in what older versions wrote, and taken from the extremal index then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clustering: Option<Clustering>,
-    /// Processors whose due times are counted together; 0 where that is not known.
+    /// CPUs whose due times are counted together; 0 where that is not known.
     #[serde(default, skip_serializing_if = "is_at_most_one")]
     pub processors: usize,
     /// Length of what was measured.
@@ -178,7 +178,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Misses in an hour at most, with the confidence of the bounds, of all processors together; absent where the length of the measurement is not known, and
+    /// Misses in an hour at most, with the confidence of the bounds, of all CPUs together; absent where the length of the measurement is not known, and
     /// where the samples bound nothing.
     #[must_use]
     pub fn misses_an_hour_at_most(&self) -> Option<f64> {

@@ -48,7 +48,7 @@ pub enum Warning {
     NoRealTimePolicy { policy: String, error: String },
     /// Memory could not be locked.
     MemoryNotLocked { error: String },
-    /// A probe could not be bound to its processor.
+    /// A probe could not be bound to its CPU.
     NotBound { cpu: CpuId, error: String },
     /// The power management's latency limit could not be set.
     CpuLatencyNotSet { error: String },
@@ -56,7 +56,7 @@ pub enum Warning {
     NoHighResolutionTimers { resolution: Nanos },
     /// The measuring thread faulted pages in its loop.
     FaultsInLoop { cpu: Option<CpuId>, faults: u64 },
-    /// Samples that a probe took on another processor than its own.
+    /// Samples that a probe took on another CPU than its own.
     Displaced {
         probe: String,
         cpu: Option<CpuId>,
@@ -92,11 +92,11 @@ pub enum Warning {
     LoadProblem { load: String, problem: String },
     /// Loads died, so that a part of the run was not under them.
     NotUnderLoad { unloaded: Nanos, planned: Nanos, causes: Vec<String> },
-    /// The tool's own threads share the measured processors.
+    /// The tool's own threads share the measured CPUs.
     NoProcessorLeft { cpus: CpuList },
-    /// Some processors are set apart for real-time work; `others` are those of the tool's own threads.
+    /// Some CPUs are set apart for real-time work; `others` are those of the tool's own threads.
     IsolatedCpus { isolated: CpuList, measured: CpuList, others: CpuList },
-    /// Two probes share a processor and its priority.
+    /// Two probes share a CPU and its priority.
     ProbesShareProcessors { probes: Vec<String> },
     /// A latency stopped the run.
     StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
@@ -274,7 +274,7 @@ impl fmt::Display for Warning {
                 causes.join(", ")
             ),
             Self::NoProcessorLeft { cpus } => {
-                write!(f, "the tool's own threads share the measured processors {cpus}; leave one out with --cpus to keep them apart")
+                write!(f, "the tool's own threads share the measured CPUs {cpus}; leave one out with --cpus to keep them apart")
             }
             Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
                 f,
@@ -287,7 +287,7 @@ impl fmt::Display for Warning {
                 )
             }
             Self::ProbesShareProcessors { probes } => {
-                write!(f, "the probes {} share processors and priority, and delay each other", probes.join(", "))
+                write!(f, "the probes {} share CPUs and priority, and delay each other", probes.join(", "))
             }
             Self::StoppedAbove { cpu, latency, limit } => {
                 write!(f, "stopped by a latency of {latency}{}, above {limit}", On(*cpu))
@@ -322,7 +322,7 @@ impl fmt::Display for Warning {
             ),
             Self::VirtualTime => write!(
                 f,
-                "virtual time: the length of the kernel's code paths in instructions; no caches, buses, firmware or parallel processors, and no worst case of any machine"
+                "virtual time: the length of the kernel's code paths in instructions; no caches, buses, firmware or parallel CPUs, and no worst case of any machine"
             ),
             Self::Note { text } => f.write_str(text),
         }

@@ -41,7 +41,7 @@ pub enum CostError {
         /// What the system said, and the remedy.
         error: io::Error,
     },
-    /// A processor that is not there, or not allowed.
+    /// A CPU that is not there, or not allowed.
     #[error("--cpu {cpu}: it is not online or not allowed here: choose from {allowed}")]
     UnknownCpu {
         /// As asked for.

@@ -28,7 +28,7 @@ pub struct Metric {
     pub operation: &'static str,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
-    /// In which state the processor's caches and the page cache are.
+    /// In which state the CPU's caches and the page cache are.
     pub state: CacheState,
     /// The program of LMbench 3 that measures the same, with its arguments.
     pub lmbench: Option<&'static str>,
@@ -63,7 +63,7 @@ impl Metric {
 /// Where metrics are measured.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Processor that everything is bound to.
+    /// CPU that everything is bound to.
     pub cpu: CpuId,
     /// Another one, for what needs two.
     pub other_cpu: Option<CpuId>,

@@ -21,7 +21,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a process that runs `body`, on the same processor. What `body` owns is closed in this process, so that an end of the other one is seen here
+    /// Starts a process that runs `body`, on the same CPU. What `body` owns is closed in this process, so that an end of the other one is seen here
     /// as the end of a file.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and processor time of the program and of all that it waited for.
+//! Timing whole programs, as mckenney2009 does with kernel builds: elapsed time, and CPU time of the program and of all that it waited for.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -129,7 +129,7 @@ impl Runner {
     }
 
     fn timed(&self, command: &mut Command) -> Result<(Took, Ended), CostError> {
-        let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for processor time", error });
+        let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
         let before: Usage = used()?;
         let begin = clock::monotonic();
         let ended = self.run(command)?;
@@ -167,8 +167,7 @@ pub fn run(
 }
 
 /// What is measured of each trial.
-const TIMES: [(&str, &str); 3] =
-    [("real", "elapsed time"), ("user", "processor time in user mode"), ("sys", "processor time in the kernel")];
+const TIMES: [(&str, &str); 3] = [("real", "elapsed time"), ("user", "CPU time in user mode"), ("sys", "CPU time in the kernel")];
 
 fn all_trials(
     experiment: &mut dyn Experiment,

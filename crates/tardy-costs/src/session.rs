@@ -28,7 +28,7 @@ pub struct CostRequest {
     pub trials: u32,
     /// Length of a trial.
     pub trial_length: Nanos,
-    /// Processor to measure on; the last one allowed where absent.
+    /// CPU to measure on; the last one allowed where absent.
     pub cpu: Option<CpuId>,
 }
 
@@ -167,7 +167,7 @@ impl Session<'_> {
         self.folder.flush(place).map_err(Problem::Run)
     }
 
-    /// On a machine with other work and processors idle time tells nothing of a metric, and is not asked for.
+    /// On a machine with other work and CPUs idle time tells nothing of a metric, and is not asked for.
     fn idle(&self) -> Option<Nanos> {
         matches!(self.counted_in, CostUnit::Instructions { .. }).then(|| idle_time(self.root))?
     }
@@ -185,17 +185,17 @@ impl From<Unavailable> for Problem {
     }
 }
 
-/// Binds this process, and with it all that it will start, to one processor; returns it and another one.
+/// Binds this process, and with it all that it will start, to one CPU; returns it and another one.
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
-    let refused = |error| CostError::System { doing: "bind to the processor (choose another one with --cpu)", error };
+    let refused = |error| CostError::System { doing: "bind to the CPU (choose another one with --cpu)", error };
     let allowed = affinity::get(0).map_err(refused)?;
-    // An isolated processor is none of those that the shell runs on, and may be asked for all the same.
+    // An isolated CPU is none of those that the shell runs on, and may be asked for all the same.
     let usable = affinity::obtainable().map_err(refused)?;
     if let Some(cpu) = asked.filter(|cpu| !usable.contains(&cpu.0)) {
         let allowed = usable.into_iter().map(CpuId).collect();
         return Err(CostError::UnknownCpu { cpu, allowed });
     }
-    // The first processor serves most interrupts.
+    // The first CPU serves most interrupts.
     let cpu = asked.or_else(|| allowed.last().copied().map(CpuId)).ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
     affinity::set(0, &[cpu.0]).map_err(refused)?;
     Ok((cpu, allowed.into_iter().rev().map(CpuId).find(|other| *other != cpu)))

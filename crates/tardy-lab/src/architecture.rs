@@ -1,4 +1,4 @@
-//! The processor architectures of guests, and what each calls its parts.
+//! The CPU architectures of guests, and what each calls its parts.
 
 use std::fmt;
 use std::path::Path;

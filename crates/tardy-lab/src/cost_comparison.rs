@@ -55,7 +55,7 @@ pub struct MetricResult {
     pub cost: f64,
     /// The figure of each run, in the order of the replicas.
     pub cost_of_runs: Vec<f64>,
-    /// The largest share of the trials' time, over the runs, in which the processor was idle: that part of the cost is waiting, and no instructions.
+    /// The largest share of the trials' time, over the runs, in which the CPU was idle: that part of the cost is waiting, and no instructions.
     pub idle_share: f64,
 }
 

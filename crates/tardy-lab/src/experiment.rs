@@ -135,8 +135,8 @@ impl Experiment<'_> {
     }
 }
 
-/// Binds this thread, and with it the QEMU processes that it starts, to one processor of the host: the two threads of QEMU take turns, and one guest leaves
-/// the other processors to the other guests.
+/// Binds this thread, and with it the QEMU processes that it starts, to one CPU of the host: the two threads of QEMU take turns, and one guest leaves
+/// the other CPUs to the other guests.
 fn bind(processors: &[u32], worker: usize) {
     if let Some(processor) = processors.get(worker % processors.len().max(1)) {
         // Where it is refused, guests only take longer.

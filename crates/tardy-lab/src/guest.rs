@@ -67,7 +67,7 @@ fn try_run() -> io::Result<()> {
     }
     let missing = plan.modules.iter().find_map(|module| system::load_module(module).err());
     if let Err(error) = page_list::empty() {
-        remarks.push(format!("the processor's list of free pages is as the boot left it: {error}"));
+        remarks.push(format!("the CPU's list of free pages is as the boot left it: {error}"));
     }
     std::thread::sleep(plan.settle.to_std());
     let plan = match plan.task {

@@ -17,7 +17,7 @@ const LENGTH_MAX: Nanos = Nanos::from_millis(50);
 /// As many as the module logs (LOG_ENTRIES_MAX there).
 const COUNT_MAX: u32 = 4096;
 
-/// What the processor is in while it is kept busy.
+/// What the CPU is in while it is kept busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Context {

@@ -13,7 +13,7 @@ use super::plan::MARK;
 pub enum Accelerator {
     /// Translated, with a clock that counts instructions: deterministic.
     Tcg,
-    /// On the processor, with the host's clock: as fast as the host and as reproducible.
+    /// On the CPU, with the host's clock: as fast as the host and as reproducible.
     Kvm,
 }
 
@@ -55,7 +55,7 @@ impl TryFrom<Nanos> for InstructionShift {
 /// A virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its processor; there is one: more than one is deterministic too, but they take turns in one thread of QEMU, and a turn of another one is a delay.
+    /// Its CPU; there is one: more than one is deterministic too, but they take turns in one thread of QEMU, and a turn of another one is a delay.
     pub architecture: Architecture,
     /// How it executes.
     pub accelerator: Accelerator,
@@ -70,7 +70,7 @@ pub struct Machine {
 /// What QEMU's main thread does while the guest executes.
 ///
 /// When the guest halts, that thread moves the clock on to the next timer. Free to run at any time, it can see the halt before the instructions that led to
-/// it are counted, and the clock then goes too far: on a busy host 3 of 36 runs differed from their twins, and pinning QEMU to one processor did not prevent
+/// it are counted, and the clock then goes too far: on a busy host 3 of 36 runs differed from their twins, and pinning QEMU to one CPU did not prevent
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MainThread {
@@ -118,7 +118,7 @@ impl Machine {
 #[must_use]
 pub fn kernel_command_line(machine: &Machine, variant: &[String], pad: u32) -> String {
     let console = format!("console={}", machine.architecture.console());
-    // cryptomgr.notests: the self-tests of the crypto layer keep the processor busy for seconds after boot. panic and oops: a broken kernel ends the machine
+    // cryptomgr.notests: the self-tests of the crypto layer keep the CPU busy for seconds after boot. panic and oops: a broken kernel ends the machine
     // at once instead of at the time limit.
     let fixed = [console.as_str(), "quiet", "panic=-1", "oops=panic", "nokaslr", "random.trust_cpu=off", "cryptomgr.notests", MARK];
     let mut words: Vec<String> = fixed.map(str::to_owned).to_vec();

@@ -70,7 +70,7 @@ pub struct GuestReport {
     pub started_at: Nanos,
     /// The same when it had ended.
     pub ended_at: Nanos,
-    /// How long its processor was idle until then, as the kernel tells it (/proc/uptime, to 10 ms); absent in reports of older binaries.
+    /// How long its CPU was idle until then, as the kernel tells it (/proc/uptime, to 10 ms); absent in reports of older binaries.
     #[serde(default)]
     pub idle: Option<Nanos>,
     /// Release of the kernel that ran (/proc/sys/kernel/osrelease).

@@ -17,9 +17,9 @@ use super::root::Root;
 pub struct CgroupLimits {
     /// The group's path by controller (`cpu`, `cpuset`, `memory`); a controller that could not be looked at is not in it, and its limit below absent.
     pub groups: BTreeMap<String, String>,
-    /// The tightest quota of processor time on the way to the root; absent if no group has one.
+    /// The tightest quota of CPU time on the way to the root; absent if no group has one.
     pub cpu_quota: Option<CpuQuota>,
-    /// The processors that the group may use; absent if no group says so, as in the root group.
+    /// The CPUs that the group may use; absent if no group says so, as in the root group.
     pub cpus: Option<CpuList>,
     /// Real-time time per `cpu.rt_period_us`, only with RT_GROUP_SCHED in version 1: without it SCHED_FIFO is refused with EPERM at 0.
     pub real_time: Option<CpuQuota>,
@@ -27,11 +27,11 @@ pub struct CgroupLimits {
     pub memory_bytes_max: Option<u64>,
 }
 
-/// Processor time within a period.
+/// CPU time within a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuQuota {
-    /// Time that all processors together may give in one period.
+    /// Time that all CPUs together may give in one period.
     pub quota: Nanos,
     /// The period.
     pub period: Nanos,
@@ -43,7 +43,7 @@ pub struct CpuQuota {
 pub struct CgroupThrottling {
     /// Periods in which the quota ran out.
     pub throttled: u64,
-    /// Time for which run queues of the groups stood still, summed over processors.
+    /// Time for which run queues of the groups stood still, summed over CPUs.
     pub throttled_time: Nanos,
 }
 
@@ -76,13 +76,13 @@ impl CgroupLimits {
 }
 
 impl CpuQuota {
-    /// By share of a processor.
+    /// By share of a CPU.
     fn compare(&self, other: &Self) -> std::cmp::Ordering {
         let cross = |a: &Self, b: &Self| i128::from(a.quota.get()) * i128::from(b.period.get());
         cross(self, other).cmp(&cross(other, self))
     }
 
-    /// How many processors' worth of time it allows.
+    /// How many CPUs' worth of time it allows.
     #[must_use]
     pub fn processors(&self) -> f64 {
         self.quota.as_secs_f64() / self.period.as_secs_f64()

@@ -118,7 +118,7 @@ pub const CHECKS: &[&Check] = &[
     &start_parameters::SKEWED_TICKS,
     &other_tasks::TIME_SYNCHRONISATION,
     &other_tasks::TIMESTAMPS,
-    // Who may take a processor, and how long.
+    // Who may take a CPU, and how long.
     &cpu_quota::CHECK,
     &rights::CPU_SET,
     &real_time_throttling::CHECK,
@@ -127,7 +127,7 @@ pub const CHECKS: &[&Check] = &[
     &other_tasks::STARVATION_DAEMON,
     &observers::SCHEDULER_EXTENSION,
     &rights::DEADLINE_ADMISSION,
-    // What comes to the processors of the work.
+    // What comes to the CPUs of the work.
     &isolation::CHECK,
     &partition::SETS,
     &partition::HOUSEKEEPING,

@@ -1,4 +1,4 @@
-//! Context switches of each processor, where the kernel tells them.
+//! Context switches of each CPU, where the kernel tells them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,7 +29,7 @@ pub enum SwitchSource {
 pub struct ContextSwitches {
     /// What the numbers count.
     pub source: SwitchSource,
-    /// The processors that were online.
+    /// The CPUs that were online.
     pub cpus: BTreeMap<CpuId, u64>,
 }
 
@@ -39,7 +39,7 @@ const DEBUG_BYTES_MAX: u64 = 64 << 20;
 impl ContextSwitches {
     /// Reads the first source that is there; absent if none is.
     ///
-    /// The debug file takes the run-queue lock of every processor with interrupts off (`print_cfs_rq` in kernel/sched/debug.c): read it before
+    /// The debug file takes the run-queue lock of every CPU with interrupts off (`print_cfs_rq` in kernel/sched/debug.c): read it before
     /// and after a measurement, not during one.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
@@ -84,7 +84,7 @@ impl ContextSwitches {
         (!cpus.is_empty()).then_some(Self { source, cpus })
     }
 
-    /// What was counted since `before`, of the processors that both readings have; absent if the two count different things.
+    /// What was counted since `before`, of the CPUs that both readings have; absent if the two count different things.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Self> {
         if self.source != before.source {

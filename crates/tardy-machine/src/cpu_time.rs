@@ -1,4 +1,4 @@
-//! /proc/stat: how each processor spent its time, context switches and new processes of the whole machine.
+//! /proc/stat: how each CPU spent its time, context switches and new processes of the whole machine.
 //!
 //! Format: Documentation/filesystems/proc.rst 1.7; fs/proc/stat.c. The times come in clock ticks, so that a difference is right to one tick
 //! (10 ms on nearly every machine); the same document warns that `iowait` and, across offline phases, `idle` can fall.
@@ -24,13 +24,13 @@ pub struct CpuTime {
     pub system: Nanos,
     /// Nothing to do.
     pub idle: Nanos,
-    /// Nothing to do while a program of this processor waits for a disk.
+    /// Nothing to do while a program of this CPU waits for a disk.
     pub iowait: Nanos,
     /// Interrupt handlers.
     pub irq: Nanos,
     /// Deferred interrupt work.
     pub softirq: Nanos,
-    /// Time that the hypervisor gave to others while this processor had work; absent before Linux 2.6.11.
+    /// Time that the hypervisor gave to others while this CPU had work; absent before Linux 2.6.11.
     pub steal: Option<Nanos>,
     /// Part of `user` that guests took.
     pub guest: Option<Nanos>,
@@ -69,7 +69,7 @@ impl CpuTime {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTimes {
-    /// The processors that were online.
+    /// The CPUs that were online.
     pub cpus: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine (`ctxt`).
     pub context_switches: Option<u64>,
@@ -101,7 +101,7 @@ impl CpuTimes {
         times
     }
 
-    /// What passed since `before`, of the processors that both readings have.
+    /// What passed since `before`, of the CPUs that both readings have.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let grown = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));

@@ -30,20 +30,20 @@ pub struct MachineFacts {
     pub boot_id: Option<String>,
     /// The kernel.
     pub kernel: KernelFacts,
-    /// The processors.
+    /// The CPUs.
     pub processors: ProcessorFacts,
     /// Whether the machine is a virtual one.
     pub virtualization: Virtualization,
     /// Memory and swap.
     pub memory: MemoryFacts,
-    /// What may take processors from real-time tasks.
+    /// What may take CPUs from real-time tasks.
     pub throttling: ThrottlingSettings,
     /// What limits this process.
     pub cgroup: CgroupLimits,
 }
 
 impl MachineFacts {
-    /// Reads all facts; about 100 small files and four more for each processor.
+    /// Reads all facts; about 100 small files and four more for each CPU.
     #[must_use]
     pub fn read(root: &Root) -> Self {
         let kernel = KernelFacts::read(root);

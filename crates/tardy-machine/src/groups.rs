@@ -26,7 +26,7 @@ pub fn join_process(folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// The processors of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).
+/// The CPUs of the group in `folder`, where it has a cpuset (by the names of version 2 and 1).
 #[must_use]
 pub fn cpuset(folder: &Path) -> Option<CpuList> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<CpuList>().ok();

@@ -1,10 +1,10 @@
-//! How long the processors were idle.
+//! How long the CPUs were idle.
 
 use tardy_core::units::Nanos;
 
 use super::root::Root;
 
-/// Idle time of all processors since boot, to 10 ms; `None` when the kernel does not tell.
+/// Idle time of all CPUs since boot, to 10 ms; `None` when the kernel does not tell.
 #[must_use]
 pub fn idle_time(root: &Root) -> Option<Nanos> {
     parse(&root.text("proc/uptime")?)

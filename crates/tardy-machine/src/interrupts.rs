@@ -1,4 +1,4 @@
-//! /proc/interrupts: how many interrupts of each kind every processor took, and what came between two readings.
+//! /proc/interrupts: how many interrupts of each kind every CPU took, and what came between two readings.
 //!
 //! Format: Documentation/filesystems/proc.rst 1.2, `show_interrupts` in kernel/irq/proc.c, `arch_show_interrupts` of each architecture.
 
@@ -15,7 +15,7 @@ use super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interrupts {
-    /// The processors that were online, in the order of the counts.
+    /// The CPUs that were online, in the order of the counts.
     pub cpus: Vec<CpuId>,
     /// The lines in the kernel's order, without those that count for the whole machine (`ERR`, `MIS`).
     pub lines: Vec<InterruptLine>,
@@ -25,7 +25,7 @@ pub struct Interrupts {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptLine {
-    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for the processor's own.
+    /// A number for a device's interrupt, letters (`LOC`, `IPI0`) for the CPU's own.
     pub label: String,
     /// Chip, trigger and handler names, or what the letters mean; may be empty.
     pub description: String,
@@ -33,7 +33,7 @@ pub struct InterruptLine {
     pub counts: Vec<u64>,
 }
 
-/// What came between two readings: only lines and processors with a count above 0.
+/// What came between two readings: only lines and CPUs with a count above 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InterruptDelta {
@@ -49,7 +49,7 @@ pub struct InterruptLineDelta {
     pub label: String,
     /// As in [`InterruptLine::description`].
     pub description: String,
-    /// Interrupts taken by each processor.
+    /// Interrupts taken by each CPU.
     pub counts: BTreeMap<CpuId, u64>,
 }
 
@@ -82,7 +82,7 @@ impl Interrupts {
         Self { cpus, lines }
     }
 
-    /// What came since `before`. A processor that was offline at one of the readings is left out; a line that is new counts from 0.
+    /// What came since `before`. A CPU that was offline at one of the readings is left out; a line that is new counts from 0.
     #[must_use]
     pub fn since(&self, before: &Self) -> InterruptDelta {
         let old_lines: HashMap<&str, &InterruptLine> = before.lines.iter().map(|line| (line.label.as_str(), line)).collect();
@@ -117,13 +117,13 @@ impl InterruptDelta {
 }
 
 impl InterruptLineDelta {
-    /// The sum over the processors.
+    /// The sum over the CPUs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// The device's interrupt number; absent for the processor's own interrupts (timer, inter-processor), which cannot be moved.
+    /// The device's interrupt number; absent for the CPU's own interrupts (timer, inter-CPU), which cannot be moved.
     #[must_use]
     pub fn irq(&self) -> Option<u32> {
         self.label.parse().ok()

@@ -1,7 +1,7 @@
-//! Moving device interrupts off processors, and back.
+//! Moving device interrupts off CPUs, and back.
 //!
 //! Planning is pure; [`IrqMove::apply`] and [`IrqMove::restore`] write one file each. The caller journals a move before it applies it.
-//! Format: Documentation/core-api/irq/irq-affinity.rst. Interrupts of the processor itself (timer, inter-processor) have no such file.
+//! Format: Documentation/core-api/irq/irq-affinity.rst. Interrupts of the CPU itself (timer, inter-CPU) have no such file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -20,9 +20,9 @@ pub struct IrqState {
     pub irq: u32,
     /// The names of its handlers; none if no driver has requested it.
     pub handlers: Vec<String>,
-    /// The processors that it may be delivered to (`smp_affinity_list`).
+    /// The CPUs that it may be delivered to (`smp_affinity_list`).
     pub allowed: CpuList,
-    /// The processors that it is delivered to, where the kernel tells.
+    /// The CPUs that it is delivered to, where the kernel tells.
     pub effective: Option<CpuList>,
     /// Whether the file has a write bit: recent kernels leave it out for interrupts whose affinity only the kernel manages.
     pub writable: bool,
@@ -49,7 +49,7 @@ pub struct IrqMove {
 pub struct IrqPlan {
     /// The changes.
     pub moves: Vec<IrqMove>,
-    /// Interrupts that may reach the processors and cannot be moved.
+    /// Interrupts that may reach the CPUs and cannot be moved.
     pub staying: Vec<StayingIrq>,
 }
 
@@ -68,14 +68,14 @@ pub struct StayingIrq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// EIO, EPERM, or no write bit: a per-processor interrupt, or one that the kernel spreads over the queues of a device.
+    /// EIO, EPERM, or no write bit: a per-CPU interrupt, or one that the kernel spreads over the queues of a device.
     #[error("its affinity is managed by the kernel: boot with isolcpus=managed_irq,... or give the device fewer queues")]
     Managed,
-    /// EINVAL: no processor of the list is online.
-    #[error("no processor of the list is online: leave one out of the measured processors")]
+    /// EINVAL: no CPU of the list is online.
+    #[error("no CPU of the list is online: leave one out of the measured CPUs")]
     NoOnlineCpu,
-    /// ENOSPC: the interrupt vectors of the other processors are used up.
-    #[error("the other processors have no interrupt vector left: leave it, or give the devices fewer queues")]
+    /// ENOSPC: the interrupt vectors of the other CPUs are used up.
+    #[error("the other CPUs have no interrupt vector left: leave it, or give the devices fewer queues")]
     NoVector,
     /// The file may not be opened for writing.
     #[error("no right to write it: run as root")]
@@ -83,8 +83,8 @@ pub enum Refusal {
     /// The file is gone: the driver freed the interrupt.
     #[error("the interrupt no longer exists: nothing needs to be done")]
     Gone,
-    /// Every processor is to be freed.
-    #[error("no other processor is left for it: measure fewer processors")]
+    /// Every CPU is to be freed.
+    #[error("no other CPU is left for it: measure fewer CPUs")]
     NoOtherCpu,
     /// A reason of a later version of this program, or an error that none of the others names.
     #[error("the kernel refused: see its log")]
@@ -137,7 +137,7 @@ impl IrqPlan {
             let beside: CpuList = state.allowed.iter().filter(|&cpu| others.contains(cpu)).collect();
             let new = if beside.is_empty() { others.clone() } else { beside };
             let refusal = if !state.writable {
-                // An interrupt for all processors that is in fact delivered elsewhere does not disturb these.
+                // An interrupt for all CPUs that is in fact delivered elsewhere does not disturb these.
                 let elsewhere = |cpus: &CpuList| !cpus.iter().any(|cpu| freed.contains(cpu));
                 if state.effective.as_ref().is_some_and(elsewhere) {
                     continue;

@@ -1,6 +1,6 @@
-//! The table with one column a processor that /proc/interrupts and /proc/softirqs share.
+//! The table with one column a CPU that /proc/interrupts and /proc/softirqs share.
 //!
-//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the processors that are online (`show_interrupts` in
+//! The header names the columns (`CPU0 CPU2 ...`): /proc/interrupts lists the CPUs that are online (`show_interrupts` in
 //! kernel/irq/proc.c), /proc/softirqs those that are possible (fs/proc/softirqs.c). A row is a label, a colon, at most one count a column, and,
 //! for interrupts, a description with blanks in it.
 
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The processors of the header, in the order of the columns.
+/// The CPUs of the header, in the order of the columns.
 pub(super) fn columns(text: &str) -> impl Iterator<Item = CpuId> + '_ {
     let header = complete_lines(text).next().unwrap_or("");
     header.split_whitespace().map_while(|name| name.strip_prefix("CPU")?.parse().ok().map(CpuId))

@@ -1,6 +1,6 @@
-//! Which processors there are for what: those that are set apart for real-time work, and those for everything else.
+//! Which CPUs there are for what: those that are set apart for real-time work, and those for everything else.
 //!
-//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every shell, off the isolated processors: the place where real-time
+//! The shell's own affinity does not tell. `isolcpus=` moves the first process, and with it every shell, off the isolated CPUs: the place where real-time
 //! tasks run. What the kernel accepts tells, and a control group's cpuset still bounds it.
 
 use std::io;
@@ -12,7 +12,7 @@ use super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
 
-/// The processors of this process.
+/// The CPUs of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Processors {
     /// Those that the kernel gives a thread that asks for them.
@@ -39,34 +39,34 @@ impl Processors {
         Ok(Self { isolated: apart("isolated"), nohz_full: apart("nohz_full"), usable, own })
     }
 
-    /// The usable processors that are set apart for real-time work, in one way or the other.
+    /// The usable CPUs that are set apart for real-time work, in one way or the other.
     #[must_use]
     pub fn set_apart(&self) -> CpuList {
         self.isolated.iter().chain(self.nohz_full.iter()).collect()
     }
 
-    /// The usable processors for everything else; all of them where every one is set apart.
+    /// The usable CPUs for everything else; all of them where every one is set apart.
     #[must_use]
     pub fn housekeeping(&self) -> CpuList {
         let rest = self.usable.minus(&self.set_apart());
         if rest.is_empty() { self.usable.clone() } else { rest }
     }
 
-    /// Whether this process was kept off some housekeeping processors, which no `isolcpus=` does: somebody chose where it runs.
+    /// Whether this process was kept off some housekeeping CPUs, which no `isolcpus=` does: somebody chose where it runs.
     #[must_use]
     pub fn is_restricted(&self) -> bool {
         !self.housekeeping().minus(&self.own).is_empty()
     }
 
-    /// The processors to measure where none are named: those set apart, where there are any and nobody chose others.
+    /// The CPUs to measure where none are named: those set apart, where there are any and nobody chose others.
     #[must_use]
     pub fn by_default(&self) -> CpuList {
         let apart = self.set_apart();
         if apart.is_empty() || self.is_restricted() { self.own.clone() } else { apart }
     }
 
-    /// The processors for the tool's own threads beside `measured` ones: where ordinary tasks run, else any that this process was started on; none where all
-    /// of them are measured. Only a process that was started on isolated processors alone goes elsewhere.
+    /// The CPUs for the tool's own threads beside `measured` ones: where ordinary tasks run, else any that this process was started on; none where all
+    /// of them are measured. Only a process that was started on isolated CPUs alone goes elsewhere.
     #[must_use]
     pub fn beside(&self, measured: &CpuList) -> CpuList {
         let housekeeping = self.housekeeping();
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_choice_of_the_user_goes_before_isolation() {
-        // `taskset -c 0` on a machine with isolated processors: one of two housekeeping processors was left out by hand.
+        // `taskset -c 0` on a machine with isolated CPUs: one of two housekeeping CPUs was left out by hand.
         assert_eq!(chosen(&processors("0-3", "0", "2-3", "")).0, "0");
         assert_eq!(chosen(&processors("0-3", "2", "2-3", "")), ("2".into(), "0-1".into()));
     }

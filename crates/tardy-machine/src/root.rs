@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use tardy_core::cpu::{CpuId, CpuList};
 
-/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 processors has about 10 MiB.
+/// No kernel file that is read here comes near: /proc/interrupts of a machine with 1024 CPUs has about 10 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Where the machine's files are. Paths given to its methods are relative, as in `proc/stat`.
@@ -63,7 +63,7 @@ impl Root {
         self.text(relative)?.parse().ok()
     }
 
-    /// The content as a list of processors. An empty file is an empty list, and so is `(null)`, which kernels print for an unset mask.
+    /// The content as a list of CPUs. An empty file is an empty list, and so is `(null)`, which kernels print for an unset mask.
     pub fn cpu_list(&self, relative: impl AsRef<Path>) -> Option<CpuList> {
         let content = self.read(relative).ok()?;
         match content.trim() {
@@ -101,7 +101,7 @@ impl Root {
         found
     }
 
-    /// The processors that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines of `proc/stat` (which lists only those).
+    /// The CPUs that are online: from `sys/devices/system/cpu/online`, else from the `cpuN` lines of `proc/stat` (which lists only those).
     pub fn online_cpus(&self) -> Option<CpuList> {
         let listed = self.cpu_list("sys/devices/system/cpu/online").filter(|cpus| !cpus.is_empty());
         listed.or_else(|| {

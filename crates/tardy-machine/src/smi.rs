@@ -1,6 +1,6 @@
-//! System management interrupts: the firmware stops a processor without the kernel's knowledge, and only a counter tells.
+//! System management interrupts: the firmware stops a CPU without the kernel's knowledge, and only a counter tells.
 //!
-//! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel processors since Nehalem (Intel SDM volume 4; turbostat of the kernel's
+//! MSR_SMI_COUNT (0x34) counts them in its low 32 bits on Intel CPUs since Nehalem (Intel SDM volume 4; turbostat of the kernel's
 //! tools reads the same). AMD has no such register, only a performance event.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::root::Root;
 
 const MSR_SMI_COUNT: u64 = 0x34;
-/// asm-generic/errno-base.h; the msr device gives it for a register that the processor, or the hypervisor, does not have.
+/// asm-generic/errno-base.h; the msr device gives it for a register that the CPU, or the hypervisor, does not have.
 const EIO: i32 = 5;
 
 /// Counts since the start of the system or, from [`since`], between two readings.
@@ -24,8 +24,8 @@ pub type SmiCounts = BTreeMap<CpuId, u32>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum SmiUnavailable {
-    /// Only Intel's processors have the register.
-    #[error("the processor ({vendor}) has no counter of system management interrupts: only Intel's have one")]
+    /// Only Intel's CPUs have the register.
+    #[error("the CPU ({vendor}) has no counter of system management interrupts: only Intel's have one")]
     NotIntel {
         /// `vendor_id` of /proc/cpuinfo, or `unknown`.
         vendor: String,
@@ -43,7 +43,7 @@ pub enum SmiUnavailable {
         path: String,
     },
     /// The register does not exist, as in most virtual machines.
-    #[error("register 0x34 cannot be read: the processor or the hypervisor does not have it; run on the bare machine")]
+    #[error("register 0x34 cannot be read: the CPU or the hypervisor does not have it; run on the bare machine")]
     NoRegister,
     /// Any other error.
     #[error("{path}: {message}: check the msr driver")]
@@ -55,7 +55,7 @@ pub enum SmiUnavailable {
     },
 }
 
-/// Open msr devices of some processors.
+/// Open msr devices of some CPUs.
 #[derive(Debug)]
 pub struct SmiReader {
     devices: Vec<(CpuId, File)>,
@@ -80,7 +80,7 @@ impl SmiReader {
         Ok(reader)
     }
 
-    /// The counts of all processors that were opened. Each reading interrupts the processor (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so
+    /// The counts of all CPUs that were opened. Each reading interrupts the CPU (`rdmsr_safe_on_cpu` in arch/x86/kernel/msr.c), so
     /// it belongs before and after a measurement.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl SmiReader {
     }
 }
 
-/// How many there were between two readings, of the processors that both have.
+/// How many there were between two readings, of the CPUs that both have.
 #[must_use]
 pub fn since(after: &SmiCounts, before: &SmiCounts) -> SmiCounts {
     after.iter().filter_map(|(cpu, count)| Some((*cpu, count.wrapping_sub(*before.get(cpu)?)))).collect()

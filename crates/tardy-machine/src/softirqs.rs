@@ -1,4 +1,4 @@
-//! /proc/softirqs: how often each kind of deferred interrupt work ran on every processor (Documentation/filesystems/proc.rst 1.2).
+//! /proc/softirqs: how often each kind of deferred interrupt work ran on every CPU (Documentation/filesystems/proc.rst 1.2).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,11 +9,11 @@ use tardy_core::cpu::{CpuId, CpuList};
 use super::per_cpu_table::{columns, count_since, rows};
 use super::root::Root;
 
-/// Counts by kind (`TIMER`, `NET_RX`, `RCU`, ...) and processor: since the start of the system, or between two readings.
+/// Counts by kind (`TIMER`, `NET_RX`, `RCU`, ...) and CPU: since the start of the system, or between two readings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Softirqs {
-    /// For each kind, the count of each processor.
+    /// For each kind, the count of each CPU.
     pub kinds: BTreeMap<String, BTreeMap<CpuId, u64>>,
 }
 
@@ -35,7 +35,7 @@ impl Softirqs {
         Self { kinds: kinds.filter(|(_, counts): &(String, BTreeMap<CpuId, u64>)| !counts.is_empty()).collect() }
     }
 
-    /// What ran since `before`: only counts above 0, and only of processors that both readings have.
+    /// What ran since `before`: only counts above 0, and only of CPUs that both readings have.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let kinds = self.kinds.iter().filter_map(|(kind, counts)| {

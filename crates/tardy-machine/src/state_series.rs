@@ -1,6 +1,6 @@
-//! The state of the system along a run, read about once a second by a thread that stays off the measured processors.
+//! The state of the system along a run, read about once a second by a thread that stays off the measured CPUs.
 //!
-//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a measured processor: see [`StateOptions`].
+//! Files stay open and one buffer serves all of them. Nothing is read that is known to interrupt a measured CPU: see [`StateOptions`].
 
 mod kept_file;
 mod sample;
@@ -20,12 +20,12 @@ use super::root::Root;
 /// What a series covers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOptions {
-    /// The processors of the samples.
+    /// The CPUs of the samples.
     pub cpus: CpuList,
-    /// The processors whose frequency is read. On x86 before Linux 5.19 reading it may interrupt the processor (`aperfmperf_snapshot_cpu` in
+    /// The CPUs whose frequency is read. On x86 before Linux 5.19 reading it may interrupt the CPU (`aperfmperf_snapshot_cpu` in
     /// arch/x86/kernel/cpu/aperfmperf.c): leave the measured ones out there.
     pub frequency_of: CpuList,
-    /// Whether to read sensors that send an interrupt to a processor for each reading, as Intel's do.
+    /// Whether to read sensors that send an interrupt to a CPU for each reading, as Intel's do.
     pub disturbing_sensors: bool,
 }
 
@@ -137,7 +137,7 @@ fn state_of(states: &mut [CpuState], cpu: CpuId) -> Option<&mut CpuState> {
     states.binary_search_by_key(&cpu, |state| state.cpu).ok().map(|at| &mut states[at])
 }
 
-/// Adds every row's counts to the processors of their columns.
+/// Adds every row's counts to the CPUs of their columns.
 fn add_columns(table: &str, states: &mut [CpuState], field: impl Fn(&mut CpuState) -> &mut Option<u64>) {
     for mut row in rows(table).filter(|row| !row.is_machine_wide()) {
         for cpu in columns(table) {

@@ -8,7 +8,7 @@ use super::root::Root;
 
 /// PF_KTHREAD: the task is a thread of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
-/// PF_NO_SETAFFINITY: only the kernel chooses its processors.
+/// PF_NO_SETAFFINITY: only the kernel chooses its CPUs.
 const BOUND_BY_THE_KERNEL: u32 = 0x0400_0000;
 
 /// How a task is scheduled.
@@ -35,15 +35,15 @@ pub struct Task {
     pub name: String,
     /// Whether it is the kernel's own.
     pub is_of_kernel: bool,
-    /// Whether nobody but the kernel may choose its processors.
+    /// Whether nobody but the kernel may choose its CPUs.
     pub is_bound_by_kernel: bool,
     /// How it is scheduled.
     pub policy: Policy,
     /// Its real-time priority, 1 to 99; 0 for an ordinary task.
     pub priority: u32,
-    /// The processor that it last ran on.
+    /// The CPU that it last ran on.
     pub last_cpu: Option<CpuId>,
-    /// The processors that it may run on; absent if its status could not be read.
+    /// The CPUs that it may run on; absent if its status could not be read.
     pub allowed: Option<CpuList>,
     /// Page faults that needed no disk, since it began.
     pub minor_faults: u64,

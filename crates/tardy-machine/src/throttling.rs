@@ -1,7 +1,7 @@
-//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the fair server, a hot processor.
+//! What can stop a task that is ready to run, for a known time, by rule: real-time throttling, the fair server, a hot CPU.
 //!
 //! Sources: Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; `sysctl_sched_rt_runtime` in kernel/sched/rt.c; the fair server in
-//! kernel/sched/debug.c and deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot processors.
+//! kernel/sched/debug.c and deadline.c (since Linux 6.12); drivers/thermal/intel/therm_throt.c for the counts of hot CPUs.
 //! Quotas of control groups are in [`super::cgroup`].
 
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ pub struct RealTimeThrottling {
     pub runtime: Nanos,
 }
 
-/// How much the fair server of a processor gives to ordinary tasks that real-time tasks starve.
+/// How much the fair server of a CPU gives to ordinary tasks that real-time tasks starve.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FairServer {
-    /// The processors with these values.
+    /// The CPUs with these values.
     pub cpus: CpuList,
     /// Time in each period; 50 ms by default, 0 is off.
     pub runtime: Nanos,
@@ -35,7 +35,7 @@ pub struct FairServer {
     pub period: Nanos,
 }
 
-/// The settings by which the scheduler takes a processor from real-time tasks.
+/// The settings by which the scheduler takes a CPU from real-time tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingSettings {
@@ -78,7 +78,7 @@ impl std::fmt::Display for ThrottlingRule {
     }
 }
 
-/// For how long a rule can take a processor from real-time tasks.
+/// For how long a rule can take a CPU from real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
     /// Which rule.
@@ -157,7 +157,7 @@ pub(super) fn release_numbers(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// How often a processor slowed down because of heat.
+/// How often a CPU slowed down because of heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThermalThrottling {
@@ -167,7 +167,7 @@ pub struct ThermalThrottling {
     pub package: Option<u64>,
 }
 
-/// The counts of all online processors that have them (Intel), since the start of the system.
+/// The counts of all online CPUs that have them (Intel), since the start of the system.
 #[must_use]
 pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     let cpus = root.online_cpus().unwrap_or_default();
@@ -178,7 +178,7 @@ pub fn thermal_counts(root: &Root) -> BTreeMap<CpuId, ThermalThrottling> {
     counts.filter(|(_, counts)| *counts != ThermalThrottling::default()).collect()
 }
 
-/// What came between two readings of [`thermal_counts`], of the processors that both have.
+/// What came between two readings of [`thermal_counts`], of the CPUs that both have.
 #[must_use]
 pub fn thermal_since(
     after: &BTreeMap<CpuId, ThermalThrottling>,

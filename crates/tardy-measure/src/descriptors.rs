@@ -1,7 +1,7 @@
 //! How many descriptors the tool may have open at a time.
 //!
 //! Shells hand down a soft limit of 1024, for the sake of select(2), which the tool does not use with them. A series takes two, a counter of the kernel's events one
-//! each: machines of some fifty processors reach it. The hard limit is what the administrator means.
+//! each: machines of some fifty CPUs reach it. The hard limit is what the administrator means.
 
 use std::io;
 

@@ -112,7 +112,7 @@ pub enum MeasuredCpus {
 /// Where loads run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadCpus {
-    /// The measured processors.
+    /// The measured CPUs.
     Measured,
     /// Those that are not measured.
     Other,

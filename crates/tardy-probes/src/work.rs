@@ -1,7 +1,7 @@
 //! A unit of work of known length: what a task does once it has been woken up.
 //!
 //! A task is in time when its work is done, not when it starts (mckenney2009, section 1). The length is calibrated before anything is measured, on the
-//! processor that will do it, undisturbed as far as the machine lets it: what a run then finds above it was taken by others, or by a kernel that works
+//! CPU that will do it, undisturbed as far as the machine lets it: what a run then finds above it was taken by others, or by a kernel that works
 //! more slowly.
 
 mod calibrate;
@@ -39,7 +39,7 @@ impl UnitOfWork {
     /// Bytes that `memory` goes through by default: more than the second-level caches hold, and than most shares of a last-level one.
     pub const AREA_BYTES: u64 = 32 << 20;
 
-    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes through. The calling thread should be on the processor
+    /// A unit that takes `length` where nothing disturbs it; `area_bytes` is what `memory` goes through. The calling thread should be on the CPU
     /// that will do it, and takes at most about half a second of it, or three lengths where they are more.
     ///
     /// # Errors

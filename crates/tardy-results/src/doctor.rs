@@ -13,7 +13,7 @@ pub struct Diagnosis {
     pub machine: String,
     /// The kind of work.
     pub profile: Profile,
-    /// The processors whose tasks must not be late.
+    /// The CPUs whose tasks must not be late.
     pub cpus: CpuList,
     /// The program that was looked at, if one was named: its name and number.
     pub program: Option<String>,

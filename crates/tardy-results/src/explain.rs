@@ -1,4 +1,4 @@
-//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the processor, the worst ones whole, and rules for loops.
+//! Who made a thread late, from a trace: wake-ups counted, ranked by who held the CPU, the worst ones whole, and rules for loops.
 //!
 //! A trace is read twice: once for which clock its stamps are of, once for all else. Nothing of it is kept but a number a wake-up and component, one row a
 //! holder, and the worst wake-ups.
@@ -40,7 +40,7 @@ pub struct Question {
     pub worst: usize,
     /// Only wake-ups later than this are ranked.
     pub above: Nanos,
-    /// Whether the kernel takes the processor from kernel code, if the user says so.
+    /// Whether the kernel takes the CPU from kernel code, if the user says so.
     pub preemption: Option<Preemption>,
     /// The thread's period, where due times are to be taken from a grid of it that is fitted to its wake-ups.
     pub period: Option<Nanos>,
@@ -97,7 +97,7 @@ pub struct Explanation {
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
-    /// Who held the processor, most lateness first.
+    /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or the trace began later.
     pub unexplained_ns: u64,
@@ -122,7 +122,7 @@ pub struct TraceFacts {
     /// Whether the stamps are of the monotonic clock, as their distance from what timers read shows. If not, due times are off by what the timer interrupt
     /// takes to get to its timers, about 1 us: too late, which makes latenesses too small.
     pub is_monotonic: bool,
-    /// Processors with events.
+    /// CPUs with events.
     pub cpus: usize,
     /// Events.
     pub events: u64,

@@ -16,9 +16,9 @@ pub struct CostRecord {
     /// The command, for sets of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Processor that everything was bound to; absent where nothing was.
+    /// CPU that everything was bound to; absent where nothing was.
     pub cpu: Option<CpuId>,
-    /// Processor of the second thread, for metrics of two.
+    /// CPU of the second thread, for metrics of two.
     pub other_cpu: Option<CpuId>,
     /// How often each metric was prepared and measured anew.
     pub rounds: u32,
@@ -105,10 +105,10 @@ pub struct MetricRecord {
     pub file: String,
 }
 
-/// Idle time during a metric's trials. The clock of an emulated machine moves on while its processor is idle, without any instruction.
+/// Idle time during a metric's trials. The clock of an emulated machine moves on while its CPU is idle, without any instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// How long the processor was idle, as the kernel tells it, to 10 ms a round.
+    /// How long the CPU was idle, as the kernel tells it, to 10 ms a round.
     pub idle_ns: Nanos,
     /// Length of all trials.
     pub of_ns: Nanos,

@@ -1,4 +1,4 @@
-//! Files `trace/SERIES.delays`: of each sample of a series who held the processor, from due to the clock read. Keyed by the sample's due time.
+//! Files `trace/SERIES.delays`: of each sample of a series who held the CPU, from due to the clock read. Keyed by the sample's due time.
 //!
 //! ```text
 //! head    "TARDYDL1"
@@ -8,8 +8,8 @@
 //!         holders, then for each: cause, how it is known (0 seen, 1 inferred, 2 + the other cause), name, priority (0 none, else folded + 1),
 //!           work (0 none, else its text + 1)
 //!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
-//!           pieces, then for each: component, holder, processor (0 the sample's, else its number + 1)
-//!         samples, then for each: change of the distance of due times (folded), processor, shape, then for each piece its length in ns
+//!           pieces, then for each: component, holder, CPU (0 the sample's, else its number + 1)
+//!         samples, then for each: change of the distance of due times (folded), CPU, shape, then for each piece its length in ns
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and `Component::ALL` of tardy-trace. Each chunk can be read
 //! alone; one that is damaged costs itself only. The lengths of a sample's pieces add up to its latency, which is not stored here.
@@ -34,7 +34,7 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Samples after which a chunk ends.
 const CHUNK_SAMPLES: usize = 4096;
 
-/// Who held the processor, in words that outlive the machine.
+/// Who held the CPU, in words that outlive the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DelayHolder {
     /// What kept the thread waiting.
@@ -71,7 +71,7 @@ pub struct DelayPiece {
     pub component: Component,
     /// Place in the list of holders.
     pub holder: usize,
-    /// The processor.
+    /// The CPU.
     pub cpu: u32,
     /// Its length in ns.
     pub length: u64,
@@ -82,7 +82,7 @@ pub struct DelayPiece {
 pub struct SampleDelay {
     /// When the sample was due: its key.
     pub due: Nanos,
-    /// The processor that it was taken on.
+    /// The CPU that it was taken on.
     pub cpu: u32,
     /// Who woke the thread.
     pub waker: DelayWaker,

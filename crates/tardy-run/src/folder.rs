@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::record::{FORMAT, RunRecord, State};
 use super::reserved_file::{self, ReservedFile};
 
-/// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 processors fits.
+/// Room for the last `run.json`, in bytes; a machine of 1000 interrupts and 256 CPUs fits.
 const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;

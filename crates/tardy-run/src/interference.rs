@@ -1,4 +1,4 @@
-//! What else touched the measured processors while a run lasted.
+//! What else touched the measured CPUs while a run lasted.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tardy_machine::context_switches::ContextSwitches;
 use tardy_machine::cpu_time::CpuTime;
 use tardy_machine::interrupts::InterruptLineDelta;
 
-/// Counts between the start and the end of a run, on the measured processors.
+/// Counts between the start and the end of a run, on the measured CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Interference {
@@ -18,13 +18,13 @@ pub struct Interference {
     pub interrupts: Vec<InterruptLineDelta>,
     /// Deferred interrupt work by kind, largest sum first.
     pub softirqs: Vec<(String, u64)>,
-    /// How each processor spent its time.
+    /// How each CPU spent its time.
     pub cpu_times: BTreeMap<CpuId, CpuTime>,
     /// Context switches of the whole machine.
     pub context_switches: Option<u64>,
-    /// Context switches of each processor, where the kernel tells.
+    /// Context switches of each CPU, where the kernel tells.
     pub context_switches_by_cpu: Option<ContextSwitches>,
-    /// System-management interrupts of each processor; absent with the reason below.
+    /// System-management interrupts of each CPU; absent with the reason below.
     pub management_interrupts: Option<BTreeMap<CpuId, u64>>,
     /// Why they are absent.
     pub management_interrupts_absent: Option<String>,

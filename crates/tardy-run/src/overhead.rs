@@ -22,7 +22,7 @@ pub struct Overhead {
 pub struct ThreadOverhead {
     /// Its probe.
     pub probe: String,
-    /// Its processor.
+    /// Its CPU.
     pub cpu: Option<CpuId>,
     /// CPU time, sleeping and waking included.
     pub cpu_time_ns: Nanos,

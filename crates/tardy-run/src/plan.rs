@@ -56,13 +56,13 @@ pub struct Plan {
     /// How long probes run before the first phase.
     #[serde(rename = "warm_up_ns")]
     pub warm_up: Nanos,
-    /// The probes, each on every measured processor.
+    /// The probes, each on every measured CPU.
     pub probes: Vec<ProbePlan>,
     /// The measuring threads; start times of grids are offsets from the start of the run.
     pub threads: Vec<ThreadEntry>,
-    /// Processors to measure.
+    /// CPUs to measure.
     pub measured_cpus: CpuList,
-    /// Processors for the tool's own threads; the measured ones where none is left.
+    /// CPUs for the tool's own threads; the measured ones where none is left.
     pub tool_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
@@ -81,7 +81,7 @@ pub struct Plan {
     pub spool: Option<PathBuf>,
     /// Wake-up latency in us to ask the power management for; absent to leave it.
     pub cpu_dma_latency_us: Option<i32>,
-    /// The same of the measured processors alone, in its place.
+    /// The same of the measured CPUs alone, in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_latency_us: Option<u32>,
     /// Control group of the measuring threads; that of the tool if absent.
@@ -92,7 +92,7 @@ pub struct Plan {
     pub load_cgroup: Option<PathBuf>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Whether due times of all processors coincide.
+    /// Whether due times of all CPUs coincide.
     pub aligned: bool,
     /// Latency that stops the run.
     #[serde(rename = "stop_above_ns")]
@@ -287,7 +287,7 @@ pub enum Change {
         /// In us.
         value_us: i32,
     },
-    /// The wake-up latency that the power management may take on one processor (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
+    /// The wake-up latency that the power management may take on one CPU (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
     ResumeLatency {
         /// The file.
         path: PathBuf,
@@ -331,9 +331,9 @@ impl std::fmt::Display for Change {
 /// One place of a probe: all that its threads need to know. Times are offsets from the run's start until [`ThreadPlan::at`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlan {
-    /// Processor that is measured; absent for copies that move among the measured ones.
+    /// CPU that is measured; absent for copies that move among the measured ones.
     pub cpu: Option<CpuId>,
-    /// Which copy this is, for probes that run side by side without a processor of their own.
+    /// Which copy this is, for probes that run side by side without a CPU of their own.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub copy: Option<u32>,
     /// When samples of the first series are due.
@@ -394,7 +394,7 @@ pub struct LoadPlan {
     /// What falls short of the load as it is described, on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// How it gets its share of the processors beside the others of its phase.
+    /// How it gets its share of the CPUs beside the others of its phase.
     #[serde(default, skip_serializing_if = "Share::is_of_tasks")]
     pub share: Share,
     /// How many other loads its phase has.
@@ -402,7 +402,7 @@ pub struct LoadPlan {
     pub beside: u32,
 }
 
-/// How a load gets its share of the processors beside others.
+/// How a load gets its share of the CPUs beside others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {

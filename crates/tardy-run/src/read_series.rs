@@ -146,7 +146,7 @@ impl SeriesFile {
         Ok((whole, end))
     }
 
-    /// As many threads as there are processors to read with.
+    /// As many threads as there are CPUs to read with.
     #[must_use]
     pub fn threads() -> u64 {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64

@@ -78,7 +78,7 @@ pub struct PhaseRecord {
     pub end_ns: Option<Nanos>,
     /// When it was to begin and to end.
     pub planned_ns: (Nanos, Nanos),
-    /// Time that each processor was not idle, whoever used it; absent where /proc/stat does not tell.
+    /// Time that each CPU was not idle, whoever used it; absent where /proc/stat does not tell.
     #[serde(default)]
     pub cpu_busy_ns: BTreeMap<CpuId, Nanos>,
 }
@@ -90,7 +90,7 @@ pub struct LoadWork {
     pub phase: usize,
     /// The load.
     pub load: String,
-    /// Processor that this part of it ran on.
+    /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
     /// What it did.
     pub operations: u64,
@@ -154,7 +154,7 @@ pub struct SeriesRecord {
     pub file: String,
     /// Probe that took it.
     pub probe: String,
-    /// Processor that the probe was bound to.
+    /// CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
     /// The counts at the end; absent while it lasts.
     pub counts: Option<Counts>,
@@ -163,15 +163,15 @@ pub struct SeriesRecord {
     pub observed_ns: Option<Nanos>,
     /// Why samples that were to be stored are not.
     pub failure: Option<StoreFailure>,
-    /// Which of its samples another processor took, where the kernel tells; stretch by stretch.
+    /// Which of its samples another CPU took, where the kernel tells; stretch by stretch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<Elsewhere>,
 }
 
-/// Samples in a row that a bound probe took on another processor than its own.
+/// Samples in a row that a bound probe took on another CPU than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elsewhere {
-    /// The processor; of the last stretch that there is room for, the first of those after it.
+    /// The CPU; of the last stretch that there is room for, the first of those after it.
     pub cpu: CpuId,
     /// When the first of them was due.
     pub first_due_ns: Nanos,
@@ -186,7 +186,7 @@ pub struct Elsewhere {
 pub struct SchedulingChange {
     /// Its name, as in `overhead`.
     pub thread: String,
-    /// Its processor, where it has one.
+    /// Its CPU, where it has one.
     pub cpu: Option<CpuId>,
     /// When it was seen, at most a second late.
     pub seen_ns: Nanos,
@@ -232,7 +232,7 @@ pub struct RunRecord {
     /// Where the numbers come from, in folders of kind `imported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportRecord>,
-    /// Processors that were measured.
+    /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// Phases as they happened.
     pub phases: Vec<PhaseRecord>,
@@ -243,10 +243,10 @@ pub struct RunRecord {
     pub samples_folder: Option<PathBuf>,
     /// The series.
     pub series: Vec<SeriesRecord>,
-    /// Measuring threads whose policy, priority or processors somebody else changed.
+    /// Measuring threads whose policy, priority or CPUs somebody else changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduling_changes: Vec<SchedulingChange>,
-    /// What else touched the measured processors.
+    /// What else touched the measured CPUs.
     pub interference: Option<Interference>,
     /// The recording of the kernel's trace, in runs with `--explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

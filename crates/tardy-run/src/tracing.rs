@@ -94,7 +94,7 @@ pub struct ExplainedSeries {
     pub file: String,
     /// Its probe.
     pub probe: String,
-    /// The processor that the probe was bound to.
+    /// The CPU that the probe was bound to.
     pub cpu: Option<CpuId>,
     /// Samples that were to be explained: those that were late, by whatever little.
     pub samples: u64,

@@ -9,7 +9,7 @@ impl RunRecord {
     /// From when to when all loads of the phase at `index` worked where `cpu` is concerned; the whole phase where it has none, or where an older tool did not
     /// write it down. Where not all of them worked at any time the end is the begin.
     ///
-    /// A processor is concerned by the workers that are bound to it and by those that use several. Where there is none, loads ran beside it: then by all.
+    /// A CPU is concerned by the workers that are bound to it and by those that use several. Where there is none, loads ran beside it: then by all.
     #[must_use]
     pub fn under_load(&self, index: usize, cpu: Option<CpuId>) -> (Nanos, Nanos) {
         let phase = &self.phases[index];

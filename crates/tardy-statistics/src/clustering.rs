@@ -1,4 +1,4 @@
-//! Bounds for events that come together: several in a row, or on several processors at once.
+//! Bounds for events that come together: several in a row, or on several CPUs at once.
 //!
 //! The number of events is compared with that of a Poisson variable of the same mean and variance. Events of which each brings `dispersion` others of its
 //! kind with it (size-biased mean of a cluster) have `dispersion` times the variance of independent ones. What was never seen may be larger: the upper
@@ -126,7 +126,7 @@ mod tests {
     fn what_was_never_seen_counts_as_a_whole_cluster() {
         let alone = Clustering::INDEPENDENT.share_upper(0.0, 1e6, Confidence::NINETY_FIVE);
         assert!((alone - 2.995_727_8e-6).abs() < 1e-12, "rule of three: {alone}");
-        // Eight processors at once: the rule of three of one of them.
+        // Eight CPUs at once: the rule of three of one of them.
         let at_once = Clustering::new(1.0, 8.0).share_upper(0.0, 8e6, Confidence::NINETY_FIVE);
         assert!((at_once / alone - 1.0).abs() < 1e-5, "{at_once}");
     }

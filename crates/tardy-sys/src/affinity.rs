@@ -1,9 +1,9 @@
-//! Which processors a thread may run on: sched_setaffinity(2).
+//! Which CPUs a thread may run on: sched_setaffinity(2).
 
 use std::io;
 
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// As many processors as any kernel is built for (NR_CPUS is at most 8192 on x86-64).
+/// As many CPUs as any kernel is built for (NR_CPUS is at most 8192 on x86-64).
 const CPUS_ASKED: u32 = 8192;
 
 /// Lets thread `tid` (0: the calling one) run on `cpus` only.
@@ -22,12 +22,12 @@ pub fn set(tid: i32, cpus: &[u32]) -> io::Result<()> {
     crate::check(result as libc::c_int).map(drop)
 }
 
-/// The processors that thread `tid` (0: the calling one) may run on, ascending.
+/// The CPUs that thread `tid` (0: the calling one) may run on, ascending.
 ///
 /// # Errors
 /// ESRCH where there is no such thread.
 pub fn get(tid: i32) -> io::Result<Vec<u32>> {
-    // 1024 words cover 65536 processors, more than any kernel is built for; a mask shorter than the kernel's is EINVAL.
+    // 1024 words cover 65536 CPUs, more than any kernel is built for; a mask shorter than the kernel's is EINVAL.
     let mut mask = vec![0 as libc::c_ulong; 1024];
     let bytes = std::mem::size_of_val(mask.as_slice());
     // SAFETY: the kernel writes at most `bytes` bytes to the mask, which has so many.
@@ -37,7 +37,7 @@ pub fn get(tid: i32) -> io::Result<Vec<u32>> {
     Ok((0..mask.len() * WORD_BITS).filter(is_set).map(|cpu| cpu as u32).collect())
 }
 
-/// The processors that the kernel gives a thread of this process that asks for all, ascending: more than [`get`] says where ordinary tasks are kept off some
+/// The CPUs that the kernel gives a thread of this process that asks for all, ascending: more than [`get`] says where ordinary tasks are kept off some
 /// (`isolcpus=`), and no more than a cpuset has.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub fn obtainable() -> io::Result<Vec<u32>> {
     // A thread of its own asks and ends, so that the process's affinity stays as it is. The kernel cuts the mask to what the thread may have.
     let ask = || set(0, &(0..CPUS_ASKED).collect::<Vec<_>>()).and_then(|()| get(0));
     let asked = std::thread::Builder::new().spawn(ask)?;
-    asked.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asked for all processors ended unexpectedly")))
+    asked.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asked for all CPUs ended unexpectedly")))
 }
 
 #[cfg(test)]

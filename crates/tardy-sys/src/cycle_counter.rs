@@ -1,4 +1,4 @@
-//! The processor's cycle counter, where it runs at one rate whatever the processor does; and that rate.
+//! The CPU's cycle counter, where it runs at one rate whatever the CPU does; and that rate.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use crate::clock;
 /// Why the counter is no clock here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotInvariant {
-    /// The processor does not promise it.
+    /// The CPU does not promise it.
     NotPromised,
     /// There is none that a program may read, or we do not know it.
     Unknown,
@@ -16,13 +16,13 @@ pub enum NotInvariant {
 impl std::fmt::Display for NotInvariant {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::NotPromised => "the processor promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)",
+            Self::NotPromised => "the CPU promises no invariant time-stamp counter (CPUID 0x80000007, EDX bit 8)",
             Self::Unknown => "no cycle counter of this architecture is known that programs may read",
         })
     }
 }
 
-/// Whether the counter runs at one rate in every state of every processor.
+/// Whether the counter runs at one rate in every state of every CPU.
 ///
 /// # Errors
 /// [`NotInvariant`].
@@ -57,9 +57,9 @@ pub fn invariant() -> Result<(), NotInvariant> {
 #[inline]
 #[must_use]
 pub fn read() -> u64 {
-    // SAFETY: lfence orders and does nothing else; it exists on every x86-64 processor.
+    // SAFETY: lfence orders and does nothing else; it exists on every x86-64 CPU.
     unsafe { std::arch::x86_64::_mm_lfence() };
-    // SAFETY: the counter exists on every x86-64 processor, and Linux lets programs read it.
+    // SAFETY: the counter exists on every x86-64 CPU, and Linux lets programs read it.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 

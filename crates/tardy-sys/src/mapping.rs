@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// Bytes of a page on every architecture that tardy is built for in its usual configuration; a larger page only makes touching slower.
 pub const PAGE_BYTES: usize = 4096;
-/// Bytes of a cache line on nearly every processor that runs Linux; where lines are longer, some are written twice.
+/// Bytes of a cache line on nearly every CPU that runs Linux; where lines are longer, some are written twice.
 const LINE_BYTES: usize = 64;
 /// From include/uapi/asm-generic/mman-common.h.
 const MADV_COLLAPSE: libc::c_int = 25;
@@ -72,7 +72,7 @@ impl Mapping {
 
     /// Writes the first byte, also where a protection forbids it: a handler of the fault must let the write succeed in the end.
     pub(crate) fn write_even_if_protected(&mut self) {
-        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment; where it is protected the processor faults, and the write is
+        // SAFETY: the first byte is mapped, and a volatile write of one byte needs no alignment; where it is protected the CPU faults, and the write is
         // done again when the handler returns.
         unsafe { self.start.as_ptr().cast::<u8>().write_volatile(1) };
     }

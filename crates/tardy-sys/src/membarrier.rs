@@ -1,4 +1,4 @@
-//! Memory barriers on all processors: membarrier(2).
+//! Memory barriers on all CPUs: membarrier(2).
 
 use std::io;
 
@@ -18,15 +18,15 @@ pub fn has_global() -> io::Result<bool> {
     Ok(call(QUERY)? & GLOBAL != 0)
 }
 
-/// Returns when every processor has passed a point without RCU read-side sections: one grace period (kernel/sched/membarrier.c).
+/// Returns when every CPU has passed a point without RCU read-side sections: one grace period (kernel/sched/membarrier.c).
 ///
 /// # Errors
-/// EINVAL where processors run without a tick (nohz_full).
+/// EINVAL where CPUs run without a tick (nohz_full).
 pub fn global() -> io::Result<()> {
     call(GLOBAL).map(drop)
 }
 
-/// Which processors an expedited barrier interrupts.
+/// Which CPUs an expedited barrier interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Those that run a thread of the calling process (Linux 4.14).
@@ -47,7 +47,7 @@ pub fn register(reach: Reach) -> io::Result<()> {
     .map(drop)
 }
 
-/// Interrupts every other processor within `reach` and returns when each has passed a barrier (kernel/sched/membarrier.c).
+/// Interrupts every other CPU within `reach` and returns when each has passed a barrier (kernel/sched/membarrier.c).
 ///
 /// # Errors
 /// EPERM where the process did not [`register`]; those of [`register`].

@@ -1,4 +1,4 @@
-//! The processor that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel keeps up to date (Linux 4.18 and later), so that a look
+//! The CPU that a thread is to stay on, and whether it is there: rseq(2), whose area the kernel keeps up to date (Linux 4.18 and later), so that a look
 //! costs a few instructions and no system call.
 //!
 //! There is one area a thread. glibc from 2.35 on registers its own and says where it is (`__rseq_offset` from the thread pointer); with other C libraries,
@@ -26,7 +26,7 @@ const AREA_BYTES: u32 = 32;
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;
-/// RSEQ_CPU_ID_UNINITIALIZED, and no processor's number.
+/// RSEQ_CPU_ID_UNINITIALIZED, and no CPU's number.
 const NO_CPU: u32 = u32::MAX;
 
 /// Where a thread without a post is, and is to be.
@@ -59,7 +59,7 @@ impl Area {
 }
 
 impl Post {
-    /// Has [`elsewhere`] tell from now on when the calling thread is on another processor than `cpu`.
+    /// Has [`elsewhere`] tell from now on when the calling thread is on another CPU than `cpu`.
     ///
     /// # Errors
     /// ENOSYS where the kernel has no rseq(2); EBUSY where the thread has a post already; EINVAL where somebody else registered an area that we cannot find.
@@ -98,7 +98,7 @@ impl Drop for Post {
     }
 }
 
-/// The processor that the calling thread is on, where that is not its post; `None` on its post, and where it has none.
+/// The CPU that the calling thread is on, where that is not its post; `None` on its post, and where it has none.
 #[inline]
 #[must_use]
 pub fn elsewhere() -> Option<u32> {

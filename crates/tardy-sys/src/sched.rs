@@ -57,9 +57,9 @@ pub fn thread_id() -> i32 {
 /// Sets the policy of thread `tid` (0: the calling one). Children do not inherit a real-time policy.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread may not run on every processor of its root domain;
+/// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread may not run on every CPU of its root domain;
 /// ESRCH where there is no such thread; EINVAL for a bad priority, or times that are not 1024 <= runtime <= deadline <= period; EBUSY where the
-/// processors have not so much time left for SCHED_DEADLINE.
+/// CPUs have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
     if !matches!(policy, Policy::Other { .. }) {

@@ -1,4 +1,4 @@
-//! Counting how often tracepoints were passed on a processor: perf_event_open(2).
+//! Counting how often tracepoints were passed on a CPU: perf_event_open(2).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,10 +26,10 @@ const TRACEPOINT: u32 = 2;
 const FORMAT_GROUP: u64 = 8;
 /// PERF_FLAG_FD_CLOEXEC.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
-/// Members of a group at most; a processor's interrupts have a dozen tracepoints.
+/// Members of a group at most; a CPU's interrupts have a dozen tracepoints.
 const MEMBERS_MAX: usize = 31;
 
-/// Counters of some tracepoints on one processor, whichever task runs on it.
+/// Counters of some tracepoints on one CPU, whichever task runs on it.
 #[derive(Debug)]
 pub struct TracepointCounter {
     leader: File,
@@ -41,7 +41,7 @@ impl TracepointCounter {
     /// Counts from now on. `tracepoints` are numbers as in `events/SYSTEM/NAME/id` of tracefs, at most 31 of them.
     ///
     /// # Errors
-    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf events, ENODEV for a processor that is not online, EINVAL for
+    /// EACCES or EPERM without CAP_PERFMON (kernel.perf_event_paranoid), ENOSYS without perf events, ENODEV for a CPU that is not online, EINVAL for
     /// numbers that are no tracepoints, none, or too many.
     pub fn open(cpu: u32, tracepoints: &[u64]) -> io::Result<Self> {
         let (first, others) = tracepoints.split_first().ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,5 +1,5 @@
 //! Events a second that are decoded and merged: `cargo run --release -p tardy-trace --example decode_speed trace.dat`. Reads the file again and again for
-//! two seconds, on one processor.
+//! two seconds, on one CPU.
 
 use std::time::{Duration, Instant};
 

@@ -4,12 +4,12 @@ use crate::bytes;
 use crate::format::{EventFormat, Field};
 use crate::text::Text;
 
-/// An event of one processor.
+/// An event of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
     /// In the trace clock's unit.
     pub time: u64,
-    /// The processor that wrote it.
+    /// The CPU that wrote it.
     pub cpu: u32,
     /// What every event has.
     pub head: Head,
@@ -24,7 +24,7 @@ pub struct Head {
     pub flags: u8,
     /// Depth of sections without preemption in the low four bits.
     pub preempt_count: u8,
-    /// The thread on the processor, by its number outside of any container; 0 is the idle one.
+    /// The thread on the CPU, by its number outside of any container; 0 is the idle one.
     pub pid: i32,
 }
 
@@ -35,7 +35,7 @@ impl Head {
         self.flags & 0x01 != 0
     }
 
-    /// The thread was asked to give the processor up.
+    /// The thread was asked to give the CPU up.
     #[must_use]
     pub fn is_reschedule_wanted(self) -> bool {
         self.flags & 0x04 != 0
@@ -80,7 +80,7 @@ pub struct Thread {
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Another thread got the processor.
+    /// Another thread got the CPU.
     Switch {
         /// The one that had it.
         previous: Thread,
@@ -93,10 +93,10 @@ pub enum Kind {
     Waking {
         /// Which.
         thread: Thread,
-        /// The processor that it ran on last, or shall run on.
+        /// The CPU that it ran on last, or shall run on.
         target_cpu: u32,
     },
-    /// A thread goes to another processor.
+    /// A thread goes to another CPU.
     Migrate {
         /// Which.
         pid: i32,
@@ -117,7 +117,7 @@ pub enum Kind {
         /// What the handler returned: IRQ_* of include/linux/irqreturn.h, where bit 0 means that the interrupt was its own.
         returned: i64,
     },
-    /// A processor's own interrupt is being served: `local_timer`, `reschedule`.
+    /// A CPU's own interrupt is being served: `local_timer`, `reschedule`.
     VectorEntry {
         /// As the event is called.
         name: Text,
@@ -200,7 +200,7 @@ pub enum Kind {
     },
     /// It is done.
     WorkEnd,
-    /// The processor goes idle, or wakes from it.
+    /// The CPU goes idle, or wakes from it.
     CpuIdle {
         /// Which state; none on waking.
         state: Option<u32>,
@@ -260,7 +260,7 @@ const KINDS: &[(&str, &[&str], Make)] = &[
     ("print", &["buf"], |values| Some(Kind::Marker { text: values.text(0) })),
 ];
 
-/// Interrupts of processors that are not x86 have one event for all.
+/// Interrupts of CPUs that are not x86 have one event for all.
 const IPI: &str = "ipi";
 
 /// What an event's data are read by.
@@ -370,7 +370,7 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// A number of a processor, or of a state: what fits into 32 bits, the last of which means none.
+    /// A number of a CPU, or of a state: what fits into 32 bits, the last of which means none.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }

@@ -1,7 +1,7 @@
-//! Who held the processor while a thread waited for it: each wake-up of a thread, from when it was due to when it ran, cut into pieces.
+//! Who held the CPU while a thread waited for it: each wake-up of a thread, from when it was due to when it ran, cut into pieces.
 //!
 //! The interval is cut twice: into [`Component`]s at the marks of the way to the thread (due, timer interrupt, the timer's function, waking, switch),
-//! and each of these into [`Piece`]s by who held the processor. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
+//! and each of these into [`Piece`]s by who held the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
 //! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost, or lies before the trace.
 
 mod cause;
@@ -21,9 +21,9 @@ use crate::text::Text;
 /// What the trace does not say, and causes hang on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether the kernel takes the processor from kernel code, where known.
+    /// Whether the kernel takes the CPU from kernel code, where known.
     pub preemption: Option<Preemption>,
-    /// Whether the machine is a guest, whose host can take the processor, where known.
+    /// Whether the machine is a guest, whose host can take the CPU, where known.
     pub is_guest: Option<bool>,
     /// Whether stamps are of the monotonic clock, so that a due time of that clock needs no conversion.
     pub is_monotonic: bool,
@@ -37,7 +37,7 @@ impl Default for Facts {
     }
 }
 
-/// When a kernel takes the processor from its own code.
+/// When a kernel takes the CPU from its own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
     /// Never, or at few places: `preempt=none`, `preempt=voluntary`.
@@ -85,7 +85,7 @@ impl Component {
     ];
 }
 
-/// What kept the processor from the thread.
+/// What kept the CPU from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -99,7 +99,7 @@ pub enum Cause {
     HigherPriority,
     /// A thread of the same real-time priority ran.
     EqualPriority,
-    /// A thread that shares the processor by turns ran: neither is real-time.
+    /// A thread that shares the CPU by turns ran: neither is real-time.
     Turns,
     /// A thread of lower priority was switched to: the fair server, or throttling of real-time threads.
     FairServer,
@@ -113,13 +113,13 @@ pub enum Cause {
     BeforeSoftirq,
     /// The switch itself.
     Switch,
-    /// The processor left idle.
+    /// The CPU left idle.
     LeavingIdle,
     /// The interrupt came late though interrupts were on: hardware, firmware, host.
     LateInterrupt,
     /// The thread allowed its timer to be late (timer slack; 50 us if nobody changed it, none for real-time threads).
     Slack,
-    /// The thread itself had not given the processor up yet.
+    /// The thread itself had not given the CPU up yet.
     Itself,
     /// The thread itself ran: its own code and system calls.
     OwnCode,
@@ -181,7 +181,7 @@ pub enum Known {
     CannotTell(Cause),
 }
 
-/// Who held the processor.
+/// Who held the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Holder {
     /// What kept the thread waiting.
@@ -194,7 +194,7 @@ pub struct Holder {
     pub work: Option<u64>,
 }
 
-/// A stretch of the interval, and who held the processor in it.
+/// A stretch of the interval, and who held the CPU in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The part of the way that it belongs to.
@@ -203,7 +203,7 @@ pub struct Piece {
     pub holder: Holder,
     /// How that is known.
     pub known: Known,
-    /// The processor.
+    /// The CPU.
     pub cpu: u32,
     /// When it begins, in ns of the trace's clock.
     pub start: u64,
@@ -300,13 +300,13 @@ pub struct WakeUp {
     pub expiry: Option<u64>,
     /// The waking.
     pub waking: u64,
-    /// The processor that it was woken from.
+    /// The CPU that it was woken from.
     pub waking_cpu: u32,
     /// When it ran; where the switch is not in the trace, the last event before it is known to run: then the lateness is a lower bound.
     pub ran: u64,
     /// Where the switch is not in the trace, the first event of the thread.
     pub first_sign: Option<u64>,
-    /// The processor that it ran on.
+    /// The CPU that it ran on.
     pub cpu: u32,
     /// In the order of time, without a gap.
     pub pieces: Vec<Piece>,

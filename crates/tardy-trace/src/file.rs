@@ -1,6 +1,6 @@
 //! Files `trace.dat` of trace-cmd, versions 6 and 7, whole in memory (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)).
 //!
-//! What is kept: event formats, names of functions and threads, the clock, and where each processor's pages lie. Pages are decompressed when they are
+//! What is kept: event formats, names of functions and threads, the clock, and where each CPU's pages lie. Pages are decompressed when they are
 //! asked for, a chunk at a time. Big-endian files are refused.
 
 mod compression;
@@ -20,7 +20,7 @@ use crate::symbols::Symbols;
 use crate::text::Text;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
-/// The most processors that a file is believed to have.
+/// The most CPUs that a file is believed to have.
 const CPUS_MAX: u32 = 1 << 16;
 /// The most instances.
 const BUFFERS_MAX: usize = 1000;
@@ -80,7 +80,7 @@ pub struct TraceFile<'a> {
     pub commands: HashMap<i32, Text>,
     /// What `uname` said of the machine.
     pub kernel: Option<String>,
-    /// How stamps of the processor's counter become ns, where they are of it.
+    /// How stamps of the CPU's counter become ns, where they are of it.
     pub counter: Option<CounterRate>,
     /// The main buffer, if anything is in it, and those of instances.
     pub buffers: Vec<Buffer<'a>>,
@@ -108,10 +108,10 @@ pub struct Buffer<'a> {
     pub cpus: Vec<CpuPages<'a>>,
 }
 
-/// The pages of one processor.
+/// The pages of one CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuPages<'a> {
-    /// Which processor.
+    /// Which CPU.
     pub cpu: u32,
     bytes: &'a [u8],
     compression: Compression,

@@ -1,6 +1,6 @@
-//! Pages of a ring buffer that is being written, page by page as they are read, as one stream of all processors in the order of time.
+//! Pages of a ring buffer that is being written, page by page as they are read, as one stream of all CPUs in the order of time.
 //!
-//! The stream goes on up to a time of which the reader knows that every processor's pages were read. Memory is bounded: what waits for that time and is
+//! The stream goes on up to a time of which the reader knows that every CPU's pages were read. Memory is bounded: what waits for that time and is
 //! more than [`WAITING_MAX`] events is given out before it.
 
 use std::cmp::Reverse;
@@ -47,14 +47,14 @@ pub struct Counts {
 }
 
 impl Live {
-    /// For these processors.
+    /// For these CPUs.
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus.into_iter().map(|cpu| Stream { cpu, queue: VecDeque::new(), last: 0 }).collect();
         Self { decoder, layout, streams, next: BinaryHeap::new(), waiting: 0, counts: Counts::default() }
     }
 
-    /// Takes in the next page of the processor at this place of the list. Returns the time of its first event, or of its head.
+    /// Takes in the next page of the CPU at this place of the list. Returns the time of its first event, or of its head.
     ///
     /// # Errors
     /// If it is damaged: the events behind the damage are lost.

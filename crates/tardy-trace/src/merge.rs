@@ -1,4 +1,4 @@
-//! The events of all processors as one stream in the order of time, with the places where events were lost.
+//! The events of all CPUs as one stream in the order of time, with the places where events were lost.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,9 +14,9 @@ use crate::page::{Missed, Page, PageError};
 pub enum Item {
     /// An event.
     Event(Event),
-    /// Events of this processor were lost before `time`.
+    /// Events of this CPU were lost before `time`.
     Lost {
-        /// The processor.
+        /// The CPU.
         cpu: u32,
         /// When it goes on.
         time: u64,
@@ -42,12 +42,12 @@ pub enum Damage {
     /// In a page: the events behind it are lost.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// In a chunk: what the processor wrote from there on is lost.
+    /// In a chunk: what the CPU wrote from there on is lost.
     #[error(transparent)]
     Chunk(#[from] CompressionError),
 }
 
-/// One stream from the pages of all processors.
+/// One stream from the pages of all CPUs.
 pub struct Merge<'a> {
     streams: Vec<Stream<'a>>,
     /// The next item of each stream that has one: time, place of the stream.
@@ -81,7 +81,7 @@ impl<'a> Merge<'a> {
         merge
     }
 
-    /// Damage met so far, with the processor: the first ones.
+    /// Damage met so far, with the CPU: the first ones.
     #[must_use]
     pub fn damage(&self) -> &[(u32, Damage)] {
         &self.damage
@@ -116,7 +116,7 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// One processor's pages, of which one is decoded at a time.
+/// One CPU's pages, of which one is decoded at a time.
 struct Stream<'a> {
     cpu: u32,
     layout: PageLayout,

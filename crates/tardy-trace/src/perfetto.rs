@@ -1,5 +1,5 @@
 //! A trace for Perfetto (protos/perfetto/trace/trace.proto): the schedule as the kernel's own events, and a track of each thread that is explained, on
-//! which every wake-up is a slice, cut into the parts of its way, and these into who held the processor.
+//! which every wake-up is a slice, cut into the parts of its way, and these into who held the CPU.
 //!
 //! Packets are written while the trace is read. What waits for being written is bounded: Perfetto sorts by time when it reads.
 
@@ -16,9 +16,9 @@ use crate::event::{Event, Thread};
 use crate::explain::{Component, Piece, WakeUp};
 use crate::merge::Item;
 
-/// Perfetto refuses a file with a processor from this number on.
+/// Perfetto refuses a file with a CPU from this number on.
 const CPUS_MAX: u32 = 1024;
-/// So many bytes of events wait for the others of their processor.
+/// So many bytes of events wait for the others of their CPU.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Wake-ups of one thread that overlap lie on tracks side by side: so many at most.
 const LANES_MAX: usize = 16;
@@ -44,7 +44,7 @@ pub struct Writer<W> {
     left_out: LeftOut,
 }
 
-/// Events of one processor that wait.
+/// Events of one CPU that wait.
 #[derive(Default)]
 struct Bundle {
     events: Message,
@@ -54,7 +54,7 @@ struct Bundle {
 /// What the file does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LeftOut {
-    /// Events of processors that Perfetto takes for an error.
+    /// Events of CPUs that Perfetto takes for an error.
     pub events: u64,
     /// Wake-ups that more than 16 others of their thread overlap.
     pub wake_ups: u64,

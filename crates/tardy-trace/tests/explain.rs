@@ -1,4 +1,4 @@
-//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the processor is who did, in made streams of known truth and in
+//! Wake-ups cut into pieces: the sum is the lateness whatever the trace says, and who held the CPU is who did, in made streams of known truth and in
 //! a kept trace.
 
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<W
     (found, explainer)
 }
 
-/// A stream of one processor, or of two.
+/// A stream of one CPU, or of two.
 #[derive(Default)]
 struct Made {
     items: Vec<Item>,
@@ -65,7 +65,7 @@ impl Made {
         self.at(time, Kind::Switch { previous, previous_state: 1, next: thread(to) })
     }
 
-    /// The loop sets its timer, and another thread gets the processor.
+    /// The loop sets its timer, and another thread gets the CPU.
     fn sleeping(due: i64, running: i32) -> Self {
         let mut made = Self { pid: LOOP, ..Self::default() };
         made.at(100, Kind::TimerStart { timer: TIMER, function: 1, expires: due, soft_expires: due, mode: Some(0) });
@@ -340,7 +340,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     assert_eq!(explainer.rules().woken_by_lower.values().sum::<u64>(), 1);
 }
 
-/// Any event, of few threads, timers and processors, so that they meet.
+/// Any event, of few threads, timers and CPUs, so that they meet.
 fn kind() -> impl Strategy<Value = Kind> {
     let pid = prop::sample::select(vec![0, LOOP, OTHER, 30, 31]);
     prop_oneof![

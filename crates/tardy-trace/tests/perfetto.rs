@@ -75,7 +75,7 @@ fn packets(file: &[u8]) -> Vec<Message<'_>> {
     packets
 }
 
-/// Events of the kernel: processor, message.
+/// Events of the kernel: CPU, message.
 fn kernel_events<'a>(packets: &[Message<'a>]) -> Vec<(u64, Message<'a>)> {
     let bundles = packets.iter().filter_map(|packet| packet.message(1));
     bundles
@@ -140,7 +140,7 @@ fn written() -> (Vec<u8>, Vec<WakeUp>) {
     (out, found)
 }
 
-/// The events of a name in what trace-cmd prints: processor, time in ns, fields.
+/// The events of a name in what trace-cmd prints: CPU, time in ns, fields.
 fn printed(event: &str) -> Vec<(u64, u64, String)> {
     let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.report.gz")).expect("it is kept");
     let mut text = String::new();

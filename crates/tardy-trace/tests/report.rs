@@ -14,7 +14,7 @@ fn data(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Events of one processor in the way of `trace-cmd report -R -t`: number of the thread, processor, time, event, fields.
+/// Events of one CPU in the way of `trace-cmd report -R -t`: number of the thread, CPU, time, event, fields.
 fn lines(file: &TraceFile<'_>, buffer: &Buffer<'_>, cpu: &CpuPages<'_>) -> Vec<(u64, String)> {
     let formats: BTreeMap<u16, &EventFormat> = file.formats.iter().map(|format| (format.id, format)).collect();
     let mut lines = Vec::new();
@@ -93,7 +93,7 @@ fn events_equal_those_of_trace_cmd(name: &str, version: u32, events: usize) {
     flate2::read::GzDecoder::new(&data(&format!("{name}.report.gz"))[..]).read_to_string(&mut text).expect("it is text");
     let mut expected: Vec<_> = text.lines().filter_map(|line| reported(line, &file)).collect();
     let mut read: Vec<_> = buffer.cpus.iter().flat_map(|cpu| lines(&file, buffer, cpu)).collect();
-    // Events of two processors at the same ns have no order.
+    // Events of two CPUs at the same ns have no order.
     expected.sort();
     read.sort();
     assert_eq!(read.len(), events);

@@ -25,7 +25,7 @@ fn thread(pid: i32) -> Thread {
     Thread { pid, priority, name: name.into() }
 }
 
-/// A stream of one processor.
+/// A stream of one CPU.
 struct Made {
     items: Vec<Item>,
     pid: i32,

@@ -17,7 +17,7 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// Every one. Events that come with each wake-up are few: each costs about a quarter of a microsecond on the processor that is measured.
+/// Every one. Events that come with each wake-up are few: each costs about a quarter of a microsecond on the CPU that is measured.
 pub const WANTED: &[Wanted] = &[
     needed("sched", "sched_switch"),
     needed("sched", "sched_waking"),
@@ -36,7 +36,7 @@ pub const WANTED: &[Wanted] = &[
     helpful("workqueue", "workqueue_execute_end"),
 ];
 
-/// Interrupts between processors, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or
+/// Interrupts between CPUs, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or
 /// `_exit` are recorded.
 pub const INTERRUPT_SYSTEMS: [&str; 2] = ["irq_vectors", "ipi"];
 

@@ -10,19 +10,19 @@ use tardy_trace::file::TraceHead;
 
 /// Worst samples whose pages are kept.
 const WORST: usize = 16;
-/// Bytes of recent pages that are at hand, a processor.
+/// Bytes of recent pages that are at hand, a CPU.
 const RECENT_BYTES_MAX: usize = 8 << 20;
-/// Pages of one sample that are kept, a processor.
+/// Pages of one sample that are kept, a CPU.
 const PAGES_MAX: usize = 64;
 /// Time before due and after the clock read that belongs to the story, in ns.
 const AROUND: u64 = 1_000_000;
 /// Of the word with the length of a page's data: events were lost before it (kernel/trace/ring_buffer.c, RB_MISSED_EVENTS).
 const MISSED_BYTE: (usize, u8) = (11, 0x80);
 
-/// A page of one processor.
+/// A page of one CPU.
 #[derive(Debug, Clone)]
 struct Kept {
-    /// Counted on each processor, so that gaps show.
+    /// Counted on each CPU, so that gaps show.
     number: u64,
     begins: u64,
     bytes: Arc<[u8]>,
@@ -34,7 +34,7 @@ pub(crate) struct Evidence {
     recent: Vec<VecDeque<Kept>>,
     numbers: Vec<u64>,
     bytes: Vec<usize>,
-    /// The worst first: latency, and pages by place of the processor.
+    /// The worst first: latency, and pages by place of the CPU.
     worst: Vec<(u64, Vec<(usize, Kept)>)>,
     has_changed: bool,
 }
@@ -73,7 +73,7 @@ impl Evidence {
         self.has_changed = true;
     }
 
-    /// Replaces the file if there is something new. `cpus` are the processors by place.
+    /// Replaces the file if there is something new. `cpus` are the CPUs by place.
     pub(crate) fn write(&mut self, path: &Path, head: &TraceHead, cpus: &[u32]) -> io::Result<()> {
         if !std::mem::take(&mut self.has_changed) {
             return Ok(());
@@ -82,7 +82,7 @@ impl Evidence {
     }
 
     fn encode(&self, head: &TraceHead, cpus: &[u32]) -> Vec<u8> {
-        // A file has all processors up to the last one, whether they have pages or not.
+        // A file has all CPUs up to the last one, whether they have pages or not.
         let mut by_cpu: Vec<BTreeMap<u64, &Kept>> = vec![BTreeMap::new(); cpus.iter().max().map_or(0, |&cpu| cpu as usize + 1)];
         for (place, page) in self.worst.iter().flat_map(|(_, pages)| pages) {
             by_cpu[cpus[*place] as usize].insert(page.number, page);

@@ -24,11 +24,11 @@ use crate::tap::Batch;
 
 /// How often pages are read: rarely enough to find whole ones, and often enough for the buffers.
 const PERIOD: Duration = Duration::from_millis(100);
-/// An event may be written this long after its time, by a processor that was interrupted or that a host stopped in between, in ns.
+/// An event may be written this long after its time, by a CPU that was interrupted or that a host stopped in between, in ns.
 const LATE_NS: u64 = 20_000_000;
 /// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
 const SETTLED_NS: u64 = 20_000_000;
-/// Pages of a processor that are read in a row.
+/// Pages of a CPU that are read in a row.
 const PAGES_MAX: usize = 2048;
 /// How often evidence is written on the way, in ns.
 const EVIDENCE_NS: i64 = 10_000_000_000;
@@ -44,7 +44,7 @@ pub(crate) const MARK: &str = "tardy ";
 pub(crate) struct Followed {
     /// The place whose threads take its samples.
     pub(crate) place: usize,
-    /// The processor that is looked at where the trace does not tell which one it was.
+    /// The CPU that is looked at where the trace does not tell which one it was.
     pub(crate) home: u32,
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! An instance of tracefs of the run's own: buffers, clock, events, processors. Nothing outside of its folder is written.
+//! An instance of tracefs of the run's own: buffers, clock, events, CPUs. Nothing outside of its folder is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use tardy_trace::layout::{LayoutError, PageLayout};
 
 use crate::events::{INTERRUPT_SYSTEMS, WANTED};
 
-/// KiB of buffer a processor: at 200,000 events a second of 40 bytes it holds a second.
+/// KiB of buffer a CPU: at 200,000 events a second of 40 bytes it holds a second.
 const BUFFER_KIB: u32 = 8192;
 
 /// Why there is no instance to record with.
@@ -213,7 +213,7 @@ fn kernel(root: &Root) -> String {
     format!("Linux {} {} {} {}", text("hostname"), text("osrelease"), text("version"), std::env::consts::ARCH)
 }
 
-/// Processors as the kernel reads them: words of 32 bits in hexadecimal, the highest first.
+/// CPUs as the kernel reads them: words of 32 bits in hexadecimal, the highest first.
 fn mask(cpus: &CpuList) -> String {
     let words = cpus.iter().map(|cpu| cpu.0 / 32).max().unwrap_or(0) + 1;
     let word = |index: u32| cpus.iter().filter(|cpu| cpu.0 / 32 == index).fold(0_u32, |bits, cpu| bits | 1 << (cpu.0 % 32));

@@ -1,4 +1,4 @@
-//! All pages of a run, for `--keep-trace`: one file a processor, and the head of a trace.dat that is made of them.
+//! All pages of a run, for `--keep-trace`: one file a CPU, and the head of a trace.dat that is made of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tardy_trace::file::TraceHead;
 
-/// The files, by place of the processor.
+/// The files, by place of the CPU.
 #[derive(Debug)]
 pub(crate) struct KeptPages {
     files: Vec<Option<File>>,

@@ -1,4 +1,4 @@
-//! Pages of the ring buffers, as the kernel hands them out: raw, one processor at a time.
+//! Pages of the ring buffers, as the kernel hands them out: raw, one CPU at a time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use tardy_sys::file::open_without_waiting;
 
 use crate::instance::Instance;
 
-/// Reads the pages of several processors.
+/// Reads the pages of several CPUs.
 #[derive(Debug)]
 pub(crate) struct PageReader {
     /// In the order of [`PageReader::cpus`].
@@ -29,7 +29,7 @@ impl PageReader {
         &self.cpus
     }
 
-    /// The next page of the processor at `place`; nothing where there is none now. A page that is being filled is handed out as far as it is.
+    /// The next page of the CPU at `place`; nothing where there is none now. A page that is being filled is handed out as far as it is.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
         let mut page = vec![0; self.page_bytes];
         match self.files[place].read(&mut page) {

@@ -88,9 +88,9 @@ pub struct Options<'a> {
     pub folder: &'a Path,
     /// Name of the instance.
     pub instance: &'a str,
-    /// Processors whose events are recorded.
+    /// CPUs whose events are recorded.
     pub cpus: &'a CpuList,
-    /// Processors that the reader may use.
+    /// CPUs that the reader may use.
     pub tool_cpus: &'a CpuList,
     /// Whether all pages are kept.
     pub keep_all: bool,
@@ -103,7 +103,7 @@ pub struct FollowedSeries {
     pub file: String,
     /// Its probe.
     pub probe: String,
-    /// The processor that it is bound to.
+    /// The CPU that it is bound to.
     pub cpu: Option<CpuId>,
     /// The place that the threads which take its samples wrote with [`Marker::write`].
     pub place: usize,

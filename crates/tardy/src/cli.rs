@@ -156,7 +156,7 @@ pub struct StatisticsArgs {
     /// How far the model of the tail is asked to reach
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
     pub horizon: Nanos,
-    /// Clock rate of the processors in MHz, for OSADL's rule of thumb, where the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, where the machine does not name it
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
     /// Print the model of the tail also where a check refused it, marked as refused: to look at the fit, not to rely on

@@ -100,7 +100,7 @@ impl Counted {
         self.misses_lower.iter_mut().zip(&other.misses_lower).for_each(|(own, other)| own.merge(other));
     }
 
-    /// Makes a run of `length` samples on each of `cpus` processors, and counts what its bounds say.
+    /// Makes a run of `length` samples on each of `cpus` CPUs, and counts what its bounds say.
     pub(crate) fn add_run(&mut self, process: Process, cpus: u64, length: usize, seed: u64) {
         let run = MadeRun::new(process, length, seed);
         let limits = [process.exceeded_by(SHARE_SEEN, length), process.rare_limit(length)].map(|limit| limit as i64);
@@ -139,7 +139,7 @@ impl Counted {
 
 /// One series, as a summary reads it from its chunks.
 fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
-    // The processors' grids lie beside each other; the run begins at any time.
+    // The CPUs' grids lie beside each other; the run begins at any time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);
     let schedule = Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos::ZERO };
     let mut accumulator = SeriesAccumulator::new(schedule, Questions { window: Some(Window::deadline(deadline)), ..Questions::default() });

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use statrs::function::erf::erfc;
 
-/// How the latencies of a run come about. Each processor has its own, but for what the kind says to be common.
+/// How the latencies of a run come about. Each CPU has its own, but for what the kind says to be common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Process {
     /// Log-normal, each for itself.
@@ -13,9 +13,9 @@ pub(crate) enum Process {
     Autoregressive(f64),
     /// Gumbel, clusters of extremes with an extremal index of 0.25: each value is the larger one of a new one and of what is left of the one before.
     MaxAutoregressive,
-    /// Two levels, log-normal each; all processors change between them at the same times, on average after 500 samples.
+    /// Two levels, log-normal each; all CPUs change between them at the same times, on average after 500 samples.
     OnOff,
-    /// As independent, and so many stalls a run on average, each of which hits all processors in the same period.
+    /// As independent, and so many stalls a run on average, each of which hits all CPUs in the same period.
     CommonStalls(f64),
 }
 
@@ -54,7 +54,7 @@ impl Process {
         }
     }
 
-    /// The share of values above `limit`, where a run has `length` samples of each processor.
+    /// The share of values above `limit`, where a run has `length` samples of each CPU.
     pub(crate) fn share_above(self, limit: f64, length: usize) -> f64 {
         let log_normal = |median: f64| normal_above((limit / median).ln() / SPREAD);
         match self {
@@ -88,7 +88,7 @@ impl Process {
     }
 }
 
-/// One run: what its processors have in common was drawn.
+/// One run: what its CPUs have in common was drawn.
 pub(crate) struct MadeRun {
     process: Process,
     length: usize,
@@ -121,7 +121,7 @@ impl MadeRun {
         Self { process, length, seed, is_on, stalls }
     }
 
-    /// The latencies of one processor, in ns.
+    /// The latencies of one CPU, in ns.
     pub(crate) fn latencies(&self, cpu: u64) -> Vec<i64> {
         let mut random = Random::new(self.seed.wrapping_mul(1_000_003).wrapping_add(cpu + 1));
         let log_normal = |median: f64, normal: f64| (median * f64::exp(SPREAD * normal)) as i64;

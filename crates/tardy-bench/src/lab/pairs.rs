@@ -59,7 +59,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         tables: vec![table],
         notes: vec![
             "Samples: recorded, with the due times that were skipped while one was late (recorded + missed); expected: from the clock and the grid.".to_owned(),
-            "Busy: one spinning thread more than there are processors, at the lab's own priority.".to_owned(),
+            "Busy: one spinning thread more than there are CPUs, at the lab's own priority.".to_owned(),
             identity(&idle),
         ],
     })

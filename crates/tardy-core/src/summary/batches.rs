@@ -1,6 +1,6 @@
 //! Counts by stretches of time on the run's own clock, from which the dependence of samples on each other is judged.
 //!
-//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all processors are the same ones: put together, they are one
+//! A stretch is `2^shift` ns long and begins at a multiple of that, so that the stretches of all CPUs are the same ones: put together, they are one
 //! time line. When there are too many of them, pairs are joined. What remains depends on the samples alone, never on how the series was cut.
 
 use std::collections::BTreeMap;
@@ -209,7 +209,7 @@ impl Batches {
         }
     }
 
-    /// Adds the stretches of other samples: of the same series, or of another processor at the same time.
+    /// Adds the stretches of other samples: of the same series, or of another CPU at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.unpack();
         self.close();

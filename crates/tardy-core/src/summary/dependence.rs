@@ -1,6 +1,6 @@
 //! How samples of one series, or of several at the same time, depend on each other: what bounds of their percentiles and of their misses count.
 //!
-//! Stretches of all series lie on one time line, so that what hits several processors at once varies as one event. At each level the variance of the
+//! Stretches of all series lie on one time line, so that what hits several CPUs at once varies as one event. At each level the variance of the
 //! number of samples above it is that of stretches of time ([`tardy_statistics::dispersion`]); in the far tail, where few samples are, the extremal index counts where it
 //! says more. An event that was not seen is taken to hit each series once, and to last there as long as those that were seen where enough were.
 

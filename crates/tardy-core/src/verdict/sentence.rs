@@ -46,7 +46,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
     observed + &allowed
 }
 
-/// The end of a rate "an hour": it has more due times where several processors are measured.
+/// The end of a rate "an hour": it has more due times where several CPUs are measured.
 #[must_use]
 pub fn together(processors: usize) -> String {
     if processors > 1 { format!(" on {processors} cpus together") } else { String::new() }

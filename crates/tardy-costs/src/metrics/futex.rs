@@ -17,7 +17,7 @@ use crate::peer::Partner;
 pub(super) const ROUND_TRIP: Metric = Metric {
     name: "futex-latency",
     group: Group::Today,
-    operation: "turn to another thread of the same processor and back, each waiting on a futex",
+    operation: "turn to another thread of the same CPU and back, each waiting on a futex",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -112,7 +112,7 @@ impl Contended {
         let body = move |is_over: &AtomicBool| {
             while !is_over.load(Ordering::Relaxed) {
                 if !wanted.load(Ordering::Acquire) {
-                    // Between trials nothing is to be taken; the other thread shares this processor.
+                    // Between trials nothing is to be taken; the other thread shares this CPU.
                     std::thread::yield_now();
                     continue;
                 }

@@ -11,7 +11,7 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, repeated};
 
-/// Larger than the caches of most processors that real-time systems run on; LMbench's own summary uses at most half the memory.
+/// Larger than the caches of most CPUs that real-time systems run on; LMbench's own summary uses at most half the memory.
 pub(super) const BLOCK_BYTES: usize = 64 << 20;
 
 /// Words that are read or written in one go.

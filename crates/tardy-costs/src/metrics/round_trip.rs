@@ -1,4 +1,4 @@
-//! There and back between two processes on one processor: a byte through pipes, local sockets and TCP, four through UDP.
+//! There and back between two processes on one CPU: a byte through pipes, local sockets and TCP, four through UDP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! A cache line that two processors write to in turn, each spinning until it is its turn: what every contended lock and counter pays.
+//! A cache line that two CPUs write to in turn, each spinning until it is its turn: what every contended lock and counter pays.
 
 use std::hint::spin_loop;
 use std::io;
@@ -16,7 +16,7 @@ use crate::peer::Partner;
 pub(super) const METRIC: Metric = Metric {
     name: "shared-line",
     group: Group::Today,
-    operation: "turn to a thread that spins on another processor and back, over one cache line",
+    operation: "turn to a thread that spins on another CPU and back, over one cache line",
     bytes: None,
     state: CacheState::Warm,
     lmbench: None,
@@ -29,7 +29,7 @@ const NOBODY: u32 = 2;
 /// Looks at the line before asking whether the other thread is still there.
 const LOOKS: u32 = 1_000_000;
 
-/// Two lines, because processors fetch them in pairs.
+/// Two lines, because CPUs fetch them in pairs.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
@@ -41,7 +41,7 @@ struct Turns {
 impl Turns {
     fn start(place: &Place) -> Result<Self, Unavailable> {
         let other = place.other_cpu.ok_or_else(|| Unavailable::Missing {
-            what: "there is one processor only".to_owned(),
+            what: "there is one CPU only".to_owned(),
             remedy: "let the tool run on two (taskset, cpuset), or leave this metric out",
         })?;
         let line = Arc::new(Line(AtomicU32::new(NEAR)));
@@ -71,7 +71,7 @@ impl Work for Turns {
                 spin_loop();
                 looks += 1;
                 if looks % LOOKS == 0 && self.partner.has_ended() {
-                    return Err(io::Error::other("the thread on the other processor ended"));
+                    return Err(io::Error::other("the thread on the other CPU ended"));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Bandwidth from one process to another on one processor: pipes, local sockets, TCP.
+//! Bandwidth from one process to another on one CPU: pipes, local sockets, TCP.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

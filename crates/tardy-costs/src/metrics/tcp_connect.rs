@@ -21,7 +21,7 @@ pub(super) const METRIC: Metric = Metric {
         let (listener, server) = listening().map_err(Unavailable::system("listen on TCP"))?;
         let elsewhere = place.other_cpu;
         let peer = Peer::start(move || {
-            // On the client's processor it may come so late that connections wait in line, are dropped when the line is full, and tried again after a second.
+            // On the client's CPU it may come so late that connections wait in line, are dropped when the line is full, and tried again after a second.
             if let Some(other) = elsewhere {
                 affinity::set(0, &[other.0])?;
             }

@@ -144,7 +144,7 @@ impl ExportedSeries {
         Ok(samples)
     }
 
-    /// The number of its processor, as text; empty where it was not bound.
+    /// The number of its CPU, as text; empty where it was not bound.
     #[must_use]
     pub fn cpu_text(&self) -> String {
         self.descriptor.cpu.map_or_else(String::new, |CpuId(cpu)| cpu.to_string())

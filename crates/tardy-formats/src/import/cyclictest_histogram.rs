@@ -23,7 +23,7 @@ pub(super) const FORMAT: Format = Format {
     reader: read,
 };
 
-/// More columns than any machine has processors: a file of something else.
+/// More columns than any machine has CPUs: a file of something else.
 const COLUMNS_MAX: usize = 65_536;
 
 #[derive(Default)]

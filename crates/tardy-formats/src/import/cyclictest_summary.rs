@@ -18,7 +18,7 @@ pub(super) const FORMAT: Format = Format {
     reader: read,
 };
 
-/// cyclictest numbers its threads, not the processors that they ran on.
+/// cyclictest numbers its threads, not the CPUs that they ran on.
 pub(super) const THREAD_NOTE: &str = "cpu numbers are those of the tool's threads, which may have run elsewhere";
 
 /// One summary line.

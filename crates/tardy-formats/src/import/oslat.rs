@@ -50,7 +50,7 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
         if name == "Core" {
             series.clear();
             for value in &values {
-                let core = value.parse().map_err(|_| source.expected(line, "numbers of processors", &text))?;
+                let core = value.parse().map_err(|_| source.expected(line, "numbers of CPUs", &text))?;
                 series.push(Counted::new("oslat", QUANTITY, Some(core)));
             }
             continue;
@@ -80,7 +80,7 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
         }
     }
     if series.is_empty() {
-        return Err(source.expected(last_line, "a line `Core:` with the processors", "none in the whole file"));
+        return Err(source.expected(last_line, "a line `Core:` with the CPUs", "none in the whole file"));
     }
     finish(&mut series, last_bucket, &mut imported);
     hand_over_all(&mut series, &mut imported, source, sink)?;

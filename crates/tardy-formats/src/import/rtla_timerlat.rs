@@ -1,4 +1,4 @@
-//! `rtla timerlat hist`: a row a bucket; up to three columns a processor, of the timer's interrupt, the kernel's thread, and the return to user
+//! `rtla timerlat hist`: a row a bucket; up to three columns a CPU, of the timer's interrupt, the kernel's thread, and the return to user
 //! space. Each is a distribution of its own, and becomes a probe of its own.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(super) const FORMAT: Format = Format {
     reader: read,
 };
 
-/// Probe and processor of each column of the line that names them; `None` for other lines.
+/// Probe and CPU of each column of the line that names them; `None` for other lines.
 fn header(line: &str) -> Option<Vec<(&'static str, u32)>> {
     let names = line.trim_start().strip_prefix("Index")?;
     let column = |name: &str| -> Option<(&'static str, u32)> {
@@ -50,7 +50,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         } else if let Some(names) = header(&text) {
             columns = names.into_iter().map(|(probe, cpu)| Counted::new(probe, LATENCY, Some(cpu))).collect();
         } else if text.starts_with("ALL:") {
-            // The sums of all processors, and whatever follows a stop.
+            // The sums of all CPUs, and whatever follows a stop.
             break;
         } else if let (false, Some((first, rest))) = (columns.is_empty(), text.trim().split_once(char::is_whitespace)) {
             let values: Vec<&str> = rest.split_whitespace().collect();

@@ -65,7 +65,7 @@ pub struct Counted {
     pub probe: &'static str,
     /// What a value is.
     pub quantity: &'static str,
-    /// Number of the processor, or of the thread where that is all there is.
+    /// Number of the CPU, or of the thread where that is all there is.
     pub cpu: Option<u32>,
     /// Time between two due times; absent where it is not known.
     pub period: Option<Nanos>,
@@ -159,8 +159,8 @@ impl Counted {
     }
 }
 
-/// Where two series of a probe name the same processor, all of them are numbered in their order: each needs a name of its own. So are they
-/// where a number is above that of any processor.
+/// Where two series of a probe name the same CPU, all of them are numbered in their order: each needs a name of its own. So are they
+/// where a number is above that of any CPU.
 fn number_anew(series: &mut [Counted], imported: &mut Imported) {
     let mut names: Vec<(&str, Option<u32>)> = series.iter().map(|counted| (counted.probe, counted.cpu)).collect();
     names.sort_unstable();

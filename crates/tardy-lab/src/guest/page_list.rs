@@ -1,6 +1,6 @@
-//! Emptying the processor's list of free pages, which the boot has left full.
+//! Emptying the CPU's list of free pages, which the boot has left full.
 //!
-//! The kernel frees the initial file system's archive page by page, and keeps up to its low watermark of freed pages on a list of the processor (9555 pages of at most 9816 in a
+//! The kernel frees the initial file system's archive page by page, and keeps up to its low watermark of freed pages on a list of the CPU (9555 pages of at most 9816 in a
 //! guest of 768 MB with Linux 6.1). Linux 5.18 to 6.6 give the whole list back at the end of some later process, with interrupts off for 12 ms: that would fall into any phase of the
 //! measurement, and would say nothing of its load.
 

@@ -44,7 +44,7 @@ pub(super) fn read_line(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
 }
 
-/// How long the processors were idle since boot; `None` when the kernel does not tell.
+/// How long the CPUs were idle since boot; `None` when the kernel does not tell.
 pub(super) fn idle() -> Option<Nanos> {
     idle_time(&Root::system())
 }

@@ -121,7 +121,7 @@ struct Occupied {
 
 impl Occupied {
     fn from(start: i64) -> Self {
-        // The processor time at the start, until the end is known.
+        // The CPU time at the start, until the end is known.
         Self { start, end: start, cpu_time: clock::thread_cpu_time() }
     }
 

@@ -35,7 +35,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let size = worker.number("size") as usize;
     let left: Vec<f64> = (0..size * size).map(|index| 1.0 + (index % 7) as f64 / 8.0).collect();
-    // Powers of a rotation stay bounded, so that the work never degenerates to infinities, whose speed differs on some processors.
+    // Powers of a rotation stay bounded, so that the work never degenerates to infinities, whose speed differs on some CPUs.
     let (sine, cosine) = (0.1_f64).sin_cos();
     let turn = |value: f64, other: f64| (value * cosine - other * sine, value * sine + other * cosine);
     let mut right = left.clone();

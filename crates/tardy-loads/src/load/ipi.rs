@@ -1,4 +1,4 @@
-//! `ipi`: interrupts from processor to processor.
+//! `ipi`: interrupts from CPU to CPU.
 
 use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;

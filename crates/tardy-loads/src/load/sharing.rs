@@ -1,4 +1,4 @@
-//! Equal shares of the processors for loads that run together: the kernel shares them among tasks, and one load has hundreds where another has one.
+//! Equal shares of the CPUs for loads that run together: the kernel shares them among tasks, and one load has hundreds where another has one.
 //!
 //! Each worker gets a session of its own where the kernel groups tasks by session (sched(7), autogroup), else a control group where the `cpu` controller is to be had
 //! (cgroups(7), version 1 or 2). One group for each worker, not for each load: the kernel divides the weight of a group that is on several CPUs by what it
@@ -167,7 +167,7 @@ pub fn is_of_all(undo: &Undo) -> bool {
     matches!(undo, Undo::Write { path, .. } if path.ends_with(CHILDREN_HAVE))
 }
 
-/// The weight of a worker in terms of one that is on one processor: a worker on all of them has its weight once, those of other loads have it on each.
+/// The weight of a worker in terms of one that is on one CPU: a worker on all of them has its weight once, those of other loads have it on each.
 ///
 /// Of a crowd the kernel's division among CPUs favours each of them: the tasks that wait at the moment of a decision are more than on average
 /// (kernel/sched/fair.c, calc_group_shares). Measured as twice the share of others on two CPUs beside nine loads, 1.3 times beside 23.

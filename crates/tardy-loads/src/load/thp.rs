@@ -24,7 +24,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-/// Bytes of a huge page on processors with pages of 4 KiB. Where they are larger, fewer are split.
+/// Bytes of a huge page on CPUs with pages of 4 KiB. Where they are larger, fewer are split.
 const HUGE_BYTES: usize = 2 << 20;
 /// Bytes of the area of small pages that is left to khugepaged, which has room for a huge page wherever it begins.
 const LEFT_BYTES: usize = 2 * HUGE_BYTES;

@@ -63,7 +63,7 @@ fn scheduled_jobs(examined: &Examined<'_>) -> Result<State, State> {
         Some(cpus) if !cpus.is_empty() && cpus.and(examined.cpus).is_empty() => State::good(format!("systemd keeps to cpus {cpus}")),
         _ => State::improvable(
             names.join(", "),
-            "none, or kept off the processors of the work",
+            "none, or kept off the CPUs of the work",
             format!("CPUAffinity={} in /etc/systemd/system.conf, then restart; or systemctl disable --now NAME.timer", examined.others()),
         ),
     })

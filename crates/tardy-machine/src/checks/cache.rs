@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "cache-partition",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium)]),
     reads: &["proc/cpuinfo", "sys/fs/resctrl/schemata"],
-    why: "other processors push the work's data out of the cache that they share",
+    why: "other CPUs push the work's data out of the cache that they share",
     source: "Documentation/filesystems/resctrl.rst; hardware.rst, system memory and cache",
     look: |examined| either(look(examined)),
 };
@@ -18,7 +18,7 @@ fn look(examined: &Examined<'_>) -> Result<State, State> {
     let root = examined.root()?;
     let groups: Vec<String> = root.matching("sys/fs/resctrl/*/schemata").into_iter().filter(|path| !path.contains("/info/")).collect();
     Ok(match (root.names("sys/fs/resctrl").len() > 1, can_be_divided) {
-        (false, false) => State::none("the processor cannot divide its caches, or does not say so"),
+        (false, false) => State::none("the CPU cannot divide its caches, or does not say so"),
         (true, _) if !groups.is_empty() => {
             let names: Vec<&str> = groups.iter().filter_map(|path| path.split('/').nth(3)).collect();
             State::good(format!("groups {}", names.join(", ")))
@@ -27,9 +27,9 @@ fn look(examined: &Examined<'_>) -> Result<State, State> {
             if is_mounted {
                 "resctrl is mounted, and there is one group for all"
             } else {
-                "the processor can divide its caches, and nobody does"
+                "the CPU can divide its caches, and nobody does"
             },
-            "a share of the cache for the processors of the work",
+            "a share of the cache for the CPUs of the work",
             format!(
                 "mount -t resctrl resctrl /sys/fs/resctrl; mkdir /sys/fs/resctrl/work; echo {} > /sys/fs/resctrl/work/cpus_list; write its schemata",
                 examined.cpus

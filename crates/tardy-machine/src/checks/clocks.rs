@@ -15,7 +15,7 @@ pub(super) const EVENT_DEVICE: Check = Check {
     name: "clock-event-device",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/timer_list"],
-    why: "a timer that stops in idle states needs another processor to wake this one by an interrupt",
+    why: "a timer that stops in idle states needs another CPU to wake this one by an interrupt",
     source: "Documentation/timers/highres.rst, clock event devices; kernel/time/tick-broadcast.c",
     look: |examined| either(event_device(examined)),
 };
@@ -34,18 +34,18 @@ fn stability(examined: &Examined<'_>) -> Result<State, State> {
         State::good("constant rate, runs in all idle states")
     } else {
         State::improvable_at_start(
-            format!("the processor has no {}", missing.join(", no ")),
+            format!("the CPU has no {}", missing.join(", no ")),
             "a counter of constant rate that never stops",
             "processor.max_cstate=1 on the kernel's command line, and a fixed frequency; else other hardware",
         )
     })
 }
 
-/// Devices that stop in idle states are those with `CLOCK_EVT_FEAT_C3STOP`; the kernel puts their processors into the broadcast mask.
+/// Devices that stop in idle states are those with `CLOCK_EVT_FEAT_C3STOP`; the kernel puts their CPUs into the broadcast mask.
 fn event_device(examined: &Examined<'_>) -> Result<State, State> {
     let list = examined.text("proc/timer_list")?;
     let device = |line: &str| line.trim().strip_prefix("Clock Event Device:").map(|name| name.trim().to_owned());
-    // The broadcast device comes first; those of the processors follow.
+    // The broadcast device comes first; those of the CPUs follow.
     let own = list.lines().skip_while(|line| !line.starts_with("Per CPU device")).find_map(device);
     let mask = list.lines().find_map(|line| line.trim().strip_prefix("tick_broadcast_mask:"));
     let is_needed = mask.is_some_and(|mask| mask.trim().bytes().any(|byte| !matches!(byte, b'0' | b',')));
@@ -53,7 +53,7 @@ fn event_device(examined: &Examined<'_>) -> Result<State, State> {
         (None, _) => State::unknown("/proc/timer_list names no clock event device"),
         (Some(name), false) if ["hpet", "pit", "jiffies"].contains(&name.as_str()) => State::improvable_at_start(
             name,
-            "a timer of each processor (lapic, arch_sys_timer)",
+            "a timer of each CPU (lapic, arch_sys_timer)",
             "take nolapic, lapic=notscdeadline and nohpet from the kernel's command line; look for the timer in the kernel's log",
         ),
         (Some(name), false) => State::good(name),

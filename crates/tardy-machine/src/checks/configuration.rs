@@ -21,7 +21,7 @@ pub(super) const FREQUENCY_SCALING: Check = Check {
     name: "config-frequency-scaling",
     weight: Weight::of(Importance::High),
     reads: FILES,
-    why: "a boot loader may leave the processor at a low frequency, and nothing raises it then",
+    why: "a boot loader may leave the CPU at a low frequency, and nothing raises it then",
     source: SOURCE,
     look: |examined| option_on(examined, "CPU_FREQ"),
 };
@@ -57,7 +57,7 @@ pub(super) const IDLE: Check = Check {
     name: "config-idle",
     weight: Weight::of(Importance::Low),
     reads: FILES,
-    why: "without idle states a processor runs hot and wears; limiting their depth is enough",
+    why: "without idle states a CPU runs hot and wears; limiting their depth is enough",
     source: SOURCE,
     look: |examined| option_on(examined, "CPU_IDLE"),
 };
@@ -66,7 +66,7 @@ pub(super) const GRAPHICS: Check = Check {
     name: "config-graphics",
     weight: Weight::of(Importance::Low),
     reads: FILES,
-    why: "a graphics processor shares cache and memory bandwidth with the processors",
+    why: "a graphics CPU shares cache and memory bandwidth with the CPUs",
     source: SOURCE,
     look: |examined| either(graphics(examined)),
 };

@@ -1,4 +1,4 @@
-//! Whether a control group takes the processor away.
+//! Whether a control group takes the CPU away.
 
 use super::{Check, Examined, Importance, State, Weight};
 

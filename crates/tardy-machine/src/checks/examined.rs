@@ -23,7 +23,7 @@ const MOUNTED: [(&str, &str); 4] = [
     ("proc/", "/proc is not mounted"),
     ("sys/", "/sys is not mounted"),
 ];
-/// Of files that a pattern stands for, so many are tried: one for each processor, or for each of some tasks.
+/// Of files that a pattern stands for, so many are tried: one for each CPU, or for each of some tasks.
 const TRIED_MAX: usize = 256;
 /// errno-base.h; the task has ended since its folder was listed.
 const ESRCH: i32 = 3;
@@ -35,7 +35,7 @@ pub struct Examined<'a> {
     pub facts: &'a MachineFacts,
     /// The machine's files; absent where the facts are those of another machine or of an earlier start of the system.
     pub root: Option<&'a Root>,
-    /// Processors whose tasks must not be late.
+    /// CPUs whose tasks must not be late.
     pub cpus: &'a CpuList,
     /// What the machine is meant for.
     pub profile: Profile,
@@ -117,7 +117,7 @@ impl<'a> Examined<'a> {
         }
     }
 
-    /// As [`Self::texts`], of the processors of interest: `CPU` in the pattern stands for each one's number.
+    /// As [`Self::texts`], of the CPUs of interest: `CPU` in the pattern stands for each one's number.
     pub(super) fn of_each_cpu(&self, pattern: &str) -> Result<Vec<(String, String)>, State> {
         let cpus = self.cpus.iter();
         let each = cpus.map(|cpu| self.texts(&pattern.replace("CPU", &cpu.to_string()))).collect::<Result<Vec<_>, _>>()?;
@@ -139,23 +139,23 @@ impl<'a> Examined<'a> {
         self.configuration.get_or_init(read).as_ref().ok_or_else(missing)
     }
 
-    /// Processors that run and are not of interest.
+    /// CPUs that run and are not of interest.
     pub(super) fn other_cpus(&self) -> Option<CpuList> {
         self.facts.processors.online.as_ref().map(|online| online.minus(self.cpus))
     }
 
-    /// The processors to set apart: those of interest, but for one where those are all there are.
+    /// The CPUs to set apart: those of interest, but for one where those are all there are.
     pub(super) fn to_isolate(&self) -> CpuList {
         let is_everywhere = self.cpus.len() > 1 && self.other_cpus().is_some_and(|others| others.is_empty());
         self.cpus.iter().skip(usize::from(is_everywhere)).collect()
     }
 
-    /// The numbers of the processors of interest, as a shell reads them.
+    /// The numbers of the CPUs of interest, as a shell reads them.
     pub(super) fn cpus_in_words(&self) -> String {
         self.cpus.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The other processors as a list, or a word that stands for it where there is none.
+    /// The other CPUs as a list, or a word that stands for it where there is none.
     pub(super) fn others(&self) -> String {
         self.other_cpus().filter(|others| !others.is_empty()).map_or_else(|| "OTHERS".to_owned(), |others| others.to_string())
     }

@@ -29,7 +29,7 @@ fn look(examined: &Examined<'_>) -> State {
         None | Some(Nanos::ZERO) => State::good("off"),
         Some(longest) => State::improvable(
             longest.to_string(),
-            "off, where a real-time task may use all of a processor",
+            "off, where a real-time task may use all of a CPU",
             format!("for n in {}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$n/runtime; done", examined.cpus_in_words()),
         ),
     }

@@ -1,4 +1,4 @@
-//! What runs below the kernel: firmware that stops processors unseen, and what it was told to do. The list is that of koolwal2009, section 2.3, and of
+//! What runs below the kernel: firmware that stops CPUs unseen, and what it was told to do. The list is that of koolwal2009, section 2.3, and of
 //! Documentation/core-api/real-time/hardware.rst.
 
 use super::{Check, Examined, Importance, State, Weight, either};
@@ -9,7 +9,7 @@ pub(super) const SYSTEM_MANAGEMENT: Check = Check {
     name: "system-management-interrupts",
     weight: Weight::of(Importance::High),
     reads: &["dev/cpu/*/msr", "proc/cpuinfo"],
-    why: "the firmware stops all processors for tens to hundreds of microseconds, and no setting of the kernel holds it off",
+    why: "the firmware stops all CPUs for tens to hundreds of microseconds, and no setting of the kernel holds it off",
     source: "koolwal2009, section 2.3; Intel SDM volume 4, MSR_SMI_COUNT (0x34)",
     look: |examined| either(system_management(examined)),
 };
@@ -45,7 +45,7 @@ pub(super) const MACHINE_CHECKS: Check = Check {
     name: "machine-check-polling",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/machinecheck/machinecheck*/check_interval", "sys/devices/system/machinecheck/machinecheck*/ignore_ce"],
-    why: "a timer on every processor looks for corrected errors, more often once it has found one",
+    why: "a timer on every CPU looks for corrected errors, more often once it has found one",
     source: "Documentation/ABI/testing/sysfs-mce; TuneD, realtime-virtual-host (ignore_ce)",
     look: |examined| either(machine_checks(examined)),
 };
@@ -63,7 +63,7 @@ pub(super) const EFI_RUNTIME: Check = Check {
     name: "efi-runtime-services",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/cmdline", "sys/devices/virtual/workqueue/efi_runtime/cpumask"],
-    why: "a call of the firmware may keep interrupts off for long, and stop all processors on some machines",
+    why: "a call of the firmware may keep interrupts off for long, and stop all CPUs on some machines",
     source: "hardware.rst, EFI; kernel-configuration.rst, CONFIG_EFI_DISABLE_RUNTIME",
     look: |examined| either(efi_runtime(examined)),
 };
@@ -72,7 +72,7 @@ pub(super) const TIME_COORDINATED: Check = Check {
     name: "time-coordinated-computing",
     weight: Weight::of(Importance::Low),
     reads: &["sys/firmware/acpi/tables/RTCT", "sys/firmware/acpi/tables/PTCT"],
-    why: "firmware with this mode switches off what makes its processors late, all at once",
+    why: "firmware with this mode switches off what makes its CPUs late, all at once",
     source: "Ubuntu, real-time Linux on Intel TCC; ACPI tables RTCT and PTCT",
     look: |examined| either(time_coordinated(examined)),
 };
@@ -119,7 +119,7 @@ fn system_management(examined: &Examined<'_>) -> Result<State, State> {
         Err(SmiUnavailable::NotIntel { vendor })
             if !["GenuineIntel", "AuthenticAMD", "HygonGenuine", "unknown"].contains(&vendor.as_str()) =>
         {
-            Err(State::none(format!("processors of {vendor} have none")))
+            Err(State::none(format!("CPUs of {vendor} have none")))
         }
         // Arm and RISC-V have no vendor there, and no such mode.
         Err(SmiUnavailable::NotIntel { vendor }) if vendor == "unknown" && !examined.text("proc/cpuinfo")?.contains("flags") => {
@@ -132,7 +132,7 @@ fn system_management(examined: &Examined<'_>) -> Result<State, State> {
 fn hardware_latency(examined: &Examined<'_>) -> Result<State, State> {
     let tracers = examined.text("sys/kernel/tracing/available_tracers")?;
     Ok(if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
-        State::noted("the tracer hwlat is there: let it run for a minute on each processor while nothing matters")
+        State::noted("the tracer hwlat is there: let it run for a minute on each CPU while nothing matters")
     } else {
         State::noted(
             "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe oslat shows gaps, those of interrupts apart",
@@ -247,8 +247,8 @@ fn efi_runtime(examined: &Examined<'_>) -> Result<State, State> {
         Some(cpus) if cpus.and(examined.cpus).is_empty() => State::good(format!("called on cpus {cpus}")),
         _ => State::improvable_at_start(
             "on",
-            "off, or called on other processors",
-            "efi=noruntime on the kernel's command line; or write the mask of other processors to /sys/devices/virtual/workqueue/efi_runtime/cpumask",
+            "off, or called on other CPUs",
+            "efi=noruntime on the kernel's command line; or write the mask of other CPUs to /sys/devices/virtual/workqueue/efi_runtime/cpumask",
         ),
     })
 }

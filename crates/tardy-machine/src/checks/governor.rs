@@ -1,4 +1,4 @@
-//! What sets the processors' frequency.
+//! What sets the CPUs' frequency.
 
 use super::{Check, Examined, Importance, State, Weight};
 

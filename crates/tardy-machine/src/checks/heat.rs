@@ -1,4 +1,4 @@
-//! Whether processors slowed down because they were hot.
+//! Whether CPUs slowed down because they were hot.
 
 use tardy_core::cpu::CpuId;
 
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "heat",
     weight: Weight::of(Importance::High),
     reads: &["sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count"],
-    why: "a hot processor works more slowly until it has cooled down",
+    why: "a hot CPU works more slowly until it has cooled down",
     source: "hardware.rst; drivers/thermal/intel/therm_throt.c",
     look,
 };
@@ -21,7 +21,7 @@ fn look(examined: &Examined<'_>) -> State {
     };
     let counts = thermal_counts(root);
     if counts.is_empty() {
-        return State::none("the processor does not count it (Intel's do)");
+        return State::none("the CPU does not count it (Intel's do)");
     }
     let events = |cpu: CpuId| counts.get(&cpu).map_or(0, |counts| counts.core.unwrap_or(0).max(counts.package.unwrap_or(0)));
     match examined.cpus.iter().map(events).max() {

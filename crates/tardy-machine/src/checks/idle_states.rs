@@ -1,4 +1,4 @@
-//! How deep idle processors sleep.
+//! How deep idle CPUs sleep.
 
 use std::io::Read;
 
@@ -70,7 +70,7 @@ fn requested(root: &Root) -> Option<Nanos> {
     (0..NO_REQUEST_US).contains(&latency).then(|| Nanos::from_micros(latency.into()))
 }
 
-/// What one processor may take to wake up: `n/a` is nothing at all, 0 is no limit (Documentation/ABI/testing/sysfs-devices-power).
+/// What one CPU may take to wake up: `n/a` is nothing at all, 0 is no limit (Documentation/ABI/testing/sysfs-devices-power).
 fn allowed(root: &Root, cpu: CpuId) -> Option<Nanos> {
     match root.text(format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"))?.as_str() {
         "n/a" => Some(Nanos::ZERO),

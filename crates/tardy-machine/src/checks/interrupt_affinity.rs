@@ -1,4 +1,4 @@
-//! Whether interrupts of devices come to the processors.
+//! Whether interrupts of devices come to the CPUs.
 
 use super::super::irq_affinity;
 use super::{Check, Examined, Importance, Profile, State, Weight};
@@ -29,9 +29,9 @@ fn look(examined: &Examined<'_>) -> State {
     }
     if examined.facts.processors.online.as_ref().is_some_and(|online| online.minus(examined.cpus).is_empty()) {
         return State::improvable(
-            "every processor is one of the work's",
-            "a processor left for interrupts",
-            "leave one processor to interrupts and everything else, and bind the work to the others",
+            "every CPU is one of the work's",
+            "a CPU left for interrupts",
+            "leave one CPU to interrupts and everything else, and bind the work to the others",
         );
     }
     let reaches = |state: &&irq_affinity::IrqState| {

@@ -12,7 +12,7 @@ pub(super) const COUNTED: Check = Check {
     name: "interrupts-counted",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/interrupts"],
-    why: "each of them takes the processor from whatever runs",
+    why: "each of them takes the CPU from whatever runs",
     source: "Documentation/filesystems/proc.rst, /proc/interrupts; kernel-per-CPU-kthreads.rst",
     look: |examined| either(counted(examined)),
 };
@@ -21,7 +21,7 @@ pub(super) const DEFAULT_AFFINITY: Check = Check {
     name: "default-interrupt-affinity",
     weight: Weight::of(Importance::Low),
     reads: &["proc/irq/default_smp_affinity"],
-    why: "interrupts of drivers that are loaded later may come to the processors of the work",
+    why: "interrupts of drivers that are loaded later may come to the CPUs of the work",
     source: "Documentation/core-api/irq/irq-affinity.rst; kernel-parameters.txt, irqaffinity=",
     look: |examined| either(default_affinity(examined)),
 };
@@ -30,7 +30,7 @@ pub(super) const PENDING_MOVES: Check = Check {
     name: "pending-interrupt-moves",
     weight: Weight::of(Importance::Low),
     reads: &["proc/irq/*/smp_affinity_list", "proc/irq/*/effective_affinity_list"],
-    why: "some interrupts move only with the next one, which still comes to the old processor",
+    why: "some interrupts move only with the next one, which still comes to the old CPU",
     source: "kernel/irq/migration.c; TuneD, issue 364",
     look: |examined| either(pending_moves(examined)),
 };
@@ -39,12 +39,12 @@ pub(super) const MANAGED: Check = Check {
     name: "managed-interrupts",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Audio, Importance::Low)]),
     reads: &["proc/cmdline", "proc/irq/*/effective_affinity_list"],
-    why: "the kernel spreads queues of disks and networks over all processors itself, and nobody else may move them",
+    why: "the kernel spreads queues of disks and networks over all CPUs itself, and nobody else may move them",
     source: "kernel-parameters.txt, isolcpus=managed_irq; TuneD, issues 352 and 356",
     look: |examined| either(managed(examined)),
 };
 
-/// Interrupts of the processor itself are not the work of devices: the timer is the work's own, and calls come from other settings of this table.
+/// Interrupts of the CPU itself are not the work of devices: the timer is the work's own, and calls come from other settings of this table.
 fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -63,7 +63,7 @@ fn counted(examined: &Examined<'_>) -> Result<State, State> {
     let first = lines.first().map(|line| line.label.as_str()).unwrap_or_default();
     let is_everywhere = examined.other_cpus().is_none_or(|others| others.is_empty());
     let remedy = if is_everywhere {
-        "name fewer processors (--cpus): interrupts need one too".to_owned()
+        "name fewer CPUs (--cpus): interrupts need one too".to_owned()
     } else {
         format!("echo {} > /proc/irq/{first}/smp_affinity_list (tardy run --move-irqs does so for a run)", examined.others())
     };
@@ -74,7 +74,7 @@ fn default_affinity(examined: &Examined<'_>) -> Result<State, State> {
     let mask = examined.text("proc/irq/default_smp_affinity")?;
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every processor is one of the work's"));
+        return Ok(State::none("every CPU is one of the work's"));
     }
     let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
     let reached = cpus.and(examined.cpus);

@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "irqbalance",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/*/comm"],
-    why: "it moves interrupts to processors that are not busy, those of the work among them",
+    why: "it moves interrupts to CPUs that are not busy, those of the work among them",
     source: "TuneD, cpu-partitioning; irqbalance(1)",
     look,
 };
@@ -33,7 +33,7 @@ fn look(examined: &Examined<'_>) -> State {
         Some(banned) if examined.cpus.minus(&banned).is_empty() => State::good(format!("it runs, and leaves {banned} alone")),
         _ => State::improvable(
             "it runs",
-            "off, or told to leave these processors alone",
+            "off, or told to leave these CPUs alone",
             "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance",
         ),
     }

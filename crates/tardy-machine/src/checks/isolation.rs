@@ -1,4 +1,4 @@
-//! Whether other tasks are kept off the processors.
+//! Whether other tasks are kept off the CPUs.
 
 use super::{Check, Examined, Importance, Profile, State, Weight};
 
@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
         (Profile::Audio, Importance::Low),
     ]),
     reads: &["sys/devices/system/cpu/isolated"],
-    why: "tasks and work of the kernel that come to these processors take caches, locks and time",
+    why: "tasks and work of the kernel that come to these CPUs take caches, locks and time",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, isolcpus=; cgroup-v2.rst, cpuset.cpus.partition",
     look,
 };
@@ -19,7 +19,7 @@ fn look(examined: &Examined<'_>) -> State {
     let processors = &examined.facts.processors;
     let Some(isolated) = &processors.isolated else { return State::unknown("/sys/devices/system/cpu/isolated") };
     if processors.online.as_ref().is_some_and(|online| online.len() < 2) {
-        return State::none("there is one processor");
+        return State::none("there is one CPU");
     }
     let open = examined.cpus.minus(isolated);
     if open.is_empty() && !examined.cpus.is_empty() {
@@ -28,7 +28,7 @@ fn look(examined: &Examined<'_>) -> State {
     let current = if isolated.is_empty() { "none is isolated".to_owned() } else { format!("isolated {isolated}; {open} are not") };
     State::improvable_at_start(
         current,
-        "the processors of the work isolated, at least one left for everything else",
+        "the CPUs of the work isolated, at least one left for everything else",
         format!(
             "isolcpus=managed_irq,domain,{} on the kernel's command line; or, without a restart, a cpuset with cpuset.cpus.partition=isolated",
             examined.to_isolate()

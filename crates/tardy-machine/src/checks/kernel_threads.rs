@@ -12,7 +12,7 @@ pub(super) const PLACE: Check = Check {
     name: "kernel-threads",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
     reads: TASKS,
-    why: "threads of the kernel that may run anywhere come to the processors of the work too",
+    why: "threads of the kernel that may run anywhere come to the CPUs of the work too",
     source: "kernel-per-CPU-kthreads.rst; kernel-parameters.txt, kthread_cpus=; Ubuntu, kernel boot parameters",
     look: |examined| either(place(examined)),
 };
@@ -41,10 +41,10 @@ const INTERRUPT_DEFAULT: u32 = 50;
 fn place(examined: &Examined<'_>) -> Result<State, State> {
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every processor is one of the work's"));
+        return Ok(State::none("every CPU is one of the work's"));
     }
     let movable = |task: &&Task| task.is_of_kernel && !task.is_bound_by_kernel && !task.name.starts_with("irq/");
-    // A thread that may run on one processor alone belongs to it, as rcuc/1 does.
+    // A thread that may run on one CPU alone belongs to it, as rcuc/1 does.
     let roams = |task: &&Task| task.allowed.as_ref().is_some_and(|allowed| allowed.len() > 1) && task.may_run_on(examined.cpus);
     let roaming: Vec<&str> = examined.tasks()?.iter().filter(movable).filter(roams).map(|task| task.name.as_str()).collect();
     Ok(if roaming.is_empty() {
@@ -52,7 +52,7 @@ fn place(examined: &Examined<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("{} may run here: {}", roaming.len(), shown(&roaming)),
-            "kept to the other processors",
+            "kept to the other CPUs",
             format!(
                 "for p in $(pgrep -P 2); do taskset -pc {} $p; done, or kthread_cpus={0} on the kernel's command line",
                 examined.others()
@@ -92,7 +92,7 @@ fn interrupt_priority(examined: &Examined<'_>) -> Result<State, State> {
         return Ok(State::improvable(
             first,
             "98 at most",
-            "chrt -f -p 90 PID: 99 belongs to the kernel's own threads that move tasks and watch processors",
+            "chrt -f -p 90 PID: 99 belongs to the kernel's own threads that move tasks and watch CPUs",
         ));
     }
     if examined.profile == Profile::Audio && highest == lowest {

@@ -56,7 +56,7 @@ pub(super) const PARTIAL_SLABS: Check = Check {
     name: "partial-slabs",
     weight: Weight::of(Importance::Low),
     reads: &["sys/kernel/slab/*/cpu_partial"],
-    why: "a processor that frees an object may first have to put a long list of slabs back in one go",
+    why: "a CPU that frees an object may first have to put a long list of slabs back in one go",
     source: "init/Kconfig, SLUB_CPU_PARTIAL; realtime-setup, slub_cpu_partial_off",
     look: |examined| either(partial_slabs(examined)),
 };
@@ -124,7 +124,7 @@ fn partial_slabs(examined: &Examined<'_>) -> Result<State, State> {
         State::good("no cache keeps any")
     } else {
         State::improvable(
-            format!("{kept} of {} caches keep some for each processor", caches.len()),
+            format!("{kept} of {} caches keep some for each CPU", caches.len()),
             "none, where each microsecond counts",
             "for f in /sys/kernel/slab/*/cpu_partial; do echo 0 > $f; done, or a kernel with CONFIG_SLUB_CPU_PARTIAL=n",
         )

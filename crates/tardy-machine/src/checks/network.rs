@@ -8,7 +8,7 @@ pub(super) const STEERING: Check = Check {
     name: "packet-steering",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/class/net/*/queues/*/rps_cpus", "sys/class/net/*/queues/*/xps_cpus"],
-    why: "packets that are steered to a processor are worked on there, before tasks run",
+    why: "packets that are steered to a CPU are worked on there, before tasks run",
     source: "Documentation/networking/scaling.rst; TuneD, net plugin",
     look: |examined| either(steering(examined)),
 };
@@ -17,7 +17,7 @@ pub(super) const BUSY_POLLING: Check = Check {
     name: "busy-polling",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/net/core/busy_poll", "proc/sys/net/core/busy_read"],
-    why: "a task that waits for a packet keeps its processor that long",
+    why: "a task that waits for a packet keeps its CPU that long",
     source: "Documentation/admin-guide/sysctl/net.rst, busy_poll and busy_read",
     look: |examined| either(busy_polling(examined)),
 };
@@ -41,7 +41,7 @@ fn steering(examined: &Examined<'_>) -> Result<State, State> {
         return Ok(State::none("no network device has queues that can be steered"));
     }
     let reaches = |mask: &str| CpuList::from_mask(mask).is_some_and(|cpus| !cpus.and(examined.cpus).is_empty());
-    // Senders run on their own processor: a transmit queue there is only used by what runs there.
+    // Senders run on their own CPU: a transmit queue there is only used by what runs there.
     let reached: Vec<&String> =
         queues.iter().filter(|(path, mask)| path.ends_with("rps_cpus") && reaches(mask)).map(|(path, _)| path).collect();
     let mask = examined.other_cpus().map_or_else(|| "0".to_owned(), |others| others.to_mask());

@@ -1,4 +1,4 @@
-//! Other programs that take a processor by right, change the clock, or make the kernel change its own code.
+//! Other programs that take a CPU by right, change the clock, or make the kernel change its own code.
 
 use super::{Check, Examined, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
@@ -20,7 +20,7 @@ pub(super) const STARVATION_DAEMON: Check = Check {
     name: "starvation-daemon",
     weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High)]),
     reads: &["proc/*/comm"],
-    why: "it gives starving tasks a share of the processor that a real-time task holds, as deadline tasks, which run before all others",
+    why: "it gives starving tasks a share of the CPU that a real-time task holds, as deadline tasks, which run before all others",
     source: "stalld(8)",
     look: |examined| either(starvation_daemon(examined)),
 };
@@ -38,7 +38,7 @@ pub(super) const TIMESTAMPS: Check = Check {
     name: "timestamp-switch",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
     reads: &["proc/*/comm"],
-    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel changes its code and interrupts every processor",
+    why: "whenever the first socket asks for stamps of packets or the last one ends, the kernel changes its code and interrupts every CPU",
     source: "TuneD, rtentsk plugin; Red Hat, notes on SO_TIMESTAMPING",
     look: |examined| either(timestamps(examined)),
 };
@@ -58,7 +58,7 @@ fn real_time(examined: &Examined<'_>) -> Result<State, State> {
         None => State::good(format!("none at {limit} or above")),
         Some(_) => State::improvable(
             format!("{}{more}", found[..found.len().min(SHOWN)].join(", ")),
-            format!("none at {limit} or above on these processors"),
+            format!("none at {limit} or above on these CPUs"),
             "chrt -f -p LOWER PID, taskset -pc OTHERS PID, or end it",
         ),
     })
@@ -78,7 +78,7 @@ fn starvation_daemon(examined: &Examined<'_>) -> Result<State, State> {
     Ok(if running(examined, &["stalld"])?.is_empty() {
         State::good("stalld does not run")
     } else {
-        State::improvable("stalld runs", "off where a task may keep a processor", "systemctl disable --now stalld")
+        State::improvable("stalld runs", "off where a task may keep a CPU", "systemctl disable --now stalld")
     })
 }
 

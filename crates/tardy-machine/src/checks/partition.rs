@@ -1,4 +1,4 @@
-//! How the processors are divided between the work and everything else.
+//! How the CPUs are divided between the work and everything else.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) const SETS: Check = Check {
     name: "isolation-sets",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/isolated", "sys/devices/system/cpu/nohz_full"],
-    why: "a processor that is isolated in one way and not in another still gets what the other way would keep off",
+    why: "a CPU that is isolated in one way and not in another still gets what the other way would keep off",
     source: "Documentation/admin-guide/cpu-isolation.rst; cgroup-v2.rst, cpuset.cpus.isolated",
     look: |examined| either(sets(examined)),
 };
@@ -48,7 +48,7 @@ pub(super) const OFFLINE: Check = Check {
     name: "offline-processors",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/offline"],
-    why: "a processor that is taken away or brought back stops all others for a moment",
+    why: "a CPU that is taken away or brought back stops all others for a moment",
     source: "kernel-per-CPU-kthreads.rst, CPU hotplug; Documentation/core-api/cpu_hotplug.rst",
     look: |examined| either(offline(examined)),
 };
@@ -63,11 +63,11 @@ fn sets(examined: &Examined<'_>) -> Result<State, State> {
     let text = named.iter().map(|(name, cpus)| format!("{name} {cpus}")).collect::<Vec<_>>().join(", ");
     let first = named.first().map(|(_, cpus)| cpus.to_string());
     Ok(match first {
-        None => State::none("no processor is isolated"),
+        None => State::none("no CPU is isolated"),
         Some(first) if named.iter().all(|(_, cpus)| cpus.to_string() == first) => State::good(text),
         Some(_) => State::improvable_at_start(
             text,
-            "the same processors in all of them",
+            "the same CPUs in all of them",
             format!(
                 "isolcpus=managed_irq,domain,{0} on the kernel's command line, with nohz_full={0} for work that never sleeps",
                 examined.to_isolate()
@@ -81,7 +81,7 @@ fn housekeeping(examined: &Examined<'_>) -> Result<State, State> {
     let mut packages: BTreeMap<String, CpuList> = BTreeMap::new();
     for (path, package) in examined.texts(&format!("{CPU}/cpu*/topology/physical_package_id"))? {
         let cpu = path.split('/').nth(4).and_then(|name| name.strip_prefix("cpu")?.parse().ok());
-        packages.entry(package).or_default().insert(CpuId(cpu.ok_or_else(|| State::unknown("the number of a processor"))?));
+        packages.entry(package).or_default().insert(CpuId(cpu.ok_or_else(|| State::unknown("the number of a CPU"))?));
     }
     if packages.is_empty() {
         return Ok(State::none("the kernel names no packages"));
@@ -89,12 +89,12 @@ fn housekeeping(examined: &Examined<'_>) -> Result<State, State> {
     if others.is_empty() {
         let is_one = examined.cpus.len() < 2;
         return Ok(if is_one {
-            State::none("there is one processor")
+            State::none("there is one CPU")
         } else {
             State::improvable(
-                "every processor is one of the work's",
+                "every CPU is one of the work's",
                 "one left for everything else",
-                "name fewer processors (--cpus), and bind the work to them",
+                "name fewer CPUs (--cpus), and bind the work to them",
             )
         });
     }
@@ -102,9 +102,9 @@ fn housekeeping(examined: &Examined<'_>) -> Result<State, State> {
     Ok(match full.first() {
         None => State::good(format!("cpus {others} are left for everything else")),
         Some(package) => State::improvable(
-            format!("package {package} has no processor but the work's"),
+            format!("package {package} has no CPU but the work's"),
             "one in each package",
-            "leave one processor of each package to everything else",
+            "leave one CPU of each package to everything else",
         ),
     })
 }
@@ -118,7 +118,7 @@ fn siblings(examined: &Examined<'_>) -> Result<State, State> {
     let shared = |list: &String| list.parse::<CpuList>().unwrap_or_default().and(&online).minus(examined.cpus);
     let strangers: CpuList = lists.iter().flat_map(|(_, list)| shared(list).iter().collect::<Vec<_>>()).collect();
     Ok(if strangers.is_empty() {
-        State::good("no core is shared with other processors")
+        State::good("no core is shared with other CPUs")
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(
@@ -135,7 +135,7 @@ fn full_dynticks(examined: &Examined<'_>) -> Result<State, State> {
         "(null)" => CpuList::default(),
         list => list.parse().map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full has no list"))?,
     };
-    let current = if cpus.is_empty() { "on no processor".to_owned() } else { format!("on cpus {cpus}") };
+    let current = if cpus.is_empty() { "on no CPU".to_owned() } else { format!("on cpus {cpus}") };
     let list = examined.cpus;
     Ok(match examined.profile.is_busy() {
         true if examined.cpus.minus(&cpus).is_empty() => State::good(current),
@@ -151,5 +151,5 @@ fn full_dynticks(examined: &Examined<'_>) -> Result<State, State> {
 
 fn offline(examined: &Examined<'_>) -> Result<State, State> {
     let text = examined.text(&format!("{CPU}/offline"))?;
-    Ok(if text.is_empty() { State::good("every processor is online") } else { State::noted(format!("cpus {text} are offline")) })
+    Ok(if text.is_empty() { State::good("every CPU is online") } else { State::noted(format!("cpus {text} are offline")) })
 }

@@ -8,7 +8,7 @@ pub(super) const FREQUENCY_RANGE: Check = Check {
     name: "frequency-range",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq", "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq"],
-    why: "within the range the processor itself chooses, and the same work takes now this long and now that long",
+    why: "within the range the CPU itself chooses, and the same work takes now this long and now that long",
     source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed frequency)",
     look: |examined| either(frequency_range(examined)),
 };
@@ -17,7 +17,7 @@ pub(super) const ENERGY_PREFERENCE: Check = Check {
     name: "energy-preference",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"],
-    why: "the processor saves energy where this tells it to, whatever the governor says",
+    why: "the CPU saves energy where this tells it to, whatever the governor says",
     source: "Documentation/admin-guide/pm/intel_pstate.rst and amd-pstate.rst, energy_performance_preference",
     look: |examined| either(energy_preference(examined)),
 };
@@ -91,7 +91,7 @@ fn frequency_range(examined: &Examined<'_>) -> Result<State, State> {
 
 fn energy_preference(examined: &Examined<'_>) -> Result<State, State> {
     let preferences = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/energy_performance_preference"))?;
-    let Some((_, first)) = preferences.first() else { return Ok(State::none("the processor has no such preference")) };
+    let Some((_, first)) = preferences.first() else { return Ok(State::none("the CPU has no such preference")) };
     // A number is the register's value: 0 is performance.
     let other =
         preferences.iter().map(|(_, preference)| preference).find(|preference| !["performance", "0"].contains(&preference.as_str()));
@@ -109,7 +109,7 @@ fn turbo(examined: &Examined<'_>) -> Result<State, State> {
     let intel = examined.optional(&format!("{CPU}/intel_pstate/no_turbo"))?.map(|text| text == "0");
     let other = examined.optional(&format!("{CPU}/cpufreq/boost"))?.map(|text| text == "1");
     Ok(match intel.or(other) {
-        None => State::none("the processor has no turbo that the kernel can switch"),
+        None => State::none("the CPU has no turbo that the kernel can switch"),
         Some(true) => State::noted("on: faster on average, less even"),
         Some(false) => State::noted("off: even, slower on average"),
     })

@@ -11,7 +11,7 @@ pub enum Profile {
     /// Tasks that sleep until they are due: control loops.
     #[default]
     Periodic,
-    /// Tasks that keep a processor to themselves and ask the kernel for nothing: packet processing in user space.
+    /// Tasks that keep a CPU to themselves and ask the kernel for nothing: packet processing in user space.
     Polling,
     /// Sound: tasks that an interrupt of a sound card wakes, on a machine that people use.
     Audio,
@@ -37,7 +37,7 @@ impl Profile {
         }
     }
 
-    /// Whether the work, or a virtual processor, holds a processor all the time.
+    /// Whether the work, or a virtual CPU, holds a CPU all the time.
     #[must_use]
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Polling | Self::VmHost)

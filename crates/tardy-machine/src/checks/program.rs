@@ -8,7 +8,7 @@ pub(super) const POLICY: Check = Check {
     name: "program-policy",
     weight: Weight::of(Importance::Fatal),
     reads: &["proc/PID/task/*/stat"],
-    why: "an ordinary task shares the processor with all others, and waits for its turn",
+    why: "an ordinary task shares the CPU with all others, and waits for its turn",
     source: "sched(7); mckenney2009, section 2.1",
     look: |examined| either(policy(examined)),
 };
@@ -167,9 +167,9 @@ fn affinity(examined: &Examined<'_>) -> Result<State, State> {
     }
     let free: Vec<String> = threads.iter().filter_map(|thread| label(&thread)).collect();
     Ok(if free.is_empty() {
-        State::good("each real-time thread is bound to one processor")
+        State::good("each real-time thread is bound to one CPU")
     } else {
-        State::improvable(named(&free), "one processor for each", "taskset -pc CPU TID, or pthread_setaffinity_np() in the program")
+        State::improvable(named(&free), "one CPU for each", "taskset -pc CPU TID, or pthread_setaffinity_np() in the program")
     })
 }
 

@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
         (Profile::Audio, Importance::Low),
     ]),
     reads: &["proc/cmdline"],
-    why: "callbacks run in softirqs on the processor that queued them, many in a row",
+    why: "callbacks run in softirqs on the CPU that queued them, many in a row",
     source: "kernel-per-CPU-kthreads.rst, rcu_nocbs=; TuneD, cpu-partitioning",
     look,
 };
@@ -18,13 +18,13 @@ pub(super) const CHECK: Check = Check {
 fn look(examined: &Examined<'_>) -> State {
     let Some(words) = examined.command_line() else { return State::unknown("/proc/cmdline") };
     if examined.facts.processors.online.as_ref().is_some_and(|online| online.len() < 2) {
-        return State::none("there is one processor");
+        return State::none("there is one CPU");
     }
     let given = words.iter().rev().find_map(|word| word.strip_prefix("rcu_nocbs").map(|rest| rest.strip_prefix('=')));
-    // nohz_full= implies it for its processors.
+    // nohz_full= implies it for its CPUs.
     let by_nohz = examined.facts.processors.nohz_full.clone().unwrap_or_default();
     let current = match given {
-        Some(None | Some("all")) => return State::good("moved off all processors"),
+        Some(None | Some("all")) => return State::good("moved off all CPUs"),
         Some(Some(list)) => list.to_owned(),
         None if !by_nohz.is_empty() => by_nohz.to_string(),
         None => "none moved".to_owned(),
@@ -36,7 +36,7 @@ fn look(examined: &Examined<'_>) -> State {
     }
     State::improvable_at_start(
         current,
-        "moved off the processors of the work",
+        "moved off the CPUs of the work",
         format!("rcu_nocbs={} on the kernel's command line", examined.to_isolate()),
     )
 }

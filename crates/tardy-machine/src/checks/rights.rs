@@ -36,7 +36,7 @@ pub(super) const CPU_SET: Check = Check {
     name: "cpu-set",
     weight: Weight::of(Importance::High),
     reads: &["proc/self/cgroup", "proc/self/status"],
-    why: "a task cannot be bound to a processor that its control group does not have",
+    why: "a task cannot be bound to a CPU that its control group does not have",
     source: "Documentation/admin-guide/cgroup-v2.rst, cpuset.cpus.effective",
     look: |examined| either(cpu_set(examined)),
 };
@@ -115,7 +115,7 @@ fn cpu_set(examined: &Examined<'_>) -> Result<State, State> {
     let status = examined.text("proc/self/status")?;
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse::<CpuList>().ok());
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
-    // An isolated processor is not in the list of a task that was not bound to it, and can be had all the same.
+    // An isolated CPU is not in the list of a task that was not bound to it, and can be had all the same.
     let isolated = examined.facts.processors.isolated.clone().unwrap_or_default();
     let of_group = examined.facts.cgroup.cpus.clone().unwrap_or_else(|| allowed.clone());
     let outside = examined.cpus.minus(&of_group).minus(&isolated);
@@ -124,7 +124,7 @@ fn cpu_set(examined: &Examined<'_>) -> Result<State, State> {
     } else {
         State::improvable(
             format!("cpus {outside} are outside of cpus {of_group}, which this control group has"),
-            "the processors of the work inside",
+            "the CPUs of the work inside",
             format!("start the work in a group whose cpuset.cpus has {}", examined.cpus),
         )
     })
@@ -136,6 +136,6 @@ fn deadline_admission(examined: &Examined<'_>) -> Result<State, State> {
         State::noted("every deadline task is admitted: the kernel promises none of them anything")
     } else {
         let percent = limit.runtime.as_secs_f64() / limit.period.as_secs_f64().max(1e-9) * 100.0;
-        State::good(format!("up to {percent:.0} % of each processor"))
+        State::good(format!("up to {percent:.0} % of each CPU"))
     })
 }

@@ -3,7 +3,7 @@
 use super::{Check, Examined, Importance, Profile, State, Weight, either};
 use crate::facts::Compiled;
 
-/// From so many processors on, ticks that come at once wait for each other's locks.
+/// From so many CPUs on, ticks that come at once wait for each other's locks.
 const MANY_CPUS: usize = 8;
 
 pub(super) const THREADED_INTERRUPTS: Check = Check {
@@ -19,7 +19,7 @@ pub(super) const SKEWED_TICKS: Check = Check {
     name: "skewed-ticks",
     weight: Weight::of(Importance::Low),
     reads: &["proc/cmdline", "sys/devices/system/cpu/online"],
-    why: "ticks of many processors that come at the same moment wait for the same locks",
+    why: "ticks of many CPUs that come at the same moment wait for the same locks",
     source: "kernel-parameters.txt, skew_tick=; TuneD, realtime",
     look: |examined| either(skewed_ticks(examined)),
 };
@@ -28,7 +28,7 @@ pub(super) const GRACE_PERIODS: Check = Check {
     name: "rcu-grace-periods",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/cmdline", "sys/kernel/rcu_normal", "sys/kernel/rcu_expedited"],
-    why: "expedited grace periods of RCU interrupt every processor that does not sleep",
+    why: "expedited grace periods of RCU interrupt every CPU that does not sleep",
     source: "kernel-parameters.txt, rcupdate.rcu_normal_after_boot=; TuneD, realtime-virtual-host",
     look: |examined| either(grace_periods(examined)),
 };
@@ -54,11 +54,9 @@ fn skewed_ticks(examined: &Examined<'_>) -> Result<State, State> {
     let is_set = examined.parameter("skew_tick")? == Some("1");
     Ok(match (is_set, online.len()) {
         (true, _) => State::good("skew_tick=1"),
-        (false, 1) => State::none("there is one processor"),
-        (false, count) if count < MANY_CPUS && examined.profile != Profile::VmHost => State::good(format!("off, for {count} processors")),
-        (false, count) => {
-            State::improvable_at_start(format!("off, for {count} processors"), "on", "skew_tick=1 on the kernel's command line")
-        }
+        (false, 1) => State::none("there is one CPU"),
+        (false, count) if count < MANY_CPUS && examined.profile != Profile::VmHost => State::good(format!("off, for {count} CPUs")),
+        (false, count) => State::improvable_at_start(format!("off, for {count} CPUs"), "on", "skew_tick=1 on the kernel's command line"),
     })
 }
 

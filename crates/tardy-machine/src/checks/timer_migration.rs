@@ -1,4 +1,4 @@
-//! Whether timers of idle processors move to busy ones.
+//! Whether timers of idle CPUs move to busy ones.
 
 use super::{Check, Examined, Importance, Profile, State, Weight, number_is};
 
@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "timer-migration",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
     reads: &["proc/sys/kernel/timer_migration"],
-    why: "timers that other processors set may fire on these",
+    why: "timers that other CPUs set may fire on these",
     source: "TuneD, realtime (kernel.timer_migration=0)",
     look,
 };

@@ -1,4 +1,4 @@
-//! Whether a host can take the processors away.
+//! Whether a host can take the CPUs away.
 
 use super::{Check, Examined, Importance, Profile, State, Weight};
 
@@ -17,8 +17,8 @@ fn look(examined: &Examined<'_>) -> State {
         Some(false) => State::good("no hypervisor"),
         Some(true) => State::improvable(
             "virtual machine",
-            "hardware, or a host that gives whole processors",
-            "use hardware; or on the host bind each virtual processor to an isolated one at real-time priority, and lock the guest's memory",
+            "hardware, or a host that gives whole CPUs",
+            "use hardware; or on the host bind each virtual CPU to an isolated one at real-time priority, and lock the guest's memory",
         ),
     }
 }

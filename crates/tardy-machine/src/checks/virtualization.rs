@@ -17,7 +17,7 @@ pub(super) const GUEST_HALT_POLLING: Check = Check {
     name: "guest-halt-polling",
     weight: Weight::of(Importance::Low).but(&[(Profile::VmGuest, Importance::Medium)]),
     reads: &["sys/devices/system/cpu/cpuidle/current_driver", "sys/module/haltpoll/parameters/guest_halt_poll_ns"],
-    why: "an idle virtual processor that halts has to be scheduled again by the host",
+    why: "an idle virtual CPU that halts has to be scheduled again by the host",
     source: "Documentation/virt/guest-halt-polling.rst; kernel-parameters.txt, idle=poll",
     look: |examined| either(guest_halt_polling(examined)),
 };
@@ -59,7 +59,7 @@ fn stolen(examined: &Examined<'_>) -> Result<State, State> {
         Some((cpu, time)) => State::improvable(
             format!("{time} of cpu {cpu} in {}", watched.span.exact()),
             "none",
-            "on the host: bind each virtual processor to one of its own (virsh vcpupin), isolated and at real-time priority (vcpusched)",
+            "on the host: bind each virtual CPU to one of its own (virsh vcpupin), isolated and at real-time priority (vcpusched)",
         ),
     })
 }
@@ -67,7 +67,7 @@ fn stolen(examined: &Examined<'_>) -> Result<State, State> {
 fn guest_halt_polling(examined: &Examined<'_>) -> Result<State, State> {
     is_guest(examined)?;
     if examined.parameter("idle")? == Some("poll") {
-        return Ok(State::noted("idle=poll: the processor never halts, and the host can give it to nobody"));
+        return Ok(State::noted("idle=poll: the CPU never halts, and the host can give it to nobody"));
     }
     let Some(driver) = examined.optional("sys/devices/system/cpu/cpuidle/current_driver")? else {
         return Ok(State::none("no driver enters idle states"));
@@ -81,7 +81,7 @@ fn guest_halt_polling(examined: &Examined<'_>) -> Result<State, State> {
             "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
         ),
         (driver, _) => State::improvable(
-            format!("idle processors halt at once (driver {driver})"),
+            format!("idle CPUs halt at once (driver {driver})"),
             "haltpoll, or a host that lets them sleep without leaving (cpu-pm)",
             "modprobe cpuidle-haltpoll force=1; or on the host: -overcommit cpu-pm=on",
         ),

@@ -1,4 +1,4 @@
-//! Whether the kernel looks for processors that hang.
+//! Whether the kernel looks for CPUs that hang.
 
 use super::{Check, Examined, Importance, State, Weight};
 
@@ -6,7 +6,7 @@ pub(super) const CHECK: Check = Check {
     name: "watchdog",
     weight: Weight::of(Importance::Low),
     reads: &["proc/sys/kernel/watchdog"],
-    why: "a timer interrupt every few seconds, and a thread at the highest priority, on every watched processor",
+    why: "a timer interrupt every few seconds, and a thread at the highest priority, on every watched CPU",
     source: "kernel-configuration.rst, lockup detector; TuneD, realtime (nowatchdog)",
     look,
 };
@@ -20,11 +20,11 @@ fn look(examined: &Examined<'_>) -> State {
         Ok(_) => {
             let watched = examined.root.and_then(|root| root.cpu_list("proc/sys/kernel/watchdog_cpumask"));
             if watched.as_ref().is_some_and(|watched| examined.cpus.iter().all(|cpu| !watched.contains(cpu)) && !examined.cpus.is_empty()) {
-                return State::good("on, on other processors");
+                return State::good("on, on other CPUs");
             }
             State::improvable(
                 "on",
-                "off, or on other processors",
+                "off, or on other CPUs",
                 format!("sysctl kernel.watchdog=0, or sysctl kernel.watchdog_cpumask={}", examined.others()),
             )
         }

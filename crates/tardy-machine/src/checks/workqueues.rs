@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "workqueues",
     weight: Weight::of(Importance::Low).but(&[(Profile::Polling, Importance::Medium), (Profile::VmHost, Importance::Medium)]),
     reads: &["sys/devices/virtual/workqueue/cpumask", "sys/devices/virtual/workqueue/*/cpumask"],
-    why: "work that is bound to no processor may be done on these",
+    why: "work that is bound to no CPU may be done on these",
     source: "kernel-per-CPU-kthreads.rst, workqueues; Documentation/core-api/workqueue.rst",
     look: |examined| either(look(examined)),
 };
@@ -19,7 +19,7 @@ fn look(examined: &Examined<'_>) -> Result<State, State> {
     let mask = examined.text(&format!("{FOLDER}/cpumask"))?;
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
-        return Ok(State::none("every processor is one of the work's"));
+        return Ok(State::none("every CPU is one of the work's"));
     }
     let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown(format!("/{FOLDER}/cpumask has no mask")))?;
     // A queue of its own is also bound to the mask of all: only what both allow counts.

@@ -146,7 +146,7 @@ fn mode_of_build(root: &Root, release: &str) -> Option<String> {
     modes.iter().find(|(option, _)| configuration.is_built_in(option)).map(|(_, mode)| (*mode).to_owned())
 }
 
-/// The file lists every timer; the first processor's line is enough, and near the beginning.
+/// The file lists every timer; the first CPU's line is enough, and near the beginning.
 fn high_resolution_timers(root: &Root) -> Option<bool> {
     const BYTES_MAX: u64 = 4 << 20;
     let file = BufReader::new(root.open("proc/timer_list").ok()?.take(BYTES_MAX));

@@ -1,4 +1,4 @@
-//! The processors: which there are, which are set apart, how they sleep and at what speed they run.
+//! The CPUs: which there are, which are set apart, how they sleep and at what speed they run.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpuidle.rst and cpufreq.rst.
 
@@ -12,7 +12,7 @@ use super::super::root::Root;
 
 const FOLDER: &str = "sys/devices/system/cpu";
 
-/// The processors.
+/// The CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessorFacts {
@@ -28,13 +28,13 @@ pub struct ProcessorFacts {
     pub smt_active: Option<bool>,
     /// What sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     pub frequency_driver: Option<String>,
-    /// The processors by frequency governor.
+    /// The CPUs by frequency governor.
     pub governors: BTreeMap<String, CpuList>,
-    /// How idle processors sleep.
+    /// How idle CPUs sleep.
     pub idle: IdleFacts,
 }
 
-/// How idle processors sleep.
+/// How idle CPUs sleep.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleFacts {
@@ -42,7 +42,7 @@ pub struct IdleFacts {
     pub driver: Option<String>,
     /// What chooses among them (`menu`, `teo`).
     pub governor: Option<String>,
-    /// The states of all online processors, lightest first.
+    /// The states of all online CPUs, lightest first.
     pub states: Vec<IdleState>,
 }
 
@@ -54,9 +54,9 @@ pub struct IdleState {
     pub name: String,
     /// How long it takes to leave it, by the driver's table.
     pub exit_latency: Nanos,
-    /// The processors that have it.
+    /// The CPUs that have it.
     pub cpus: CpuList,
-    /// The processors on which it is switched off.
+    /// The CPUs on which it is switched off.
     pub disabled: CpuList,
 }
 
@@ -116,7 +116,7 @@ impl IdleFacts {
     }
 }
 
-/// x86 and PowerPC name the processor, RISC-V its ISA or `uarch`, Arm gives numbers.
+/// x86 and PowerPC name the CPU, RISC-V its ISA or `uarch`, Arm gives numbers.
 fn model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         let found = cpuinfo.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name);

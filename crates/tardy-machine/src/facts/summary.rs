@@ -6,7 +6,7 @@ use tardy_core::units::Nanos;
 use super::{Compiled, MachineFacts, Preemption};
 
 impl MachineFacts {
-    /// Host, kernel, distribution; then processors, sleep, clock, memory. What is unknown is left out.
+    /// Host, kernel, distribution; then CPUs, sleep, clock, memory. What is unknown is left out.
     #[must_use]
     pub fn two_lines(&self) -> [String; 2] {
         let first = [Some(self.one_line()), self.distribution.clone(), self.machine()];
@@ -50,7 +50,7 @@ impl MachineFacts {
         self.processors.online.as_ref().map(|online| format!("{} CPU{}{model}", online.len(), if online.len() == 1 { "" } else { "s" }))
     }
 
-    /// The deepest state that some processor may still enter.
+    /// The deepest state that some CPU may still enter.
     fn deepest_idle_state(&self) -> Option<String> {
         let usable = self.processors.idle.states.iter().rfind(|state| !state.cpus.minus(&state.disabled).is_empty())?;
         Some(format!("idle down to {} ({})", usable.name, usable.exit_latency))

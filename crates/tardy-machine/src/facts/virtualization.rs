@@ -8,7 +8,7 @@ use super::super::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Virtualization {
-    /// The `hypervisor` flag of an x86 processor; absent on others.
+    /// The `hypervisor` flag of an x86 CPU; absent on others.
     pub processor_flag: Option<bool>,
     /// What the hypervisor calls itself: /sys/hypervisor/type (`xen`), or `compatible` of the device tree (`linux,kvm`).
     pub hypervisor: Option<String>,

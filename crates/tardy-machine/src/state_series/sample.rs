@@ -22,7 +22,7 @@ pub struct StateSample {
     pub cgroup_throttling: Option<CgroupThrottling>,
     /// In the order of [`super::StateReader::sensors`], in thousandths of a degree Celsius.
     pub temperatures_millidegrees: Vec<Option<i64>>,
-    /// The processors given to the reader, in ascending order; one that is offline has nothing but its number.
+    /// The CPUs given to the reader, in ascending order; one that is offline has nothing but its number.
     pub cpus: Vec<CpuState>,
 }
 
@@ -30,7 +30,7 @@ pub struct StateSample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pressure {
-    /// For a processor.
+    /// For a CPU.
     pub cpu: Option<Stall>,
     /// For a disk.
     pub io: Option<Stall>,
@@ -50,7 +50,7 @@ pub struct Stall {
     pub full: Option<Nanos>,
 }
 
-/// One processor.
+/// One CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
     /// Its number.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::super::root::Root;
 
-/// Sensors whose reading sends an interrupt to a processor: they read a register of that processor (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and
+/// Sensors whose reading sends an interrupt to a CPU: they read a register of that CPU (`rdmsr_on_cpu` in drivers/hwmon/coretemp.c and
 /// via-cputemp.c; `x86_pkg_temp` through `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 

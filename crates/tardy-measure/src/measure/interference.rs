@@ -1,4 +1,4 @@
-//! What else touched the measured processors while a run lasted.
+//! What else touched the measured CPUs while a run lasted.
 
 use tardy_core::cpu::CpuList;
 use tardy_machine::cgroup::CgroupThrottling;

@@ -10,7 +10,7 @@ use super::recorder::Progress;
 
 const REDRAW: Nanos = Nanos::from_millis(500);
 const LINE: Nanos = Nanos::from_secs(10);
-/// Processors named on the line; the worst come first.
+/// CPUs named on the line; the worst come first.
 const NAMED_MAX: usize = 6;
 
 /// The live view.

@@ -170,7 +170,7 @@ impl Timeline {
         self.stage = Stage::Before;
     }
 
-    /// What the processors did in the phase that ended last; told twice, the first time counts.
+    /// What the CPUs did in the phase that ended last; told twice, the first time counts.
     pub fn note_busy(&mut self, busy: std::collections::BTreeMap<tardy_core::cpu::CpuId, Nanos>) {
         if let Some(record) =
             self.records.iter_mut().rev().find(|record| record.end_ns.is_some()).filter(|record| record.cpu_busy_ns.is_empty())

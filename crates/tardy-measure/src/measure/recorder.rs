@@ -1,4 +1,4 @@
-//! The recorder's thread: empties the rings eight times a second, on a processor that is not measured where there is one.
+//! The recorder's thread: empties the rings eight times a second, on a CPU that is not measured where there is one.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ const STACK_BYTES: usize = 512 << 10;
 pub struct Progress {
     /// Its probe.
     pub probe: String,
-    /// Its processor.
+    /// Its CPU.
     pub cpu: Option<CpuId>,
     /// Its counts.
     pub counts: Counts,
@@ -67,7 +67,7 @@ impl Recorder {
         let ending = Arc::clone(&is_ending);
         let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
-            // Ahead of the loads where it must share a processor with them: a full ring would lose samples.
+            // Ahead of the loads where it must share a CPU with them: a full ring would lose samples.
             let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
             if let Ok(series) = has_begun.recv() {
                 work.series = series;

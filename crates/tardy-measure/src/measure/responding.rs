@@ -35,7 +35,7 @@ const REQUEST: Nanos = Nanos::from_millis(1);
 pub struct Responding<'a> {
     /// The link.
     pub link: &'a Link,
-    /// Processor to answer on.
+    /// CPU to answer on.
     pub cpu: Option<CpuId>,
     /// Real-time priority; none for an ordinary task.
     pub priority: Option<u32>,

@@ -1,4 +1,4 @@
-//! How a thread is scheduled: policy, priority and processors.
+//! How a thread is scheduled: policy, priority and CPUs.
 
 use std::fmt;
 use std::io;

@@ -1,7 +1,7 @@
 //! Whether the measuring threads are still scheduled as they began. Container managers, tuning daemons and people move and demote other people's threads; such
 //! a run shows another system than the one that was asked about.
 //!
-//! Policy, priority and processors are looked at once a second, and by each thread itself at its end. Which processor took a sample is known for each
+//! Policy, priority and CPUs are looked at once a second, and by each thread itself at its end. Which CPU took a sample is known for each
 //! sample: [`tardy_sys::post`].
 
 use tardy_core::cpu::CpuId;

@@ -1,4 +1,4 @@
-//! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a processor that is not measured where there is one.
+//! The state of the system along a run: one line of JSON a second in `state.jsonl`, read on a CPU that is not measured where there is one.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl StateLog {
     /// Starts the log; `None` where it cannot be written.
     pub(super) fn create(folder: &RunFolder, measured: &CpuList, tool: &CpuList, root: &Root, keeper: Keeper) -> Option<Self> {
         let cpus = root.online_cpus().unwrap_or_else(|| measured.clone());
-        // Reading the frequency of a processor may interrupt it: only where the tool runs is that no matter.
+        // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no matter.
         let options = StateOptions { frequency_of: tool.minus(measured), cpus, disturbing_sensors: false };
         let path = folder.path().join("state.jsonl");
         File::create_new(&path).ok()?;

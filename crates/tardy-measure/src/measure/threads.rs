@@ -96,7 +96,7 @@ pub(super) fn launch(
     let name = format!("{label}/{}", cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()));
     let is_watched = member.is_watched;
     let handle = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES).spawn(move || {
-        // A group's cpuset takes a thread off its processor: it is bound afterwards.
+        // A group's cpuset takes a thread off its CPU: it is bound afterwards.
         let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
         let mut warnings = prepare(&member);
         if let Err(error) = joined {
@@ -140,7 +140,7 @@ impl MeasuringThread {
     }
 }
 
-/// Has samples marked that a thread takes on another processor than the one that it is bound to. Where the kernel does not tell, the look at its processors
+/// Has samples marked that a thread takes on another CPU than the one that it is bound to. Where the kernel does not tell, the look at its CPUs
 /// once a second has to do.
 fn post(member: &Member, warnings: &[Warning]) -> Option<Post> {
     let is_bound = member.cpus.len() == 1 && !warnings.iter().any(|warning| matches!(warning, Warning::NotBound { .. }));

@@ -1,4 +1,4 @@
-//! The watchdog: a probe that never sleeps would take its processor away from everything else, and with it, perhaps, the machine.
+//! The watchdog: a probe that never sleeps would take its CPU away from everything else, and with it, perhaps, the machine.
 //!
 //! A thread above the probes' priority looks at their CPU time twice a second. One that has used most of two seconds is made an
 //! ordinary task and the run is stopped. RLIMIT_RTTIME stands behind it, should the watchdog itself be kept from running.
@@ -80,7 +80,7 @@ impl Watchdog {
         Ok(Self { is_ending, bitten, handle, old_limit })
     }
 
-    /// Stops watching; tells the processors whose probes had to be ended.
+    /// Stops watching; tells the CPUs whose probes had to be ended.
     pub(super) fn stop(self) -> Vec<Option<CpuId>> {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();

@@ -38,7 +38,7 @@ pub enum PlanError {
     /// A load that was asked for cannot run here.
     #[error("--load {load}: {missing} is missing: {remedy}")]
     LoadAbsent { load: String, missing: String, remedy: String },
-    /// A processor that is not there, or not allowed.
+    /// A CPU that is not there, or not allowed.
     #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {usable}")]
     UnknownCpu { asked: CpuList, missing: CpuId, usable: CpuList },
     /// None is set apart.
@@ -46,11 +46,11 @@ pub enum PlanError {
         "--cpus isolated: no CPU is isolated here (isolcpus= and nohz_full= of the kernel's command line): give a list, or leave it out"
     )]
     NoIsolatedCpu,
-    /// A processor for loads that is not there, or not allowed.
+    /// A CPU for loads that is not there, or not allowed.
     #[error("--load-cpus: cpu {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
-    /// No processor for loads.
-    #[error("--load-cpus leaves no processor for the loads: measure fewer with --cpus, or use --load-cpus all")]
+    /// No CPU for loads.
+    #[error("--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus all")]
     NoLoadCpu,
     /// Nothing of the scenario can run here.
     #[error("--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is missing")]
@@ -68,7 +68,7 @@ pub enum PlanError {
         *cost * COSTS_A_PERIOD_MIN
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
-    /// `--force` without a processor to rescue the machine with.
+    /// `--force` without a CPU to rescue the machine with.
     #[error("--force with --period {} needs a CPU left idle, or the machine may hang: leave one out with --cpus", period.exact())]
     ForceNeedsCpu { period: Nanos },
     /// Longer than the run.
@@ -100,8 +100,8 @@ pub enum PlanError {
     /// The kernel has no such limit.
     #[error("--resume-latency: {error}: this kernel's CPUs have no pm_qos_resume_latency_us; use --cpu-dma-latency")]
     NoResumeLatency { error: std::io::Error },
-    /// The machine does not say which processors it has.
-    #[error("cannot tell which processors there are ({0}): is /proc mounted?")]
+    /// The machine does not say which CPUs it has.
+    #[error("cannot tell which CPUs there are ({0}): is /proc mounted?")]
     NoProcessors(std::io::Error),
 }
 

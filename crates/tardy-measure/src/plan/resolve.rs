@@ -33,7 +33,7 @@ const BYTES_A_RUN: u64 = 2 << 20;
 /// Room for the reserves of one series, in bytes.
 const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
-/// Real-time priority that a probe has only where the watchdog has a processor of its own.
+/// Real-time priority that a probe has only where the watchdog has a CPU of its own.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
 /// What is left to others on the file system, in bytes.
 const BYTES_LEFT: u64 = 16 << 20;
@@ -111,14 +111,14 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     })
 }
 
-/// The processors as the measuring threads' group has them.
+/// The CPUs as the measuring threads' group has them.
 fn of_probes(request: &Request, own: &Processors, root: &Root) -> Result<Processors, PlanError> {
     let Some(folder) = &request.probe_cgroup else { return Ok(own.clone()) };
     let of_group = groups::within(folder, || Processors::read(root));
     of_group.map_err(|error| PlanError::ProbeGroup { folder: folder.clone(), error })?.map_err(PlanError::NoProcessors)
 }
 
-/// The processors as the loads' group has them.
+/// The CPUs as the loads' group has them.
 fn of_loads(request: &Request, own: &Processors) -> Result<Processors, PlanError> {
     let Some(folder) = &request.load_cgroup else { return Ok(own.clone()) };
     if !folder.join("cgroup.procs").is_file() {
@@ -246,7 +246,7 @@ fn measured_cpus(request: &Request, processors: &Processors) -> Result<CpuList, 
     }
 }
 
-/// Which processors are set apart, and what of that a reader of the numbers must know.
+/// Which CPUs are set apart, and what of that a reader of the numbers must know.
 fn isolation(request: &Request, measured: &CpuList, tool: &CpuList, processors: &Processors) -> Option<Warning> {
     let isolated = processors.set_apart();
     let is_told = !isolated.is_empty() && (request.cpus.is_none() || !measured.and(&isolated).is_empty());

@@ -19,7 +19,7 @@ const INTERVAL: i64 = 100_000;
 /// CPU time of one wake-up on `cpu`, under `policy`: the cheapest of several blocks, because what disturbs a block only adds to it.
 ///
 /// # Errors
-/// Those of starting a thread and of sleeping; a policy or processor that cannot be had is left as it is.
+/// Those of starting a thread and of sleeping; a policy or CPU that cannot be had is left as it is.
 pub fn wake_up_cost(cpu: CpuId, policy: sched::Policy) -> io::Result<Nanos> {
     let calibration = std::thread::Builder::new().name("tardy-calibrate".into()).spawn(move || -> io::Result<i64> {
         let _ = affinity::set(0, &[cpu.0]);

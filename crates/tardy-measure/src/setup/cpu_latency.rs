@@ -1,4 +1,4 @@
-//! /dev/cpu_dma_latency: asks the power management to keep idle processors within a wake-up latency, for as long as the file is open.
+//! /dev/cpu_dma_latency: asks the power management to keep idle CPUs within a wake-up latency, for as long as the file is open.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! How long the measured processors alone may take to wake up: `pm_qos_resume_latency_us`.
+//! How long the measured CPUs alone may take to wake up: `pm_qos_resume_latency_us`.
 //!
 //! Source: Documentation/ABI/testing/sysfs-devices-power. 0 in the file means no limit, and `n/a` that no latency at all is accepted.
 
@@ -12,7 +12,7 @@ use tardy_run::plan::Change;
 /// The changes that bring the limit of `cpus` to `limit_us`.
 ///
 /// # Errors
-/// The first processor's that has no such file: its kernel has no power management of this kind.
+/// The first CPU's that has no such file: its kernel has no power management of this kind.
 pub fn changes(root: &Root, cpus: &CpuList, limit_us: u32) -> io::Result<Vec<Change>> {
     let new = if limit_us == 0 { "n/a".to_owned() } else { limit_us.to_string() };
     let change = |cpu| {

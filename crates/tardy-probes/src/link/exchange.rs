@@ -168,7 +168,7 @@ impl<L: Initiator> Exchange<'_, L> {
                     if self.held.len() == HELD_MAX {
                         self.flush_held();
                     }
-                    // As long as was waited for, or would have been: a processor that is polled all the time is taken from everything else.
+                    // As long as was waited for, or would have been: a CPU that is polled all the time is taken from everything else.
                     rest = self.pace.time_out.saturating_add(self.pace.time_out) - (now - sent).min(self.pace.time_out);
                 }
             }

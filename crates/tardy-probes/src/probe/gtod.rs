@@ -143,7 +143,7 @@ fn measure(
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
     let (mut day, mut monotonic) = (Read::new(clock::time_of_day, of_day, plan), Read::new(clock::monotonic, of_clock, plan));
     let end = loop {
-        // Each clock's first read comes before the other one's last: whatever takes the processor between two turns is in the gaps of one of them.
+        // Each clock's first read comes before the other one's last: whatever takes the CPU between two turns is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);
         monotonic.begin();
         let above_of_day = above_of_day.or(day.read_once_more(stop_above));

@@ -67,15 +67,15 @@ pub enum Cycles {
 /// Where a probe runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// A place on each measured processor.
+    /// A place on each measured CPU.
     EachCpu,
-    /// One place, on the first measured processor: there is one such device, or one such timer in a process.
+    /// One place, on the first measured CPU: there is one such device, or one such timer in a process.
     FirstCpu,
-    /// One place, on whatever processor it is.
+    /// One place, on whatever CPU it is.
     Unbound,
-    /// As many places as the probe's parameter `copies` says; their threads move among the measured processors.
+    /// As many places as the probe's parameter `copies` says; their threads move among the measured CPUs.
     Copies,
-    /// As many places as there are measured processors; their threads move among all processors, because the kernel will not bind them.
+    /// As many places as there are measured CPUs; their threads move among all CPUs, because the kernel will not bind them.
     CopyACpu,
 }
 
@@ -89,7 +89,7 @@ pub enum Refusal {
 }
 
 impl ProbeInfo {
-    /// What most probes are: a thread on each measured processor that waits for a timer of its own, due time by due time of a grid. A probe says what it
+    /// What most probes are: a thread on each measured CPU that waits for a timer of its own, due time by due time of a grid. A probe says what it
     /// is otherwise.
     pub(super) const USUAL: Self = Self {
         name: "",

@@ -1,5 +1,5 @@
-//! How many interrupts a processor took, counted by the kernel's tracepoints: of the device handlers, and of each vector that is no device (timer, calls from
-//! other processors, work put off), and of the interrupts that cannot be masked.
+//! How many interrupts a CPU took, counted by the kernel's tracepoints: of the device handlers, and of each vector that is no device (timer, calls from
+//! other CPUs, work put off), and of the interrupts that cannot be masked.
 
 use tardy_machine::root::Root;
 use tardy_sys::tracepoint_counter::TracepointCounter;

@@ -1,6 +1,6 @@
 //! `itimer`: the periodic signal of setitimer(2), as in test A of abeni2002.
 //!
-//! A process has one such timer, so that there is one place, on the first measured processor. Signals that come while one is pending are merged
+//! A process has one such timer, so that there is one place, on the first measured CPU. Signals that come while one is pending are merged
 //! by the kernel without a trace; the summary finds them as expiries of the fitted grid that no activation stands for.
 
 use std::io;

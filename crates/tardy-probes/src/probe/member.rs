@@ -18,7 +18,7 @@ pub struct Opening<'a> {
     pub probe: &'a ProbePlan,
     /// The place.
     pub thread: &'a ThreadPlan,
-    /// All measured processors, for probes that need a second one.
+    /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
     /// One for each series of the probe, in the order of its description. Whoever gets one must close it.
     pub producers: Vec<Producer>,
@@ -91,11 +91,11 @@ impl FoundGrid {
 pub struct Member {
     /// What it is beside the probe's main thread, such as `waker`; empty for that.
     pub role: &'static str,
-    /// Processors that it is bound to; empty where it is not bound.
+    /// CPUs that it is bound to; empty where it is not bound.
     pub cpus: CpuList,
     /// How it is scheduled.
     pub policy: Policy,
-    /// Whether the watchdog ends it when it never sleeps. One that occupies its processor by design must give it up for a share of the time
+    /// Whether the watchdog ends it when it never sleeps. One that occupies its CPU by design must give it up for a share of the time
     /// instead, and sleep then: the limit on real-time CPU time stands behind it.
     pub is_watched: bool,
     /// Prepares what must be prepared on the thread itself, waits for the start with [`Ready::wait`], measures until the control says stop, and
@@ -145,7 +145,7 @@ impl<'a> Ready<'a> {
 }
 
 impl Member {
-    /// The main thread of a place: bound to its processor, scheduled as planned, watched.
+    /// The main thread of a place: bound to its CPU, scheduled as planned, watched.
     #[must_use]
     pub fn new(probe: &ProbePlan, cpu: Option<CpuId>, run: Run) -> Self {
         Self { role: "", cpus: cpu.into_iter().collect(), policy: probe.policy.policy(probe.priority), is_watched: true, run }

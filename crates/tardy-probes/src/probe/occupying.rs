@@ -1,4 +1,4 @@
-//! What probes have in common that occupy their processor: where ticks are on the run's clock, and how much of the time they may take.
+//! What probes have in common that occupy their CPU: where ticks are on the run's clock, and how much of the time they may take.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tardy_run::plan::{PolicyName, ProbePlan};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::Calibration;
 
-/// At a real-time priority, the processor is given up for a tenth of each window, so that the machine stays usable.
+/// At a real-time priority, the CPU is given up for a tenth of each window, so that the machine stays usable.
 const WINDOW: Nanos = Nanos::from_millis(100);
 const WINDOW_OCCUPIED: Nanos = Nanos::from_millis(90);
 

@@ -1,7 +1,7 @@
-//! `oslat`: reads the cycle counter all the time, and finds every interval in which the processor was taken away, as oslat and hwlat do.
+//! `oslat`: reads the cycle counter all the time, and finds every interval in which the CPU was taken away, as oslat and hwlat do.
 //!
 //! What took it is told gap by gap, by what was counted meanwhile: where the kernel counted an involuntary switch of the thread, another task ran
-//! (`oslat.tasks`); else, where it counted an interrupt of the processor, that (`oslat.interrupts`); else nothing that the kernel knows of, which leaves the
+//! (`oslat.tasks`); else, where it counted an interrupt of the CPU, that (`oslat.interrupts`); else nothing that the kernel knows of, which leaves the
 //! hypervisor, the firmware, the hardware (`oslat.unseen`). The series of all gaps is `oslat`. Counts are read at each gap's end and each ms, so that an
 //! interrupt too short to be a gap can be laid to one within a ms after it, and a tracepoint passed adds some hundred ns to an interrupt. Where interrupts
 //! cannot be counted, a note says why, and the last two series are not there. What the probe does beside looking at the counter (a look at the clock each ms, and noting a gap) is no part of the time
@@ -95,7 +95,7 @@ struct Series {
     calibration: Calibration,
 }
 
-/// The processor's interrupts.
+/// The CPU's interrupts.
 struct Interrupts {
     counter: TracepointCounter,
     /// Until the last look.
@@ -198,7 +198,7 @@ fn measure(
             }
             next_look = read().wrapping_add(look);
         }
-        // What was done since is not observed, unless it took so long that the processor was taken away meanwhile.
+        // What was done since is not observed, unless it took so long that the CPU was taken away meanwhile.
         last = read();
         let work = last.wrapping_sub(work_began);
         if work < own_work_max.max(series.least) {
@@ -214,7 +214,7 @@ fn measure(
     Ok(())
 }
 
-/// How often the kernel took the processor from this thread to give it to another one.
+/// How often the kernel took the CPU from this thread to give it to another one.
 fn count_switches() -> u64 {
     usage(Who::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

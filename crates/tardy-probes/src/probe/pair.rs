@@ -1,6 +1,6 @@
 //! What the probes of thread-to-thread wake-ups have in common: one thread wakes another one, and both stamp it.
 //!
-//! The woken thread is above the waker in priority, so that on the same processor the wake-up itself switches to it. Either of the two keeps the time: the
+//! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself switches to it. Either of the two keeps the time: the
 //! one that does sleeps until a due time on a grid, and records in a series of its own how late that timer was. When a period passes while the woken
 //! thread has not yet come back, no wake-up is made in it, and it is counted as missed.
 
@@ -71,10 +71,7 @@ pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal
         return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
     }
     if probe.parameters.text("waker") == "other" && affinity::obtainable().is_ok_and(|usable| usable.len() < 2) {
-        return Err(Refusal::Absent(Absent::new(
-            "a second processor for the waker",
-            "allow the tool more processors, or leave waker=other out",
-        )));
+        return Err(Refusal::Absent(Absent::new("a second CPU for the waker", "allow the tool more CPUs, or leave waker=other out")));
     }
     Ok(())
 }
@@ -163,7 +160,7 @@ impl<C: Channel> Pair<C> {
     }
 }
 
-/// Opens one place: the woken thread on the measured processor, the waker there or on another one.
+/// Opens one place: the woken thread on the measured CPU, the waker there or on another one.
 pub(super) fn open<C: Channel>(mut opening: Opening<'_>) -> io::Result<Opened> {
     let (Some(timer), Some(latencies)) = (opening.producers.pop(), opening.producers.pop()) else {
         return Err(io::Error::other("a pair was opened without its two series"));
@@ -201,7 +198,7 @@ fn below(policy: Policy) -> Policy {
     }
 }
 
-/// The next measured processor after `cpu`; where it is the only one, the first other one that the tool may use.
+/// The next measured CPU after `cpu`; where it is the only one, the first other one that the tool may use.
 fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let after = measured.iter().find(|&other| Some(other) > cpu);
     let before = measured.iter().find(|&other| Some(other) != cpu);
@@ -209,7 +206,7 @@ fn other_cpu(cpu: Option<CpuId>, measured: &CpuList) -> io::Result<CpuList> {
     let other = after.or(before).or_else(allowed);
     other
         .map(|other| [other].into_iter().collect())
-        .ok_or_else(|| io::Error::other("there is no second processor for the waker: leave waker=other out"))
+        .ok_or_else(|| io::Error::other("there is no second CPU for the waker: leave waker=other out"))
 }
 
 /// The waker that sleeps until due times.

@@ -1,6 +1,6 @@
 //! `sched-deadline`: the periodic loop under SCHED_DEADLINE, with a runtime in each period, and work that may exceed it.
 //!
-//! The kernel binds such a thread to no processor. A thread that has used up its runtime is throttled until its next period; the kernel says so
+//! The kernel binds such a thread to no CPU. A thread that has used up its runtime is throttled until its next period; the kernel says so
 //! by SIGXCPU (SCHED_FLAG_DL_OVERRUN), which the run counts.
 
 use std::io;
@@ -82,7 +82,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     }
     let wanted = policy(probe);
     let cpus: Vec<u32> = everywhere().iter().map(|cpu| cpu.0).collect();
-    // Only trying tells: the right, the processors and the bandwidth that is left must all be there.
+    // Only trying tells: the right, the CPUs and the bandwidth that is left must all be there.
     let tried = std::thread::spawn(move || {
         let _ = affinity::set(0, &cpus);
         sched::set_policy(0, wanted)

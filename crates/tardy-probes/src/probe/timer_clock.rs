@@ -2,7 +2,7 @@
 //!
 //! Due times and latencies are of CLOCK_MONOTONIC whatever the clock: all differ by a number of ns that changes in steps alone. After a step the grid stays where it
 //! is on the run's clock, and the timer is set anew for it: a wait that ends early is gone on with, and one that would take longer is cut short by
-//! `measure::clock_watch`. So no step takes the processor or keeps the run from ending; that a run with a step decides nothing the watch says.
+//! `measure::clock_watch`. So no step takes the CPU or keeps the run from ending; that a run with a step decides nothing the watch says.
 
 use std::io;
 

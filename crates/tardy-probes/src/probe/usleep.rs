@@ -1,4 +1,4 @@
-//! `usleep`: relative sleeps with the processor's cycle counter read on both sides, as in test B of abeni2002.
+//! `usleep`: relative sleeps with the CPU's cycle counter read on both sides, as in test B of abeni2002.
 //!
 //! The counter is calibrated against CLOCK_MONOTONIC before the run. An early wake-up is one beyond the error of that: T times 500 parts per
 //! million, by which the kernel may slew its own clock (adjtimex(2)), and the uncertainty of the calibration.

@@ -42,7 +42,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
             "arithmetic in registers, system calls, or reads that wait for memory",
             &["compute", "syscalls", "memory"],
         ),
-        Parameter::bytes("area", "bytes that the work of kind memory goes through, on each processor", "32MiB", 64 << 10, 1 << 30),
+        Parameter::bytes("area", "bytes that the work of kind memory goes through, on each CPU", "32MiB", 64 << 10, 1 << 30),
     ],
     series: &[
         SeriesInfo::GRID_LATENCY,
@@ -65,7 +65,7 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
 
 fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
-    // A fifth is left for everything else on the processor, and for the watchdog, which ends what uses 95 %.
+    // A fifth is left for everything else on the CPU, and for the watchdog, which ends what uses 95 %.
     if length.get() > period.get() / 5 * 4 {
         let longest = Nanos(period.get() / 5 * 4).exact();
         return Err(Refusal::Request(format!(
@@ -88,7 +88,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let thread = opening.thread.clone();
     let member = Member::new(opening.probe, thread.cpu, Box::new(|_| Ok(())));
     let (probe, cpu, policy) = (opening.probe.clone(), thread.cpu, member.policy);
-    // Many processors calibrate at the same time; what shares a core or the memory's bandwidth with others waits for them, and would else be taken for slow.
+    // Many CPUs calibrate at the same time; what shares a core or the memory's bandwidth with others waits for them, and would else be taken for slow.
     let under_way = has_its_own(&probe, cpu).then(|| calibrate(&probe, cpu, policy)).transpose()?;
     let (unit, calibrated) = sync_channel(1);
     let finish = Finish::new(move || {
@@ -105,7 +105,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     Ok(Opened { members: vec![Member { run, ..member }], finish: Some(finish), ..Opened::default() })
 }
 
-/// Whether nothing that `cpu` works with is shared with a processor before it: its core is not, and the work stays out of memory.
+/// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the work stays out of memory.
 fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
     let Some(cpu) = cpu.filter(|_| kind(probe) != WorkKind::Memory) else { return false };
     let siblings = Root::system().cpu_list(format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));

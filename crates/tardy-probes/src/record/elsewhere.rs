@@ -1,4 +1,4 @@
-//! Which samples of a series another processor took than the one that its thread was put on: stretches of them, noted by the measuring thread without a lock
+//! Which samples of a series another CPU took than the one that its thread was put on: stretches of them, noted by the measuring thread without a lock
 //! or memory of its own, and read by the recorder.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};

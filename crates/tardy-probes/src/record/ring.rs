@@ -39,7 +39,7 @@ struct Ring {
     bins: Box<[AtomicU64]>,
     /// Time that was observed, in ns; for series of gaps.
     observed: AtomicI64,
-    /// Samples that were taken on another processor than their thread's.
+    /// Samples that were taken on another CPU than their thread's.
     elsewhere: Stretches,
     closing: Closing,
 }
@@ -134,7 +134,7 @@ impl Producer {
     /// Hands over `sample`, or counts it as lost when the ring is full.
     #[inline]
     pub fn push(&mut self, sample: Sample) {
-        // Known without a system call: the kernel tells each thread its processor all the time.
+        // Known without a system call: the kernel tells each thread its CPU all the time.
         let Sample { due, latency, missed } = sample;
         if let Some(cpu) = post::elsewhere() {
             self.note_elsewhere(cpu, due);
@@ -247,7 +247,7 @@ impl Consumer {
         Some(Nanos(self.ring.observed.load(Ordering::Relaxed))).filter(|&observed| observed > Nanos::ZERO)
     }
 
-    /// Samples that another processor took than the one that the measuring thread was put on.
+    /// Samples that another CPU took than the one that the measuring thread was put on.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<Elsewhere> {
         self.ring.elsewhere.read()

@@ -258,7 +258,7 @@ impl SeriesRecorder {
         self.consumer.observed()
     }
 
-    /// Samples that another processor took than the one that the measuring thread was put on.
+    /// Samples that another CPU took than the one that the measuring thread was put on.
     #[must_use]
     pub fn elsewhere(&self) -> Vec<Elsewhere> {
         self.consumer.elsewhere()

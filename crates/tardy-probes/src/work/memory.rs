@@ -5,7 +5,7 @@ use std::hint::black_box;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A cache line on nearly every processor that runs Linux, of 64 bytes; the first word names the line that is read after it.
+/// A cache line on nearly every CPU that runs Linux, of 64 bytes; the first word names the line that is read after it.
 #[derive(Debug, Clone, Default)]
 #[repr(align(64))]
 struct Line(u32);

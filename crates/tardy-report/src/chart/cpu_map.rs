@@ -1,6 +1,6 @@
-//! The largest latency of each processor over time, for machines with more processors than colours.
+//! The largest latency of each CPU over time, for machines with more CPUs than colours.
 //!
-//! Its size depends on neither the processors nor the length of the run: many processors share rows, as many beside each other as it takes.
+//! Its size depends on neither the CPUs nor the length of the run: many CPUs share rows, as many beside each other as it takes.
 
 use tardy_core::cpu::{CpuId, CpuList};
 
@@ -14,11 +14,11 @@ pub const STRETCHES: usize = 120;
 /// The map of one probe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CpuMap {
-    /// In the order of the processors' numbers.
+    /// In the order of the CPUs' numbers.
     pub rows: Vec<Row>,
 }
 
-/// Processors beside each other.
+/// CPUs beside each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The first of them.
@@ -30,7 +30,7 @@ pub struct Row {
 }
 
 impl CpuMap {
-    /// An empty map of these processors.
+    /// An empty map of these CPUs.
     #[must_use]
     pub fn new(cpus: &CpuList) -> Self {
         let cpus: Vec<CpuId> = cpus.iter().collect();
@@ -38,7 +38,7 @@ impl CpuMap {
         Self { rows: rows.map(|row| Row { first: row[0], last: row[row.len() - 1], largest: vec![None; STRETCHES] }).collect() }
     }
 
-    /// Adds the extremes of a processor over the whole length of the run.
+    /// Adds the extremes of a CPU over the whole length of the run.
     pub fn add(&mut self, cpu: CpuId, columns: &Columns) {
         let Some(row) = self.rows.iter_mut().find(|row| row.first <= cpu && cpu <= row.last) else { return };
         let count = columns.extremes.len();

@@ -21,7 +21,7 @@ use super::cpu_map::CpuMap;
 use super::model::Span;
 use super::sweep::{Division, Swept, sweep, sweep_with};
 
-/// Processors that get a colour each; of more, the worst do, and the others share one.
+/// CPUs that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
 /// Worst samples of an explained run that are told whole.
 const STORIES: usize = 5;
@@ -40,7 +40,7 @@ pub enum DataError {
 /// How closely to look.
 #[derive(Debug, Clone)]
 pub struct Detail {
-    /// Stretches of time that keep their extremes, over all processors that are drawn.
+    /// Stretches of time that keep their extremes, over all CPUs that are drawn.
     pub columns: usize,
     /// Samples that are drawn one by one; more are drawn as places.
     pub points: usize,
@@ -89,14 +89,14 @@ pub enum What {
     All,
     /// The load.
     Load,
-    /// The processor.
+    /// The CPU.
     Processor,
 }
 
 /// One series over time, or several put together.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// Its processor.
+    /// Its CPU.
     pub name: String,
     /// What was found.
     pub swept: Swept,
@@ -109,11 +109,11 @@ pub struct ProbeData {
     pub probe: String,
     /// What a value is.
     pub quantity: String,
-    /// All samples first, then those of each load where there are several, then those of each processor.
+    /// All samples first, then those of each load where there are several, then those of each CPU.
     pub groups: Vec<Group>,
-    /// Processors over time, worst first.
+    /// CPUs over time, worst first.
     pub lanes: Vec<Lane>,
-    /// All processors over time, by number.
+    /// All CPUs over time, by number.
     pub map: CpuMap,
     /// From the start of the run to its last wake-up, in s.
     pub length: f64,
@@ -220,8 +220,8 @@ fn over_time(run: &ReadRun, probe: &str, detail: &Detail, tails: &mut TailReader
     Ok(OverTime { length, lanes, map })
 }
 
-/// Sweeps series with all processors: those of which a model is wanted side by side, the others in parts. `add` gets each in the order of `series`; only so many
-/// are held at a time as there are processors.
+/// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts. `add` gets each in the order of `series`; only so many
+/// are held at a time as there are CPUs.
 fn sweep_all(
     series: &[&Read],
     division: Division,
@@ -321,7 +321,7 @@ fn worst_first<'a>(run: &'a ReadRun, probe: &str) -> Vec<&'a Read> {
     series
 }
 
-/// The processor or the copy that took a series.
+/// The CPU or the copy that took a series.
 fn series_name(read: &Read) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {

@@ -80,7 +80,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
     }
 }
 
-/// Sweeps the series in `path`, on as many threads as there are processors.
+/// Sweeps the series in `path`, on as many threads as there are CPUs.
 ///
 /// # Errors
 /// [`SeriesError`] where it cannot be read.

@@ -91,7 +91,7 @@ fn warnings(explanation: &Explanation) -> Vec<String> {
     }
     if let Some(left_out) = explanation.left_out_of_perfetto {
         warnings.push(format!(
-            "the trace for Perfetto lacks {} events of processors from number 1024 on, which Perfetto refuses, and {} wake-ups that overlap too many others",
+            "the trace for Perfetto lacks {} events of CPUs from number 1024 on, which Perfetto refuses, and {} wake-ups that overlap too many others",
             left_out.events, left_out.wake_ups
         ));
     }
@@ -117,7 +117,7 @@ fn warnings(explanation: &Explanation) -> Vec<String> {
 /// Who made it late; `all` is the lateness in all.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
-    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the processor"]);
+    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the CPU"]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);

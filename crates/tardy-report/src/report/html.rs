@@ -121,7 +121,7 @@ fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup
     let bars = build::together(runs, probe).map(|chart| figures.add(chart));
     let tails = (runs.len() > 1).then(|| build::overlaid(runs, probe)).flatten().map(|chart| figures.add(chart));
     let mut rows: Vec<Vec<Markup>> = Vec::new();
-    // Where each processor has a colour of its own, the time line says the same.
+    // Where each CPU has a colour of its own, the time line says the same.
     let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);
     for kind in KINDS.into_iter().filter(|kind| has_map || *kind != Kind::CpuMap) {
         let charts = build::each(kind, runs, probe);

@@ -50,7 +50,7 @@ pub fn text(plan: &Plan) -> String {
     out
 }
 
-/// Where a probe has its places: the processors of its threads, or all that its copies move among.
+/// Where a probe has its places: the CPUs of its threads, or all that its copies move among.
 fn cpus(plan: &Plan, probe: &ProbePlan) -> CpuList {
     let places = || plan.threads.iter().filter(|thread| thread.probe == probe.name);
     if places().any(|thread| thread.plan.cpu.is_none()) {

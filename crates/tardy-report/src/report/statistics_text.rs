@@ -41,7 +41,7 @@ pub fn text(statistics: &Statistics) -> String {
 }
 
 /// What is said where the rule of thumb cannot be.
-pub const NO_RULE_OF_THUMB: &str = "OSADL's rule of thumb (10^5 clock cycles) needs the processor's clock rate: give --mhz";
+pub const NO_RULE_OF_THUMB: &str = "OSADL's rule of thumb (10^5 clock cycles) needs the CPU's clock rate: give --mhz";
 
 /// All layers, those of a probe together.
 #[must_use]

@@ -356,14 +356,14 @@ fn phases(out: &mut String, summary: &Summary) {
     }
 }
 
-/// What loads that ran together got of the processors, largest first.
+/// What loads that ran together got of the CPUs, largest first.
 fn shares(out: &mut String, summary: &Summary) {
     for line in summary.loads.iter().filter_map(shares_of) {
         let _ = writeln!(out, "  {line}");
     }
 }
 
-/// What each of several loads got of the processors, in a line; none where there is one load.
+/// What each of several loads got of the CPUs, in a line; none where there is one load.
 pub(crate) fn shares_of(load: &LoadSummary) -> Option<String> {
     if load.shares.is_empty() {
         return None;

@@ -31,7 +31,7 @@ pub enum Choice {
 pub enum Rule {
     /// Does only throughput count?
     ThroughputOnly,
-    /// Does the processor run so full that peaks degrade response?
+    /// Does the CPU run so full that peaks degrade response?
     Utilisation,
     /// Do parallel threads wait for each other at barriers?
     Barriers,
@@ -127,7 +127,7 @@ const FLOW: &[Entry] = &[
     },
     Entry {
         rule: Rule::Utilisation,
-        question: "does the processor run so full that peaks degrade response?",
+        question: "does the CPU run so full that peaks degrade response?",
         source: "mckenney2009, section 5; the limit of ln 2 is that of Liu and Layland 1973",
         answer: utilisation,
         yes: Next::Ask(Rule::Barriers),
@@ -242,7 +242,7 @@ fn is_virtual(situation: &Situation<'_>) -> Answer {
     let virtualization = situation.machine.map(|machine| &machine.virtualization);
     match virtualization.and_then(|found| Some((found, found.is_virtual()?))) {
         Some((found, true)) => {
-            let sign = found.hypervisor.as_ref().or(found.vendor.as_ref()).map_or_else(|| "flag of the processor".to_owned(), Clone::clone);
+            let sign = found.hypervisor.as_ref().or(found.vendor.as_ref()).map_or_else(|| "flag of the CPU".to_owned(), Clone::clone);
             (true, Basis::Measured, format!("it has a hypervisor ({sign})"))
         }
         Some((_, false)) => (false, Basis::Measured, "it has no sign of a hypervisor".to_owned()),

@@ -33,7 +33,7 @@ pub struct Helps {
 }
 
 /// Looks at `facts`, and at the files of this machine where `here` shows that they are of the same start of the same system. `cpus` are the
-/// processors that were measured, or all.
+/// CPUs that were measured, or all.
 #[must_use]
 pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuList, warnings: &[Warning], choice: Choice) -> Helps {
     let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;

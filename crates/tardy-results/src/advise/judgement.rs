@@ -86,11 +86,11 @@ pub struct Conditions {
     pub phases: Vec<String>,
     /// Whether no load ran in any of them.
     pub is_idle: bool,
-    /// Processors, as in the first run.
+    /// CPUs, as in the first run.
     pub cpus: String,
     /// Policy and priority of the probe, as in the first run.
     pub scheduling: Option<String>,
-    /// Whether sleep states of processors were held off by the tool while it measured.
+    /// Whether sleep states of CPUs were held off by the tool while it measured.
     pub is_kept_awake: bool,
     /// Whose time.
     pub clock: ClockKind,

@@ -19,7 +19,7 @@ pub struct Task {
     pub kind: Option<WorkKind>,
     /// Share of units that may be late; none where absent or 0.
     pub misses: Option<f64>,
-    /// Share of the processors' time that everything together shall use.
+    /// Share of the CPUs' time that everything together shall use.
     pub utilisation: Option<f64>,
     /// Memory that everything together works on, in bytes.
     pub memory_bytes: Option<u64>,
@@ -89,7 +89,7 @@ impl Task {
         self.deadline_ns.map(|deadline| Window::deadline(deadline - added))
     }
 
-    /// The share of one processor that the work alone uses.
+    /// The share of one CPU that the work alone uses.
     #[must_use]
     pub fn own_utilisation(&self) -> Option<f64> {
         Some(self.work_ns?.get() as f64 / self.period_ns?.get() as f64)

@@ -28,7 +28,7 @@ impl Measurement {
             aspects: [
                 ("the probes", json!(plan.probes).to_string()),
                 ("the loads", phases.join(", ")),
-                ("the processors", record.measured_cpus.to_string()),
+                ("the CPUs", record.measured_cpus.to_string()),
                 ("the kernel", kernel),
                 ("the kernel's command line", if with_kernel { command_line(record) } else { String::new() }),
                 ("where they come from", origin.to_owned()),

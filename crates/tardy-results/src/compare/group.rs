@@ -1,4 +1,4 @@
-//! The samples of a run that are compared as one: all processors of a probe, in the whole run or under one load.
+//! The samples of a run that are compared as one: all CPUs of a probe, in the whole run or under one load.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ fn group(
     belongs: impl Fn(PhaseIndex) -> bool,
 ) -> RunGroup {
     let mut exact = Histogram::new(Budget::ANALYSIS);
-    // Several processors at the same time are one block: what disturbs one mostly disturbs the others.
+    // Several CPUs at the same time are one block: what disturbs one mostly disturbs the others.
     let mut stretches: BTreeMap<(u64, PhaseIndex), Stretch> = BTreeMap::new();
     for series in series {
         series.exact.iter().filter(|(phase, _)| belongs(**phase)).for_each(|(_, histogram)| exact.merge(histogram));

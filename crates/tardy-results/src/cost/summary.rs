@@ -60,7 +60,7 @@ pub struct How {
     pub command: Vec<String>,
     /// `ns`, or `instructions` in an emulated machine whose clock counts them.
     pub unit: &'static str,
-    /// Processor that everything was bound to.
+    /// CPU that everything was bound to.
     pub cpu: Option<tardy_core::cpu::CpuId>,
     /// How often each metric was prepared and measured anew.
     pub rounds: u32,
@@ -103,7 +103,7 @@ pub struct MetricSummary {
     pub standard_deviation: f64,
     /// Bytes moved a microsecond, which are megabytes (10^6) a second, at the figure; absent where instructions are counted.
     pub megabytes_per_second: Option<f64>,
-    /// The share of the trials' time in which the processor was idle: that part of the figure is no instructions; absent where they are not counted.
+    /// The share of the trials' time in which the CPU was idle: that part of the figure is no instructions; absent where they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_share: Option<f64>,
     /// Each trial, in the order in which they were made.

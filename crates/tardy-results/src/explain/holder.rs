@@ -1,11 +1,11 @@
-//! Who held the processor, in words that need no trace.
+//! Who held the CPU, in words that need no trace.
 
 use serde::Serialize;
 use tardy_run::delays::DelayHolder;
 use tardy_trace::explain::{Cause, Holder, Known};
 use tardy_trace::symbols::Symbols;
 
-/// Who held the processor, and how that is known.
+/// Who held the CPU, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HolderFacts {
     /// What kept the thread waiting.

@@ -109,7 +109,7 @@ pub(super) fn rows(rules: &Rules, recorded: &Recorded, thread: Thread) -> Vec<Ru
             "woken from a softirq",
             recorded.wakings,
             rules.woken_from_softirq,
-            "a softirq waits for all others of its processor".to_owned(),
+            "a softirq waits for all others of its CPU".to_owned(),
             "wait with clock_nanosleep instead of timerfd; on PREEMPT_RT give the softirq's thread (ktimers) a priority",
             "record sched:sched_waking",
         ),

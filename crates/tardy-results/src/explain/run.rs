@@ -62,7 +62,7 @@ pub struct RunExplanation {
     pub lateness: Option<Lateness>,
     /// Where on the way the time went, in the order of the way.
     pub components: Vec<ComponentRow>,
-    /// Who held the processor, most lateness first.
+    /// Who held the CPU, most lateness first.
     pub holders: Vec<HolderRow>,
     /// Of the lateness that is ranked, what has no holder, because events were lost or came too late.
     pub unexplained_ns: u64,
@@ -98,9 +98,9 @@ pub struct SampleCounts {
 pub struct SampleStory {
     /// The probe that took it.
     pub probe: String,
-    /// The processor that the probe was bound to.
+    /// The CPU that the probe was bound to.
     pub series_cpu: Option<CpuId>,
-    /// The processor that it was taken on.
+    /// The CPU that it was taken on.
     pub cpu: u32,
     /// When it was due, in ns of the run's clock.
     pub due_ns: Nanos,

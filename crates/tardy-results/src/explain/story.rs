@@ -1,4 +1,4 @@
-//! One wake-up whole: its marks and who held the processor, in ns from its due time.
+//! One wake-up whole: its marks and who held the CPU, in ns from its due time.
 
 use serde::Serialize;
 use tardy_trace::explain::{Component, DueFrom, WakeUp, Waker};
@@ -12,7 +12,7 @@ use super::words::named;
 pub struct Story {
     /// The thread's number.
     pub pid: i32,
-    /// The processor that it ran on.
+    /// The CPU that it ran on.
     pub cpu: u32,
     /// When it was due, in ns of the trace's clock.
     pub due_ns: u64,
@@ -39,7 +39,7 @@ pub struct Mark {
     pub what: &'static str,
 }
 
-/// A stretch, and who held the processor.
+/// A stretch, and who held the CPU.
 #[derive(Debug, Serialize)]
 pub struct StoryPiece {
     /// In ns from due.
@@ -48,7 +48,7 @@ pub struct StoryPiece {
     pub length_ns: u64,
     /// The part of the way.
     pub component: Component,
-    /// The processor.
+    /// The CPU.
     pub cpu: u32,
     /// Who.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Lateness counted by who held the processor, and by part of the way.
+//! Lateness counted by who held the CPU, and by part of the way.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct ComponentRow {
     pub wake_ups: u64,
 }
 
-/// Someone who held the processor.
+/// Someone who held the CPU.
 #[derive(Debug, Serialize)]
 pub struct HolderRow {
     /// Who.

@@ -1,4 +1,4 @@
-//! Words for who held the processor, and where on the way.
+//! Words for who held the CPU, and where on the way.
 
 use tardy_trace::event::Thread;
 use tardy_trace::explain::{Cause, Component};
@@ -21,7 +21,7 @@ pub fn component(component: Component) -> &'static str {
     }
 }
 
-/// Who held the processor, and how that is known.
+/// Who held the CPU, and how that is known.
 #[must_use]
 pub fn holder(facts: &HolderFacts) -> String {
     let HolderFacts { cause, name, priority: of, work, known, or } = facts;

@@ -1,5 +1,5 @@
 //! What holds whatever the distribution: percentiles between order statistics, shares above limits, and how far the maximum reaches. All of it
-//! counts the effective number of samples: they depend on each other, in time and over processors.
+//! counts the effective number of samples: they depend on each other, in time and over CPUs.
 
 use serde::Serialize;
 use tardy_core::histogram::Histogram;

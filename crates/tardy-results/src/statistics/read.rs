@@ -30,7 +30,7 @@ pub struct Question {
     pub horizon: Nanos,
     /// Series of a probe that are looked at one by one, the worst; all of them together are looked at anyway.
     pub series_max: usize,
-    /// Clock rate of the processors in MHz, where the machine's facts do not have it.
+    /// Clock rate of the CPUs in MHz, where the machine's facts do not have it.
     pub mhz: Option<f64>,
     /// Whether models that the gate refused are given too, marked as such.
     pub show_refused: bool,
@@ -76,7 +76,7 @@ pub struct Group {
     pub probe: String,
     /// What a value is.
     pub quantity: String,
-    /// Its processor; absent for all together, and where it was not bound.
+    /// Its CPU; absent for all together, and where it was not bound.
     pub cpu: Option<CpuId>,
     /// Its number among the series of the probe that were not bound; absent where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ fn worst<'a>(series: &[&'a Read], question: &Question) -> Vec<&'a Read> {
     worst
 }
 
-/// What `make` makes of each, as many at a time as there are processors, in their order.
+/// What `make` makes of each, as many at a time as there are CPUs, in their order.
 pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (mut items, mut made) = (items.peekable(), Vec::new());
@@ -161,7 +161,7 @@ pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl
 }
 
 impl ReadRun {
-    /// When each load ran, and on which processors it hardly did; none where all samples are of one.
+    /// When each load ran, and on which CPUs it hardly did; none where all samples are of one.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
         if loads.len() < 2 {
@@ -229,7 +229,7 @@ fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     limits.into_iter().map(Nanos).collect()
 }
 
-/// From a processor's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz.
+/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz.
 fn clock_rate(model: &str) -> Option<f64> {
     let text = model.rsplit_once('@')?.1.trim();
     let (number, factor) = match text.strip_suffix("GHz") {

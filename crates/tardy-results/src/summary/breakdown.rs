@@ -110,7 +110,7 @@ impl Breakdown {
             let mut is_excluded = false;
             for phase in &summary.loads {
                 let Some(numbers) = numbers_of(phase, &plan.name) else {
-                    let reason = "no samples, or loads that used less than a tenth of every processor".to_owned();
+                    let reason = "no samples, or loads that used less than a tenth of every CPU".to_owned();
                     self.mixed.push(Mixed { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason });
                     continue;
                 };

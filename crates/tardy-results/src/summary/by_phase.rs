@@ -11,7 +11,7 @@ use super::model::{LoadShare, LoadSummary, PhaseSummary};
 use super::read::{Read, measured, names};
 use super::verdict::{Judge, Part};
 
-/// A load that uses less than this of a processor's time, in percent, uses hardly any.
+/// A load that uses less than this of a CPU's time, in percent, uses hardly any.
 const STRESSED_PERCENT: i64 = 10;
 
 /// Each phase by itself, in order of time.
@@ -41,7 +41,7 @@ pub(crate) struct OfName<'a> {
     pub(crate) phases: Vec<usize>,
     /// How long they lasted in all.
     length: Nanos,
-    /// Measured processors that their loads hardly used.
+    /// Measured CPUs that their loads hardly used.
     pub(crate) not_stressed: CpuList,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> V
     summaries
 }
 
-/// What each of `loads` got of the processor time that all of them used; nothing where there is one, or none used any.
+/// What each of `loads` got of the CPU time that all of them used; nothing where there is one, or none used any.
 fn shares(record: &RunRecord, phases: &[usize], loads: &[String]) -> Vec<LoadShare> {
     let of_load = |load: &&String| {
         let work = record.load_work.iter().filter(|work| phases.contains(&work.phase) && work.load == **load);
@@ -113,7 +113,7 @@ pub(super) fn is_ranked(record: &RunRecord) -> bool {
     record.plan.is_shuffled && is_repeated
 }
 
-/// Measured processors on which the loads of these phases did nothing, though they did something on others. Where loads were not to run on any of those measured,
+/// Measured CPUs on which the loads of these phases did nothing, though they did something on others. Where loads were not to run on any of those measured,
 /// they ran beside them, which is what was to be measured.
 fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList {
     let of_plan = |index: &usize| record.plan.phases.get(*index).map_or(&[][..], |phase| &phase.loads);
@@ -124,7 +124,7 @@ fn not_stressed(record: &RunRecord, phases: &[usize], length: Nanos) -> CpuList 
     record.measured_cpus.iter().filter(|&cpu| !is_stressed(record, phases, cpu, length)).collect()
 }
 
-/// Whether a load did something on `cpu`, by its own count. One that moves between processors and uses their time was where they were not idle; one that hardly uses
+/// Whether a load did something on `cpu`, by its own count. One that moves between CPUs and uses their time was where they were not idle; one that hardly uses
 /// any, such as output to a console, works by what it asks of devices, and is everywhere. Where nothing is known the benefit of the doubt is the load's.
 fn is_stressed(record: &RunRecord, phases: &[usize], cpu: CpuId, length: Nanos) -> bool {
     let least = Nanos(length.get() / 100 * STRESSED_PERCENT);
@@ -144,7 +144,7 @@ fn did_something(work: &LoadWork, least: Nanos) -> bool {
     work.operations > 0 || work.bytes > 0 || work.cpu_time_ns >= least
 }
 
-/// Each probe's numbers in `phases`, without the processors in `left_out`.
+/// Each probe's numbers in `phases`, without the CPUs in `left_out`.
 fn numbers_of(
     series: &[Read],
     phases: &[usize],
@@ -162,7 +162,7 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// What `judge` says of each probe in `phases`, without the processors in `left_out`; nothing of a probe of which not every sample was kept.
+/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe of which not every sample was kept.
 fn verdicts_of(
     series: &[Read],
     phases: &[usize],

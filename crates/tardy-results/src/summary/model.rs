@@ -29,23 +29,23 @@ pub struct Summary {
     pub measured_ns: Nanos,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
-    /// Each probe, all processors together.
+    /// Each probe, all CPUs together.
     pub probes: Vec<ProbeSummary>,
     /// Each series, worst first.
     pub series: Vec<SeriesSummary>,
-    /// Each phase, all processors together.
+    /// Each phase, all CPUs together.
     pub phases: Vec<PhaseSummary>,
-    /// Phases of the same name as one, on the processors that their loads stressed; worst first.
+    /// Phases of the same name as one, on the CPUs that their loads stressed; worst first.
     pub loads: Vec<LoadSummary>,
     /// Whether the order of `loads` tells which hurts most: only where phases were repeated in a drawn order.
     pub is_ranked: bool,
     /// What the loads did.
     pub load_work: Vec<LoadWork>,
-    /// Processors that were measured.
+    /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
-    /// What touched the measured processors most: interrupts by line.
+    /// What touched the measured CPUs most: interrupts by line.
     pub interrupts: Vec<InterruptCount>,
     /// What the tool itself cost.
     pub overhead: Option<Overhead>,
@@ -61,7 +61,7 @@ impl Summary {
     }
 }
 
-/// Interrupts of one line on the measured processors.
+/// Interrupts of one line on the measured CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCount {
     /// As in /proc/interrupts.
@@ -140,7 +140,7 @@ pub struct WorstLoad {
 pub struct SeriesSummary {
     /// Its probe.
     pub probe: String,
-    /// Its processor.
+    /// Its CPU.
     pub cpu: Option<CpuId>,
     /// When samples are due.
     pub schedule: Schedule,
@@ -162,7 +162,7 @@ pub struct SeriesSummary {
     /// Error of the clock that the probe reads, where it has one: earlier wake-ups than that are early, others may be the clock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_ns: Option<Nanos>,
-    /// Which copy of the probe's thread this is, where they have no processor of their own.
+    /// Which copy of the probe's thread this is, where they have no CPU of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// The gaps together, for series of gaps.
@@ -214,9 +214,9 @@ pub struct LoadSummary {
     pub phases: usize,
     /// How long they lasted in all.
     pub length_ns: Nanos,
-    /// Measured processors on which the loads did nothing, though they did on others; their samples are not in the numbers.
+    /// Measured CPUs on which the loads did nothing, though they did on others; their samples are not in the numbers.
     pub not_stressed: CpuList,
-    /// What each of several loads got of the processors.
+    /// What each of several loads got of the CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<LoadShare>,
     /// Each probe's numbers while all of the loads worked; absent where there is no sample.
@@ -239,7 +239,7 @@ impl LoadSummary {
 pub struct LoadShare {
     /// The load.
     pub load: String,
-    /// Processor time that it used.
+    /// CPU time that it used.
     pub cpu_time_ns: Nanos,
     /// Its share of what all of them used.
     pub share: f64,

@@ -1,4 +1,4 @@
-//! Reads a run folder, each series on as many threads as there are processors. Summaries are made from what was read, and charts.
+//! Reads a run folder, each series on as many threads as there are CPUs. Summaries are made from what was read, and charts.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,7 +141,7 @@ impl ReadRun {
         self.series.iter().filter_map(|read| read.accumulator.last_wake).max()
     }
 
-    /// The samples of a probe in the phases of this name, without those of the processors in `left_out`.
+    /// The samples of a probe in the phases of this name, without those of the CPUs in `left_out`.
     #[must_use]
     pub fn of_load(&self, probe: &str, load: &str, left_out: &CpuList) -> Cell {
         let mut together = Cell::default();
@@ -156,7 +156,7 @@ impl ReadRun {
         counted.map(|read| read.accumulator.phases(&phases)).collect()
     }
 
-    /// How the samples of a probe depend on each other, those of all its processors on one time line.
+    /// How the samples of a probe depend on each other, those of all its CPUs on one time line.
     #[must_use]
     pub fn dependence_of_probe(&self, probe: &str) -> Dependence {
         let of_probe = self.series.iter().filter(|read| read.descriptor.probe == probe);
@@ -169,7 +169,7 @@ impl ReadRun {
         Dependence::of(&self.cells_of_load(probe, load, left_out).iter().collect::<Vec<_>>())
     }
 
-    /// All samples of a probe, whatever their processor.
+    /// All samples of a probe, whatever their CPU.
     #[must_use]
     pub fn of_probe(&self, probe: &str) -> Cell {
         let mut together = Cell::default();
@@ -314,7 +314,7 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, desc
 }
 
 impl Read {
-    /// Probe and processor in words.
+    /// Probe and CPU in words.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {

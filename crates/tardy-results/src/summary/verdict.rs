@@ -67,7 +67,7 @@ impl<'a> Judge<'a> {
         if together.outcome == Outcome::Failed || requirement.misses_allowed.is_none() {
             return Some(together);
         }
-        // A processor, or a load, with which surely more than the share is missed is not made good by the others.
+        // A CPU, or a load, with which surely more than the share is missed is not made good by the others.
         let alone = series.iter().map(|read| (format!("{} alone", read.place()), of(&[read])));
         let name = &first.descriptor().probe;
         let under = loads.iter().filter_map(|load| Some((format!("under {}", load.name), load.verdict_of(name)?.clone())));

@@ -66,7 +66,7 @@ pub(super) fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
     warnings
 }
 
-/// What another processor took of a series.
+/// What another CPU took of a series.
 fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option<Warning> {
     let first = entry.elsewhere.first()?;
     let was_displaced = |phase: &&PhaseRecord| {

@@ -1,4 +1,4 @@
-//! From what a processor was doing to who held it, in the words of [`Cause`] and [`Known`].
+//! From what a CPU was doing to who held it, in the words of [`Cause`] and [`Known`].
 
 use super::timeline::{Context, Moment};
 use super::{Cause, Component, Facts, Holder, Known, Preemption};
@@ -20,14 +20,14 @@ pub(super) struct Wait<'a> {
     pub(super) component: Component,
     /// An event between due and the timer interrupt found interrupts on.
     pub(super) were_interrupts_on: bool,
-    /// How deep in sections without preemption the interrupt that woke the thread found the one on its processor.
+    /// How deep in sections without preemption the interrupt that woke the thread found the one on its CPU.
     pub(super) interrupted_depth: Option<u8>,
-    /// The thread on the processor when the waiting one was woken.
+    /// The thread on the CPU when the waiting one was woken.
     pub(super) found: Option<i32>,
 }
 
 impl Wait<'_> {
-    /// Who held the processor in a stretch of `length` ns.
+    /// Who held the CPU in a stretch of `length` ns.
     pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
         let nobody = Holder::of;
         let named = |cause, name| Holder { name, ..nobody(cause) };
@@ -68,7 +68,7 @@ impl Wait<'_> {
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 
-    /// The timer is due, and nothing but a thread is on its processor: why does no interrupt come?
+    /// The timer is due, and nothing but a thread is on its CPU: why does no interrupt come?
     fn before_waking(&self, thread: Thread) -> (Cause, Known) {
         if self.component != Component::Timer {
             return (Cause::BeforeSoftirq, Known::Inferred);
@@ -85,7 +85,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread is woken, and another one is on its processor.
+    /// The thread is woken, and another one is on its CPU.
     fn before_switch(&self, thread: Thread, length: u64) -> (Cause, Known) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
@@ -105,7 +105,7 @@ impl Wait<'_> {
         }
     }
 
-    /// The thread had the processor, and has not read the clock yet.
+    /// The thread had the CPU, and has not read the clock yet.
     fn awake(&self, thread: Thread) -> (Cause, Known) {
         let own = self.thread;
         if thread.pid == own.pid {

@@ -57,7 +57,7 @@ pub struct LockWaits {
 impl Rules {
     /// Takes an event of the thread in.
     pub(super) fn take(&mut self, event: &Event) {
-        // What an interrupt does while the thread is on the processor is none of its doing.
+        // What an interrupt does while the thread is on the CPU is none of its doing.
         if event.head.is_in_interrupt() || event.head.is_in_softirq() || event.head.is_in_nmi() {
             return;
         }

@@ -26,7 +26,7 @@ pub struct Samples {
 pub struct Delay {
     /// The thread that took it, where the trace tells.
     pub pid: Option<i32>,
-    /// The processor that it ran on.
+    /// The CPU that it ran on.
     pub cpu: u32,
     /// Who woke it; nothing where it was awake.
     pub waker: Option<Waker>,
@@ -69,7 +69,7 @@ impl Samples {
     }
 
     /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called once the stream is some ms past `woke`. `home` is the
-    /// processor that is looked at where the trace does not tell which one it was.
+    /// CPU that is looked at where the trace does not tell which one it was.
     pub fn explain(&mut self, threads: &[i32], home: u32, due: u64, woke: u64) -> Delay {
         let taker = match threads {
             [only] => Some(*only),

@@ -1,16 +1,16 @@
-//! What one processor was doing: contexts on top of one another, from events and from what each event says of the context that wrote it.
+//! What one CPU was doing: contexts on top of one another, from events and from what each event says of the context that wrote it.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 
-/// How many moments of a processor are kept: at 10,000 events a second 13 s, at 200,000 half a second, in 12 MB.
+/// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
 /// The softirq in which timers expire that do not in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
-/// What is on top of the processor.
+/// What is on top of the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Nmi,
@@ -21,12 +21,12 @@ pub(super) enum Context {
     Thread,
 }
 
-/// What the processor was doing from a time on, up to the next moment.
+/// What the CPU was doing from a time on, up to the next moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     pub(super) time: u64,
     pub(super) top: Context,
-    /// The thread on the processor, or below what interrupted it.
+    /// The thread on the CPU, or below what interrupted it.
     pub(super) thread: Option<Thread>,
     /// What the event said of its context.
     pub(super) head: Head,
@@ -34,7 +34,7 @@ pub(super) struct Moment {
     pub(super) is_lost: bool,
 }
 
-/// The state of a processor, and what it was a while ago.
+/// The state of a CPU, and what it was a while ago.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     moments: VecDeque<Moment>,
@@ -52,7 +52,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// The thread on the processor.
+    /// The thread on the CPU.
     pub(super) fn thread(&self) -> Option<Thread> {
         self.thread
     }
@@ -62,7 +62,7 @@ impl Timeline {
         self.moments.back().map(|moment| moment.time)
     }
 
-    /// What the processor was doing at `time`.
+    /// What the CPU was doing at `time`.
     pub(super) fn moment(&self, time: u64) -> Option<&Moment> {
         self.moments.partition_point(|moment| moment.time <= time).checked_sub(1).map(|index| &self.moments[index])
     }
@@ -105,7 +105,7 @@ impl Timeline {
         self.push(time, Head::default());
     }
 
-    /// Stretches of `from..to`, each with what the processor was doing in it, without a gap. What lies before all moments has none.
+    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap. What lies before all moments has none.
     pub(super) fn stretches(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<&Moment>)> {
         let first = self.moments.partition_point(|moment| moment.time <= from);
         let begin = self.moments.front().map_or(to, |moment| moment.time.clamp(from, to));
@@ -127,7 +127,7 @@ impl Timeline {
         self.moments.push_back(Moment { time, top, thread: self.thread, head, is_lost: false });
     }
 
-    /// Some kernels trace no switch out of idle; then the next event tells which thread has the processor, at some time since the event before.
+    /// Some kernels trace no switch out of idle; then the next event tells which thread has the CPU, at some time since the event before.
     fn learn_thread(&mut self, head: Head, known: &HashMap<i32, Thread>) {
         if self.thread.is_some_and(|thread| thread.pid == head.pid) {
             return;

@@ -52,7 +52,7 @@ pub struct Explainer {
     threads: HashMap<i32, Thread>,
     /// Timers that are set, by address.
     timers: HashMap<u64, Timer>,
-    /// The timer whose function each processor is in.
+    /// The timer whose function each CPU is in.
     expiring: BTreeMap<u32, Expiring>,
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
@@ -96,7 +96,7 @@ struct Waiting {
     waking: u64,
     waking_cpu: u32,
     interrupted_depth: Option<u8>,
-    /// Processors on whose queue it was, from when on.
+    /// CPUs on whose queue it was, from when on.
     queue: Vec<(u64, u32)>,
 }
 
@@ -300,7 +300,7 @@ impl Explainer {
     }
 
     fn first_sign(&mut self, event: &Event) {
-        // The switch to it is the one event that the thread before it writes; and while it is woken before it slept, it is on a processor.
+        // The switch to it is the one event that the thread before it writes; and while it is woken before it slept, it is on a CPU.
         if matches!(event.kind, Kind::Waking { thread, .. } if thread.pid == event.head.pid) {
             return;
         }
@@ -323,7 +323,7 @@ impl Explainer {
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
-    /// The thread that a processor had at `time`, as far as is known.
+    /// The thread that a CPU had at `time`, as far as is known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
         self.cpus.iter().filter_map(move |(&cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
@@ -353,7 +353,7 @@ impl Explainer {
             self.cut(way, Component::Interrupt, waiting.waking_cpu, timer_end, expiry, &mut pieces);
             self.cut(way, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
         }
-        // Without events of migrations the processor that it ran on is all that is known.
+        // Without events of migrations the CPU that it ran on is all that is known.
         let is_known = waiting.queue.last().is_some_and(|&(_, last)| last == cpu);
         let queue = if is_known { &waiting.queue[..] } else { &[(waiting.waking, cpu)] };
         for (index, &(from, on)) in queue.iter().enumerate() {
@@ -376,7 +376,7 @@ impl Explainer {
         });
     }
 
-    /// Cuts a component at every change of what the processor did.
+    /// Cuts a component at every change of what the CPU did.
     pub(super) fn cut(&self, way: Way, component: Component, cpu: u32, from: u64, to: u64, pieces: &mut Vec<Piece>) {
         if from >= to {
             return;

@@ -81,7 +81,7 @@ impl Compression {
         if became.len() == length { Ok(Cow::Owned(became)) } else { Err(CompressionError::Length { became: became.len(), said: length }) }
     }
 
-    /// The pages of a processor: all at once, or chunk by chunk.
+    /// The pages of a CPU: all at once, or chunk by chunk.
     pub(super) fn chunks<'a>(self, bytes: &'a [u8]) -> impl Iterator<Item = Result<Cow<'a, [u8]>, CompressionError>> + use<'a> {
         let mut cursor = Cursor::at(bytes, 0);
         let mut left = if bytes.is_empty() { Some(0) } else { None };

@@ -16,7 +16,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], mut cursor: Cursor<'a>) -> Result<TraceF
     parts.commands(&mut cursor)?;
     let cpus = cursor.u32()?;
     if cpus > CPUS_MAX {
-        return Err(FileError::Unreasonable { what: "a number of processors of", value: cpus.into() });
+        return Err(FileError::Unreasonable { what: "a number of CPUs of", value: cpus.into() });
     }
     let layout = parts.layout.ok_or(FileError::Mark("header_page"))?;
     let mut mark = cursor.take(10)?;
@@ -53,7 +53,7 @@ fn check_mark(mark: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// A table of places and lengths, one a processor, behind which the clock stands (since trace-cmd 2.9).
+/// A table of places and lengths, one a CPU, behind which the clock stands (since trace-cmd 2.9).
 fn buffer<'a>(
     bytes: &'a [u8],
     cursor: &mut Cursor<'a>,

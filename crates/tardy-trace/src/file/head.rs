@@ -65,7 +65,7 @@ impl TraceHead {
     }
 }
 
-/// The same head for pages of other lengths, of as many processors; nothing if it is no head that [`TraceHead::encode`] made.
+/// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that [`TraceHead::encode`] made.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     let page_bytes = u32::from_le_bytes(head.get(14..18)?.try_into().ok()?);
@@ -75,7 +75,7 @@ pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Writes where the pages of each processor lie, behind a head that ends where a page begins.
+/// Writes where the pages of each CPU lie, behind a head that ends where a page begins.
 fn fill_table(out: &mut Vec<u8>, table: usize, lengths: &[u64], page_bytes: u32) {
     out.resize(out.len().next_multiple_of((page_bytes as usize).max(4096)), 0);
     let mut place = out.len() as u64;

@@ -92,7 +92,7 @@ fn section<'a>(bytes: &'a [u8], place: u64, id: u16, compression: Compression) -
     Ok(Cow::Borrowed(cursor.take(length)?))
 }
 
-/// The option says where the section and each processor's pages are.
+/// The option says where the section and each CPU's pages are.
 fn buffer<'a>(bytes: &'a [u8], option: &[u8], layout: PageLayout, compression: Compression) -> Result<Buffer<'a>, FileError> {
     let mut option = Cursor::at(option, 0);
     let (_, is_compressed, _) = head(bytes, option.u64()?, BUFFER)?;
@@ -104,7 +104,7 @@ fn buffer<'a>(bytes: &'a [u8], option: &[u8], layout: PageLayout, compression: C
     }
     let count = option.u32()?;
     if count > CPUS_MAX {
-        return Err(FileError::Unreasonable { what: "a number of processors of", value: count.into() });
+        return Err(FileError::Unreasonable { what: "a number of CPUs of", value: count.into() });
     }
     let mut cpus = Vec::new();
     for _ in 0..count {

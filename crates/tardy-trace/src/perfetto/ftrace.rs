@@ -24,7 +24,7 @@ pub(super) fn event(event: &Event) -> Option<Message> {
         Kind::SoftirqRaise { vector } => (26, number(vector)),
         Kind::IrqEntry { irq, name } => (36, number(irq).text(2, name.as_str())),
         Kind::IrqExit { irq, returned } => (37, number(irq).signed(2, returned)),
-        // Of the processors' own interrupts the schema has this one.
+        // Of the CPUs' own interrupts the schema has this one.
         Kind::VectorEntry { name } if name.as_str() == "local_timer" => (559, new()),
         Kind::VectorExit { name } if name.as_str() == "local_timer" => (560, new()),
         Kind::CpuIdle { state } => (13, new().number(1, state.unwrap_or(u32::MAX).into()).number(2, event.cpu.into())),

@@ -51,7 +51,7 @@ pub struct TaskArgs {
     /// Share of units that may be late, as in 1e-6; 0, or without it, none
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Share of the processors' time that all work together shall use, as in 40%
+    /// Share of the CPUs' time that all work together shall use, as in 40%
     #[arg(long, value_name = "SHARE", value_parser = utilisation, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
     /// Memory that all work together needs, as in 512MiB

@@ -28,7 +28,7 @@ pub struct CostArgs {
     /// Length of a trial: so many operations are put into it
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = trial_length, conflicts_with = "command")]
     pub trial_length: Nanos,
-    /// Processor to measure on [default: the last one allowed]
+    /// CPU to measure on [default: the last one allowed]
     #[arg(long, value_name = "CPU", conflicts_with = "command")]
     pub cpu: Option<u32>,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct BuildArgs {
     /// Builds, each into a new folder of objects
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: u32,
-    /// make's -j [default: twice the processors]
+    /// make's -j [default: twice the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
     /// Target of the kernel's makefile that makes the configuration
@@ -92,7 +92,7 @@ pub struct CostSharedArgs {
 }
 
 impl CostArgs {
-    /// The processor.
+    /// The CPU.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {
         self.cpu.map(CpuId)

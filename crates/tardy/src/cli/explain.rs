@@ -38,7 +38,7 @@ pub struct ExplainArgs {
     /// Instance whose buffer to read, where the trace has several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the processor; replaced at once when all of it is there
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the CPU; replaced at once when all of it is there
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// Print as JSON

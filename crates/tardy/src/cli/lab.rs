@@ -66,7 +66,7 @@ pub struct MachineArguments {
 pub enum AcceleratorArgument {
     /// Translated, with instruction-counted time
     Tcg,
-    /// On the processor, with the host's clock
+    /// On the CPU, with the host's clock
     Kvm,
 }
 

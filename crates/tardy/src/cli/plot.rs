@@ -15,7 +15,7 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy plot board7 --kind ccdf -o tail.svg
   tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
   tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
-  tardy plot cost cost-rt --kind bars --probe processor -o cost.svg   (costs: a bar a run and service)")]
+  tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (costs: a bar a run and service)")]
 pub struct PlotArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made
     #[arg(value_name = "RUN", required = true)]
@@ -85,7 +85,7 @@ pub struct ReportArgs {
     /// How far the model of the tail is asked to reach
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
-    /// Clock rate of the processors in MHz, for OSADL's rule of thumb, where the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, where the machine does not name it
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]

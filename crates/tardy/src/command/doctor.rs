@@ -91,7 +91,7 @@ fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watch
     Some(watch.end(root, args.watch))
 }
 
-/// The processors of the work: those that were asked for, those of the program's real-time threads, those set apart, or all.
+/// The CPUs of the work: those that were asked for, those of the program's real-time threads, those set apart, or all.
 fn cpus(asked: Option<&MeasuredCpus>, facts: &MachineFacts, program: Option<&Program>) -> Result<CpuList, DoctorError> {
     let processors = &facts.processors;
     let online = processors.online.clone().unwrap_or_default();

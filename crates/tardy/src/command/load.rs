@@ -89,9 +89,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
         eprintln!("tardy load: the list runs without what is absent");
     }
     if !sharing::share_equally(&mut plans, &surroundings) {
-        eprintln!(
-            "tardy load: the loads share the processors by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1"
-        );
+        eprintln!("tardy load: the loads share the CPUs by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1");
     }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
     let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;

@@ -1,4 +1,4 @@
-//! What starves, fills a disk, or takes processors away; only with TARDY_TEST_DANGEROUS=1.
+//! What starves, fills a disk, or takes CPUs away; only with TARDY_TEST_DANGEROUS=1.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ fn assert_exact(summary: &Value) {
     }
 }
 
-/// Whether a test that needs root and a processor to spare may run.
+/// Whether a test that needs root and a CPU to spare may run.
 fn may_run(test: &str) -> bool {
     if !machine::may_be_dangerous(test) {
         return false;

@@ -1,4 +1,4 @@
-//! Probes that lose their processor: to a cpuset, and to a CPU that goes offline.
+//! Probes that lose their CPU: to a cpuset, and to a CPU that goes offline.
 
 use crate::support;
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use support::machine;
 use support::workplace::{Running, Workplace};
 
-/// A run on the last processor, judged by a deadline that nothing misses.
+/// A run on the last CPU, judged by a deadline that nothing misses.
 fn run_on_last_cpu(place: &Workplace) -> Running {
     let cpu = machine::last_cpu();
     let mut running = place.start(&format!("run --for 4s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"));
@@ -75,7 +75,7 @@ fn a_probe_that_a_cpuset_takes_away_decides_nothing() {
     assert_moved_away(&place, running);
 }
 
-/// A processor that is offline until this is dropped.
+/// A CPU that is offline until this is dropped.
 struct Offline(PathBuf);
 
 impl Offline {

@@ -19,7 +19,7 @@ fn read_so_far() -> u64 {
 fn numbers_take_one_pass_over_the_samples_and_charts_with_models_one_more() {
     let _turn = turn();
     let place = Workplace::new();
-    // On one processor a series is not read in parts, which overlap.
+    // On one CPU a series is not read in parts, which overlap.
     affinity::set(0, &affinity::get(0).unwrap()[..1]).unwrap();
     // Values that no coding makes small: the series outweighs all else that is read, and its head, which is looked for in the first mebibyte.
     let latencies = (0..3_000_000_i64).map(|n| n.wrapping_mul(0x9e37_79b9) & 0xf_ffff).collect();

@@ -18,8 +18,9 @@ fn instructions(place: &Workplace, tardy: &Path, command: &str, samples: usize) 
     let run = format!("run-{samples}");
     if !place.path(&run).exists() {
         // Two loads, whose samples are parted; latencies with a long tail of values that occur once.
-        let latency =
-            |index: usize| 5_000 + (index * 7_919 % 20_011) as i64 + if index.is_multiple_of(50) { (index * 104_729 % 900_000) as i64 } else { 0 };
+        let latency = |index: usize| {
+            5_000 + (index * 7_919 % 20_011) as i64 + if index.is_multiple_of(50) { (index * 104_729 % 900_000) as i64 } else { 0 }
+        };
         let latencies: Vec<i64> = (0..samples).map(latency).collect();
         let half = samples as i64 / 2_000;
         let phases = vec![("io", 0, half), ("fork", half, samples as i64 / 1_000)];

@@ -20,7 +20,7 @@ fn normal(random: &mut Pcg64Mcg) -> f64 {
     (0..12).map(|_| random.random_range(0.0..1.0_f64)).sum::<f64>() - 6.0
 }
 
-/// Independent samples of eight processors, with stalls of 500 us that hit all of them in the same periods.
+/// Independent samples of eight CPUs, with stalls of 500 us that hit all of them in the same periods.
 fn with_common_stalls(samples: usize, stalls: &[usize]) -> MadeRun {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let mut of_cpu = || {

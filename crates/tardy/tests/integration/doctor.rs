@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::workplace::{Outcome, Workplace};
 
-/// A board as it comes: four processors, nothing set apart. A file a line, `path: content`.
+/// A board as it comes: four CPUs, nothing set apart. A file a line, `path: content`.
 const UNTUNED: &str = "
 proc/sys/kernel/hostname: board7
 proc/sys/kernel/osrelease: 6.1.0

@@ -69,7 +69,7 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
         return;
     }
     let place = Workplace::new();
-    // One probe of each way of waking: a timer in a hard interrupt, a thread on the same and on another processor, a timer of another kind, gaps.
+    // One probe of each way of waking: a timer in a hard interrupt, a thread on the same and on another CPU, a timer of another kind, gaps.
     let probes = ["cyclic", "pipe", "futex:waker=other:name=far", "timerfd", "nanosleep:period=3ms"];
     let probes = probes.map(|probe| format!("--probe {probe} ")).concat();
     place.tardy(&format!("run --for 3s --load none --explain --quiet {probes} --out run")).ends_with(0);
@@ -116,7 +116,7 @@ fn a_thread_of_higher_priority_is_blamed_by_name() {
     let load = format!("busy:length=1100us:period=10ms:priority=90:record={}", place.path("moments").display());
     let line = format!("run --for 6s --cpus {cpu} --load-cpus measured --priority 50 --load {load} --explain --quiet --out run");
     place.tardy(&line).ends_with(0);
-    // The truth, as the load wrote it down: when it had the processor.
+    // The truth, as the load wrote it down: when it had the CPU.
     let moments = std::fs::read_to_string(place.path(&format!("moments.cpu{cpu}"))).unwrap();
     let moment = |line: &str| {
         let mut words = line.split_whitespace().map(|word| word.parse::<i64>().unwrap());

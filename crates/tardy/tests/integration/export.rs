@@ -6,7 +6,7 @@ use serde_json::json;
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
 
-/// Two processors; the second one has a latency that skips two due times, and one that is early.
+/// Two CPUs; the second one has a latency that skips two due times, and one that is early.
 fn made() -> MadeRun {
     let machine = json!({
         "host_name": "board\"7\"",
@@ -108,7 +108,7 @@ fn npy_holds_a_record_a_sample() {
     assert_eq!(place.names(), ["run", "run.npy"]);
 }
 
-/// Copies without a processor of their own are told apart in every format that has series, and keep their own numbers.
+/// Copies without a CPU of their own are told apart in every format that has series, and keep their own numbers.
 #[test]
 fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     let run = MadeRun { is_unbound: true, ..MadeRun::new(vec![vec![10_000; 3], vec![20_000; 4], vec![30_000; 5]]) };

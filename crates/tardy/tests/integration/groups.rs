@@ -34,7 +34,7 @@ impl Drop for Cpuset {
 fn probes_and_loads_join_the_groups_that_they_are_given() {
     const TEST: &str = "control groups for probes and loads";
     if machine::cpus().len() < 2 {
-        return machine::left_out(TEST, "there is one processor");
+        return machine::left_out(TEST, "there is one CPU");
     }
     let (place, first, last) = (Workplace::new(), machine::cpus().iter().next().unwrap(), machine::last_cpu());
     let groups = Cpuset::make("probes", &last.to_string()).zip(Cpuset::make("loads", &first.to_string()));
@@ -99,7 +99,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_proce
     let script = format!("echo $$ > {}/cgroup.procs && exec {} {line}", group.0.display(), env!("CARGO_BIN_EXE_tardy"));
     let mut running = place.start_command(std::process::Command::new("sh"), ["-c", &script]);
     let cpus = machine::cpus().len() as u64;
-    // A worker of procfs for each processor, one of mmap-lock on all of them.
+    // A worker of procfs for each CPU, one of mmap-lock on all of them.
     let expected: Vec<u64> = std::iter::repeat_n(1024, cpus as usize).chain([1024 * cpus]).collect();
     let mut seen = Vec::new();
     running.until("the loads have their groups", || {

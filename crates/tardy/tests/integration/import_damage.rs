@@ -160,7 +160,7 @@ fn what_once_made_a_reader_fail_is_named_or_read() {
         // Counts of the last bucket of oslat, and its lower end, beyond what fits.
         "oslat V 2.40\n Core:\t 1\n 001 (us):\t 18446744073709551615\n 001 (us):\t 18446744073709551615\n Maximum:\t 9 (us)\n",
         "oslat V 2.40\n Core:\t 1\n -9223372036854775 (us):\t 1\n Maximum:\t 9 (us)\n",
-        // A number that no list of processors takes.
+        // A number that no list of CPUs takes.
         "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 3 Act: 20 Avg: 23 Max: 200\nT:39936 ( 1234) P:95 I:1000 C: 500 Min: 3 Act: 20 Avg: 23 Max: 200\n",
         // Extremes that contradict each other.
         "T: 0 ( 1234) P:95 I:1000 C: 500 Min: 30 Act: 20 Avg: 23 Max: 2\n",

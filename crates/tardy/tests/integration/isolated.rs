@@ -1,4 +1,4 @@
-//! Processors that the tool's own shell was kept off, as `isolcpus=` keeps every shell off the isolated ones. Isolation itself needs a kernel that was booted with
+//! CPUs that the tool's own shell was kept off, as `isolcpus=` keeps every shell off the isolated ones. Isolation itself needs a kernel that was booted with
 //! it: `tests/lab/several_processors.rs`.
 
 use crate::support;
@@ -8,7 +8,7 @@ use std::path::Path;
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// Runs `tardy` on a thread that may use the first processor alone; what it starts inherits that.
+/// Runs `tardy` on a thread that may use the first CPU alone; what it starts inherits that.
 fn on_the_first_cpu(place: &Workplace, line: &str) -> Outcome {
     let first = machine::cpus().iter().next().unwrap().0;
     let run = || {
@@ -54,7 +54,7 @@ fn isolated_cpus_that_there_are_not_are_refused() {
 fn a_cpuset_bounds_what_is_measured_and_where_loads_run() {
     const TEST: &str = "a cpuset bounds what is measured";
     if machine::cpus().len() < 2 {
-        return machine::left_out(TEST, "there is one processor");
+        return machine::left_out(TEST, "there is one CPU");
     }
     let (place, first, last) = (Workplace::new(), machine::cpus().iter().next().unwrap(), machine::last_cpu());
     let Some(cpuset) = Cpuset::make(&first.to_string()) else { return machine::left_out(TEST, "no cpuset can be made here") };
@@ -70,7 +70,7 @@ fn a_cpuset_bounds_what_is_measured_and_where_loads_run() {
     assert!(all.stdout.contains(&format!("on cpus {first}")), "{}", all.stdout);
 }
 
-/// A control group of some processors; gone with it.
+/// A control group of some CPUs; gone with it.
 struct Cpuset(std::path::PathBuf);
 
 impl Cpuset {

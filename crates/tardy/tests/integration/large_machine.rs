@@ -1,4 +1,4 @@
-//! What a machine with many processors asks of the tool: more descriptors than shells hand down, readers that do not grow with the number of series.
+//! What a machine with many CPUs asks of the tool: more descriptors than shells hand down, readers that do not grow with the number of series.
 
 use crate::support;
 

@@ -22,7 +22,7 @@ fn work(phase: usize, load: &str, cpu: Option<u32>, operations: u64, cpu_time: i
     work
 }
 
-/// Two processors for 4 s: 2 s idle, then 2 s of `load`, of which the middle second is late.
+/// Two CPUs for 4 s: 2 s idle, then 2 s of `load`, of which the middle second is late.
 fn made(load: &'static str, load_work: Value) -> MadeRun {
     let latencies: Vec<i64> = (0..4000).map(|sample| if (2500..3500).contains(&sample) { LATE } else { EARLY }).collect();
     MadeRun { phases: vec![("idle", 0, 2), (load, 2, 4)], load_work, ..MadeRun::new(vec![latencies.clone(), latencies]) }
@@ -75,11 +75,11 @@ fn a_run_of_an_older_tool_counts_whole_phases() {
 #[test]
 fn a_load_that_needs_no_processor_time_stresses_by_what_it_does() {
     let place = Workplace::new();
-    // Output to a console: hardly any time of its own, and none of a processor's.
+    // Output to a console: hardly any time of its own, and none of a CPU's.
     made("console", json!([work(1, "console", None, 300, 2_000_000, None)])).write(&place.path("output"));
     let console = row(&place.summary("output"), "console");
     assert_eq!((&console["not_stressed"], &console["probes"][0][1]["samples"]), (&json!(""), &json!(4000)), "{console}");
-    // A load that did something on one processor alone.
+    // A load that did something on one CPU alone.
     made("io", json!([work(1, "io", Some(0), 5, 1_000_000, None), work(1, "io", Some(1), 0, 1_000_000, None)])).write(&place.path("one"));
     let one = row(&place.summary("one"), "io");
     assert_eq!((&one["not_stressed"], &one["probes"][0][1]["samples"]), (&json!("1"), &json!(2000)), "{one}");

@@ -20,7 +20,7 @@ fn samples_elsewhere(record: &Value) -> u64 {
     stretches.iter().map(|stretch| stretch["samples"].as_u64().unwrap()).sum()
 }
 
-/// A run on the last processor, and another processor; none where there is only one.
+/// A run on the last CPU, and another CPU; none where there is only one.
 fn run_with_a_cpu_beside(test: &str) -> Option<(Workplace, Running, u32, u32)> {
     let (cpu, other) = (machine::last_cpu(), machine::cpus().iter().next().unwrap().0);
     if cpu == other {

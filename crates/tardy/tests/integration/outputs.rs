@@ -52,7 +52,7 @@ fn machine(release: &str, preemption: &str) -> Value {
     })
 }
 
-/// A run of a kernel, of two processors.
+/// A run of a kernel, of two CPUs.
 fn run(seed: u64, release: &str, mean: f64) -> MadeRun {
     MadeRun {
         machine: machine(release, "real-time"),

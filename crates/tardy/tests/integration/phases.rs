@@ -23,7 +23,7 @@ fn scenario(folder: &Path) -> String {
     )
 }
 
-/// The intervals that a load wrote down, of all processors, as start and end on the run's clock.
+/// The intervals that a load wrote down, of all CPUs, as start and end on the run's clock.
 fn marks(folder: &Path, name: &str) -> Vec<(i64, i64)> {
     let is_record = |path: &Path| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{name}.cpu"));
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_record(path));

@@ -288,7 +288,7 @@ fn interrupts_are_among_what_takes_the_processor_from_spin() {
     if !summary["series"].as_array().unwrap().iter().any(|series| series["probe"] == "oslat.interrupts") {
         return machine::left_out(test, "interrupts cannot be counted here");
     }
-    // A processor that computes gets its tick, or its tick's remainder once a second.
+    // A CPU that computes gets its tick, or its tick's remainder once a second.
     assert!(summary_of(&outcome, "oslat.interrupts")["counts"]["recorded"].as_u64() >= Some(1), "{}", summary["series"]);
 }
 

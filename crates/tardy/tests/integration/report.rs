@@ -16,7 +16,7 @@ fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     latencies
 }
 
-/// Two processors in three phases; the largest latency, 240.321 us, is due at 24.321 s on cpu 1.
+/// Two CPUs in three phases; the largest latency, 240.321 us, is due at 24.321 s on cpu 1.
 fn three_phases() -> MadeRun {
     MadeRun {
         phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],

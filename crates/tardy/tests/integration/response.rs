@@ -29,7 +29,7 @@ fn assert_has_no_outside(place: &Workplace, summary: &Value, name: &str) {
     assert_ne!(summary["verdict"]["outcome"], "passed", "{}", summary["verdict"]);
 }
 
-/// Two processors, one for each end: an initiator that polls at a real-time priority leaves nothing to a responder on its own.
+/// Two CPUs, one for each end: an initiator that polls at a real-time priority leaves nothing to a responder on its own.
 fn two_cpus() -> Option<(u32, u32)> {
     let cpus: Vec<u32> = machine::cpus().iter().map(|cpu| cpu.0).collect();
     (cpus.len() > 1).then(|| (cpus[0], cpus[1]))
@@ -37,7 +37,7 @@ fn two_cpus() -> Option<(u32, u32)> {
 
 #[test]
 fn over_a_pseudo_terminal_with_its_own_responder() {
-    let Some((cpu, other)) = two_cpus() else { return machine::left_out("over_a_pseudo_terminal", "two processors are needed") };
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("over_a_pseudo_terminal", "two CPUs are needed") };
     let place = Workplace::new();
     let line = format!("run --load none --for 500ms --cpus {cpu},{other} --deadline 1s --json --out run --probe response:loopback");
     let summary = place.tardy(&line).json();
@@ -65,7 +65,7 @@ fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> Runnin
 
 #[test]
 fn datagrams_are_answered_by_a_responder_that_keeps_count_of_its_own_wake_ups() {
-    let Some((cpu, other)) = two_cpus() else { return machine::left_out("datagrams_are_answered", "two processors are needed") };
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("datagrams_are_answered", "two CPUs are needed") };
     let place = Workplace::new();
     let responder = responder(&place, &[], "udp:127.0.0.1:45455", other);
     let line = format!("run --load none --for 1s --cpus {cpu} --deadline 1s --json --out run --probe response:udp:127.0.0.1:45455");
@@ -98,7 +98,7 @@ fn datagrams_are_answered_by_a_responder_that_keeps_count_of_its_own_wake_ups() 
 
 #[test]
 fn a_responder_that_dies_is_noticed_and_one_that_is_not_there_is_named() {
-    let Some((cpu, other)) = two_cpus() else { return machine::left_out("a_responder_that_dies", "two processors are needed") };
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out("a_responder_that_dies", "two CPUs are needed") };
     let place = Workplace::new();
     let error = place.tardy("run --load none --for 1s --out none --probe response:udp:127.0.0.1:45456").ends_with(3).stderr;
     assert!(error.contains("run `tardy respond udp:ADDRESS:PORT` there"), "{error}");
@@ -155,7 +155,7 @@ fn ip(line: &str) -> bool {
 #[test]
 fn between_two_network_namespaces_nothing_is_lost_and_nothing_is_outside() {
     let test = "between_two_network_namespaces";
-    let Some((cpu, other)) = two_cpus() else { return machine::left_out(test, "two processors are needed") };
+    let Some((cpu, other)) = two_cpus() else { return machine::left_out(test, "two CPUs are needed") };
     if !machine::is_root() {
         return machine::left_out(test, "network namespaces are made by root");
     }

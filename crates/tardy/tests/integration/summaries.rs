@@ -59,7 +59,7 @@ fn more_processors_than_a_screen_has_lines() {
     insta::assert_snapshot!(show(&MadeRun::new(series), ""));
 }
 
-/// A run on a machine with these settings of throttling, with stalls of 50 ms in each of these ms of its only processor.
+/// A run on a machine with these settings of throttling, with stalls of 50 ms in each of these ms of its only CPU.
 fn stalled(throttling: &serde_json::Value, release: &str, at: &[usize]) -> String {
     let stalls: Vec<_> = at.iter().map(|&index| (index, 50_100_000)).collect();
     let machine = serde_json::json!({"throttling": throttling, "kernel": {"release": release}});

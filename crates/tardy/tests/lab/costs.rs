@@ -31,7 +31,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
     for (name, variant) in &variants {
         assert_eq!((&variant["runs"][0]["repeated"], &variant["runs"][0]["failure"]), (&Value::Bool(true), &Value::Null), "{name}");
         assert_eq!(names(&variant["metrics"]), ["null-call", "pipe-latency", "page-fault-new"], "{name}");
-        // A guest has one processor and no shell.
+        // A guest has one CPU and no shell.
         assert_eq!(names(&variant["left_out"]), ["fork-sh", "shared-line"], "{name}: {}", variant["left_out"]);
         assert!(variant["left_out"].as_array().unwrap().iter().all(|absent| !absent["reason"].as_str().unwrap().is_empty()));
         let cost = |index: usize| variant["metrics"][index]["cost"].as_f64().unwrap();

@@ -108,7 +108,7 @@ fn assert_accounted(run: &Path) {
     }
 }
 
-/// Keeps every processor of the host busy while `work` runs.
+/// Keeps every CPU of the host busy while `work` runs.
 fn on_a_busy_host<T>(work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     let spin = || {

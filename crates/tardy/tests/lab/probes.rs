@@ -51,7 +51,7 @@ fn beside_spin(out: &Path, kernel: &str, probe: &str) -> (PathBuf, Vec<[i64; 3]>
 }
 
 /// Every interval that was recorded lies in one gap; those that hold nothing else are as long as the interval, and no other gap is.
-/// The tool's own tasks run on the guest's one processor too, for up to some ms, so that a gap now and then holds one of theirs.
+/// The tool's own tasks run on the guest's one CPU too, for up to some ms, so that a gap now and then holds one of theirs.
 fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     // The load may outlive the probe by an interval.
     let last = gaps.last().map_or(0, |gap| gap.wake().get());
@@ -62,7 +62,7 @@ fn assert_all_found(what: &str, gaps: &[Sample], intervals: &[[i64; 3]]) {
     let is_as_long = |gap: &Sample| (LENGTH - AROUND..LENGTH + AROUND).contains(&gap.latency.get());
     let mut alone = 0;
     for [begun, ended, _] in &within {
-        // The load looks at the clock, then at its processor time, and writes down from when on it spins; it ends with the first look after its length.
+        // The load looks at the clock, then at its CPU time, and writes down from when on it spins; it ends with the first look after its length.
         assert!((ended - begun - LENGTH).abs() < AROUND, "{what}: {} ns", ended - begun);
         let holding: Vec<&Sample> = gaps.iter().filter(|gap| gap.due.get() < *ended && *begun < gap.wake().get()).collect();
         let [gap] = holding.as_slice() else { panic!("{what}: {begun} to {ended} is in {holding:?}") };

@@ -1,4 +1,4 @@
-//! The real binary in guests with more than one processor, which the lab itself has not: their clock is the host's, so that nothing of it is asserted.
+//! The real binary in guests with more than one CPU, which the lab itself has not: their clock is the host's, so that nothing of it is asserted.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ const ISOLATED: &str = "isolcpus=1 nohz_full=1 rcu_nocbs=1";
 
 #[test]
 fn isolated_processors_are_measured_by_default_while_loads_and_the_tool_keep_to_the_other() {
-    if !lab_is_there("isolated processors", false) {
+    if !lab_is_there("isolated CPUs", false) {
         return;
     }
     let run = ["run", "--for", "3s", "--load", "procfs", "--period", "10ms", "--quiet", "--out", "/run/out"];
@@ -47,7 +47,7 @@ fn isolated_processors_are_measured_by_default_while_loads_and_the_tool_keep_to_
 
 #[test]
 fn a_pair_of_threads_is_measured_on_an_isolated_processor_and_woken_from_the_other() {
-    if !lab_is_there("pairs on isolated processors", false) {
+    if !lab_is_there("pairs on isolated CPUs", false) {
         return;
     }
     let run = ["run", "--for", "2s", "--load", "none", "--cpus", "isolated", "--probe", "futex:waker=other:period=10ms", "--quiet"];

@@ -39,7 +39,7 @@ fn a_wake_up_takes_as_many_instructions_as_one_of_cyclictest() {
     let added = with_libraries(cyclictest);
     let mut arguments: Vec<&str> = KERNELS.iter().copied().chain(added.iter().map(String::as_str)).collect();
     arguments.extend(["--program", "/bin/cyclictest", "--"]);
-    // The same priority, period and processor as the probe's; a histogram in ns, larger than anything that an idle guest shows.
+    // The same priority, period and CPU as the probe's; a histogram in ns, larger than anything that an idle guest shows.
     arguments.extend("-q -m -N -t 1 -a 0 -p 95 -i 1000 -l 3000 -h 200000".split(' '));
     compared(&peer_folder, &arguments);
     for variant in ["6.1-full", "6.1-rt"] {

@@ -8,22 +8,22 @@ pub(crate) fn is_root() -> bool {
     tardy_sys::user::is_root()
 }
 
-/// The processors that this process may use.
+/// The CPUs that this process may use.
 pub(crate) fn cpus() -> CpuList {
     tardy_sys::affinity::get(0).unwrap().into_iter().map(CpuId).collect()
 }
 
 /// The last of them: the first one has most of the interrupts.
 pub(crate) fn last_cpu() -> u32 {
-    cpus().iter().last().expect("this test runs on a processor").0
+    cpus().iter().last().expect("this test runs on a CPU").0
 }
 
-/// A processor that there is not.
+/// A CPU that there is not.
 pub(crate) fn absent_cpu() -> u32 {
     4095
 }
 
-/// Whether tests that starve, fill a disk, or take processors away may run.
+/// Whether tests that starve, fill a disk, or take CPUs away may run.
 pub(crate) fn may_be_dangerous(test: &str) -> bool {
     let may = std::env::var_os("TARDY_TEST_DANGEROUS").is_some_and(|value| value == "1");
     if !may {

@@ -29,12 +29,12 @@ pub(crate) struct MadeRun {
     pub(crate) skipped_allowed: Option<u64>,
     /// Whether the series say that work was due.
     pub(crate) stands_for_work: bool,
-    /// Series of other probes, without a processor of their own: name of the probe, what its values are, and these.
+    /// Series of other probes, without a CPU of their own: name of the probe, what its values are, and these.
     pub(crate) beside: Vec<(&'static str, &'static str, Vec<i64>)>,
     pub(crate) warnings: Vec<Warning>,
-    /// Latencies in ns of one processor each.
+    /// Latencies in ns of one CPU each.
     pub(crate) latencies: Vec<Vec<i64>>,
-    /// Indices of samples before which so many were lost, on every processor.
+    /// Indices of samples before which so many were lost, on every CPU.
     pub(crate) gaps: Vec<(usize, u64)>,
     /// Phases as (name, seconds from the start, seconds to the end).
     pub(crate) phases: Vec<(&'static str, i64, i64)>,
@@ -49,7 +49,7 @@ pub(crate) struct MadeRun {
     pub(crate) started: i64,
     /// As `machine` in `run.json`.
     pub(crate) machine: serde_json::Value,
-    /// Whether the series are of copies without a processor of their own.
+    /// Whether the series are of copies without a CPU of their own.
     pub(crate) is_unbound: bool,
 }
 

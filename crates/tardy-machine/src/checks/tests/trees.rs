@@ -33,7 +33,7 @@ fn write_task(fake: &FakeRoot, task: &str) {
     fake.write(&format!("proc/{process}/comm"), format!("{name}\n"));
 }
 
-/// What every machine here has: four processors in one package, work on 2 and 3, control groups of version 2.
+/// What every machine here has: four CPUs in one package, work on 2 and 3, control groups of version 2.
 const COMMON: &str = r#"
 sys/devices/system/cpu/online: 0-3
 sys/devices/system/cpu/offline:
@@ -50,7 +50,7 @@ sys/devices/system/cpu/cpu2/topology/physical_package_id: 0
 sys/devices/system/cpu/cpu3/topology/physical_package_id: 0
 "#;
 
-/// A machine with Intel's processors whose owner has done everything, with real-time work in process 700.
+/// A machine with Intel's CPUs whose owner has done everything, with real-time work in process 700.
 pub(super) const TUNED: &str = r#"
 proc/sys/kernel/osrelease: 6.1.0-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Debian
@@ -317,7 +317,7 @@ sys/devices/system/cpu/cpuidle/current_driver: haltpoll
 sys/module/haltpoll/parameters/guest_halt_poll_ns: 200000
 "#;
 
-/// Over `TUNED`: work that never sleeps, on processors without a tick, as DPDK and virtual machines want them.
+/// Over `TUNED`: work that never sleeps, on CPUs without a tick, as DPDK and virtual machines want them.
 pub(super) const BUSY: &str = r#"
 sys/devices/system/cpu/nohz_full: 2-3
 boot/config-6.1.0-rt: CONFIG_PREEMPT_RT=y\nCONFIG_NO_HZ_FULL=y\nCONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y\nCONFIG_CPU_IDLE=y\nCONFIG_TRACING=y
@@ -350,7 +350,7 @@ sys/kernel/debug/sched/fair_server/cpu2/runtime: 0
 sys/kernel/debug/sched/fair_server/cpu2/period: 1000000000
 "#;
 
-/// A board with Arm's processors and a device tree: no ACPI, no EFI, no time-stamp counter, no registers to count by.
+/// A board with Arm's CPUs and a device tree: no ACPI, no EFI, no time-stamp counter, no registers to count by.
 pub(super) const BOARD: &str = r#"
 proc/sys/kernel/osrelease: 6.6.20-rt
 proc/sys/kernel/version: #1 SMP PREEMPT_RT Mon

@@ -293,7 +293,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
     Ok(open)
 }
 
-/// What `make` makes, on the processor that will use it: memory is of the node whose processor touches it first, and what a measuring loop writes is then near.
+/// What `make` makes, on the CPU that will use it: memory is of the node whose CPU touches it first, and what a measuring loop writes is then near.
 fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> T {
     let bound = || {
         if let Some(cpu) = cpu {

@@ -274,7 +274,7 @@ impl Follower {
     }
 
     /// Publishes the start before it comes, with the first phase where that has nothing to be started: the tool is then at rest in the first periods,
-    /// which on a machine of one processor and a kernel that does not preempt its system calls would show it.
+    /// which on a machine of one CPU and a kernel that does not preempt its system calls would show it.
     fn prepare_first_phase(&mut self, root: &Root) {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO && plan.phases.first().is_some_and(|phase| phase.loads.is_empty()) {
@@ -311,7 +311,7 @@ impl Follower {
         }
     }
 
-    /// What the processors did since the last phase began.
+    /// What the CPUs did since the last phase began.
     fn note_busy(&mut self, root: &Root) {
         let Ok(now) = CpuTimes::read(root) else { return };
         if let Some(before) = &self.cpu_times {

@@ -1,4 +1,4 @@
-//! The map of processors: which of them was late when.
+//! The map of CPUs: which of them was late when.
 
 use super::super::cpu_map::{Row, STRETCHES};
 use super::super::data::{ProbeData, RunData};

@@ -36,7 +36,7 @@ pub(super) fn heat_maps(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().zip(cells).map(one).collect()
 }
 
-/// Counts of all processors together, by [`HEAT_COLUMNS`] times.
+/// Counts of all CPUs together, by [`HEAT_COLUMNS`] times.
 fn heat(data: &ProbeData) -> Vec<Cell> {
     let columns = GRID_COLUMNS / (GRID_COLUMNS / HEAT_COLUMNS);
     let step = data.length / columns as f64;

@@ -1,4 +1,4 @@
-//! The histogram, with the loads or the processors laid over it.
+//! The histogram, with the loads or the CPUs laid over it.
 
 use super::super::bins::{Bins, resolution};
 use super::super::data::{Group, ProbeData, RunData, What};
@@ -46,7 +46,7 @@ fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
     chart
 }
 
-/// A layer for each group: all samples and the loads of the largest latencies are shown, processors only where there are no loads.
+/// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only where there are no loads.
 pub(super) fn layers(data: &ProbeData, shape: impl Fn(&Group) -> Shape) -> Vec<Layer> {
     let mut largest: Vec<i64> = of(data, What::Load).filter_map(|group| group.histogram.max()).collect();
     largest.sort_unstable_by_key(|&max| std::cmp::Reverse(max));

@@ -1,4 +1,4 @@
-//! Smallest and largest latency over time, a colour a processor.
+//! Smallest and largest latency over time, a colour a CPU.
 
 use super::super::data::{ProbeData, RunData};
 use super::super::model::{Chart, Columns, Kind, Layer, Mark, Shape, Table, Tone};

@@ -1,4 +1,4 @@
-//! What is read first: the verdict, the warnings, the figures that matter most, and the numbers of each processor and load.
+//! What is read first: the verdict, the warnings, the figures that matter most, and the numbers of each CPU and load.
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -140,7 +140,7 @@ fn tables(run: &RunData, is_named: bool) -> Markup {
 const COLUMNS: [&str; 13] =
     ["", "samples", "skipped", "lost", "min", "median", "mean", "99 %", "99.9 %", "99.99 %", "99.999 %", "max", "misses"];
 
-/// Processors in a table, the worst; the others are in the row of all.
+/// CPUs in a table, the worst; the others are in the row of all.
 const PROCESSORS_SHOWN: usize = 16;
 
 fn of_processors(run: &RunData, probe: &str) -> Table {

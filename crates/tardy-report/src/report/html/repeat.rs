@@ -21,7 +21,7 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                         } @else {
                             pre { (command(&run.record.plan)) }
                             p class="note" {
-                                "The same probes, loads, lengths and random numbers, on the same processors; measured with tardy "
+                                "The same probes, loads, lengths and random numbers, on the same CPUs; measured with tardy "
                                 (run.record.tool.version) ". This report: " code { "tardy report " (quoted(&run.folder)) " --html report.html" }
                             }
                             details { summary { "The plan that it came to, with what was changed for the run" } pre { (plan_text::text(&run.record.plan)) } }

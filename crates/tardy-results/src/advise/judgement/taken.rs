@@ -50,7 +50,7 @@ impl Taken {
         found.expect("the summary has every series of the run")
     }
 
-    /// How many processors it was measured on.
+    /// How many CPUs it was measured on.
     pub(super) fn processors(&self) -> usize {
         self.summary.series.iter().filter(|series| series.probe == self.name && series.cpu.is_some()).count()
     }

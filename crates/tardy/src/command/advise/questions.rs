@@ -55,7 +55,7 @@ const QUESTIONS: &[Question] = &[
         answer: |task, text| WorkKind::parse(text).map(|answer| task.kind = Some(answer)),
     },
     Question {
-        text: "Which share of the processors' time will be used by everything together?",
+        text: "Which share of the CPUs' time will be used by everything together?",
         example: "40%",
         is_open: |task| task.utilisation.is_none() && task.is_throughput_only != Some(true),
         answer: |task, text| utilisation(text).map(|answer| task.utilisation = Some(answer)),

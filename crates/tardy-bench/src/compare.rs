@@ -23,7 +23,6 @@ const QUICK_PAIRS: usize = 40;
 const PERIOD: Nanos = Nanos::from_millis(1);
 const MINUTE: usize = 60_000;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "compare",
     title: "verdicts of comparisons of runs whose truth is known",

@@ -24,7 +24,6 @@ pub(crate) const PERIOD_US: u64 = 1000;
 const PRIORITY: &str = "95";
 
 impl Contender {
-    /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tardy => "tardy",

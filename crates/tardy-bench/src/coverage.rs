@@ -11,7 +11,6 @@ use crate::failure::Result;
 use count::{Counted, PERCENTILES, Tally};
 use process::Process;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "coverage",
     title: "how often bounds hold on made runs",

@@ -9,7 +9,6 @@ use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "probes-60s",
     title: "every probe for 60 s, accounting",

@@ -11,7 +11,6 @@ use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// Blame.
 pub(crate) const BLAME: Figure = Figure {
     name: "explain-blame",
     title: "late samples laid to the thread of higher priority that had the CPU",
@@ -19,7 +18,6 @@ pub(crate) const BLAME: Figure = Figure {
     measure: measure_blame,
 };
 
-/// Cost.
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
     title: "what `tardy run --explain` costs and stores",

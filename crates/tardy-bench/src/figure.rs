@@ -14,9 +14,7 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     /// Its title in the document.
     pub(crate) title: &'static str,
-    /// What is promised.
     pub(crate) promise: &'static str,
-    /// Measures it.
     pub(crate) measure: fn(&Bench) -> Result<Measured>,
 }
 
@@ -58,7 +56,6 @@ pub(crate) fn measured_once<T>(cell: &OnceLock<T>, measure: impl FnOnce() -> Res
     }
 }
 
-/// What was measured.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// The figure reached, as set against the promise.

@@ -18,7 +18,6 @@ use crate::failure::{Failure, Result, While};
 const LINES: u64 = 65_500_000;
 const RUNS: usize = 3;
 
-/// The figure.
 pub(crate) const FIGURE: Figure =
     Figure { name: "import-rate", title: "import of a 65.5-million-line text of cyclictest -v", promise: "at least 150 MB/s", measure };
 

@@ -8,7 +8,6 @@ use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "instructions",
     title: "user-space instructions a sample",

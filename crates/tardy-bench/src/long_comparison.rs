@@ -14,7 +14,6 @@ use crate::failure::{Failure, Result, While};
 const SAMPLES: u64 = 65_500_000;
 const RUNS: usize = 3;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-comparison",
     title: "comparison of two runs of 65.5 million samples with 2000 resamples",

@@ -32,7 +32,6 @@ const ZOOM: &str = "new Promise((done) => {
   requestAnimationFrame(step);
 })";
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-report",
     title: "HTML report of 65.5 million stored samples",

@@ -18,7 +18,6 @@ use crate::program;
 const SAMPLES: u64 = 65_500_000;
 const RUNS: usize = 5;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "long-summary",
     title: "summary of 65.5 million stored samples",

@@ -16,7 +16,6 @@ const SERIES: u32 = 1024;
 const SAMPLES: u64 = 6_500;
 const RUNS: usize = 3;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "many-cpus",
     title: "a run of 1024 series",

@@ -14,7 +14,6 @@ use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "oslat",
     title: "gaps found by the probe oslat against the record of the load busy",

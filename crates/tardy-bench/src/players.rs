@@ -8,7 +8,6 @@ use super::figure::{Bench, Figure, Measured, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The figure.
 pub(crate) const FIGURE: Figure =
     Figure { name: "media", title: "players under the load io, SCHED_OTHER and SCHED_FIFO", promise: "as found", measure };
 

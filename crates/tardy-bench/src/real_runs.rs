@@ -21,7 +21,6 @@ pub(crate) const LOSSES: Figure = Figure {
     measure: measure_losses,
 };
 
-/// Memory.
 pub(crate) const MEMORY: Figure = Figure {
     name: "memory",
     title: "memory in a long run",
@@ -29,7 +28,6 @@ pub(crate) const MEMORY: Figure = Figure {
     measure: measure_memory,
 };
 
-/// Stored bytes.
 pub(crate) const STORED_BYTES: Figure =
     Figure { name: "stored-bytes", title: "stored bytes a sample", promise: "<= 3", measure: measure_stored_bytes };
 
@@ -47,7 +45,6 @@ struct RealRun {
     memory: Vec<(u64, u64)>,
 }
 
-/// The runs.
 #[derive(Debug)]
 struct RealRuns {
     runs: Vec<RealRun>,

@@ -10,7 +10,6 @@ use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "response",
     title: "round trips over UDP between network namespaces, beside sockperf",

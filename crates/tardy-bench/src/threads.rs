@@ -11,7 +11,6 @@ pub(crate) struct Thread {
     pub(crate) id: u32,
     /// The process that it belongs to.
     pub(crate) process: u32,
-    /// Its name.
     pub(crate) name: String,
     /// CPU time in ns (schedstat).
     pub(crate) cpu_time: u64,

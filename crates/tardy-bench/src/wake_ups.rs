@@ -10,7 +10,6 @@ use super::threads;
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// The figure.
 pub(crate) const FIGURE: Figure = Figure {
     name: "wake-ups",
     title: "the tool's other threads on a measured CPU, when a CPU is left over",

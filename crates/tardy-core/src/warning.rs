@@ -19,10 +19,8 @@ pub enum Severity {
     Notice,
 }
 
-/// One warning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "warning", rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "fields are named as in the message")]
 pub enum Warning {
     /// Samples were taken and lost before they were recorded.
     SamplesLost { probe: String, cpu: Option<CpuId>, lost: u64 },

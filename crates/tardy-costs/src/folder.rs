@@ -22,7 +22,6 @@ use super::series::TrialSeries;
 /// Why a cost could not be measured at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// A trial could not be stored.
@@ -122,7 +121,6 @@ impl CostFolder {
         self.cost.left_out.push(LeftOut { name: name.to_owned(), reason });
     }
 
-    /// Begins a round.
     pub fn begin_round(&mut self, round: u32) {
         let now = Nanos(clock::monotonic());
         let name = format!("round {round}");

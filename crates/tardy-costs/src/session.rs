@@ -26,7 +26,6 @@ pub struct CostRequest {
     pub rounds: u32,
     /// Trials of each in a round.
     pub trials: u32,
-    /// Length of a trial.
     pub trial_length: Nanos,
     /// CPU to measure on; the last one allowed where absent.
     pub cpu: Option<CpuId>,

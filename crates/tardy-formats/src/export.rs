@@ -88,19 +88,13 @@ pub enum ExportError {
     Series(#[from] SeriesError),
     /// It holds costs, for which the format has no place.
     #[error("{run} holds costs of operations, for which {format} has no place: choose one of {}", costs::FORMATS.join(", "))]
-    CostFormat {
-        /// The run.
-        run: String,
-        /// The format.
-        format: String,
-    },
+    CostFormat { run: String, format: String },
     /// It holds costs, and cannot be read.
     #[error(transparent)]
     Cost(#[from] tardy_results::cost::summary::CostSummaryError),
     /// There is no such probe.
     #[error("{run} has no probe `{probe}`: it has {has}")]
     NoProbe {
-        /// The run.
         run: String,
         /// What was asked for.
         probe: String,
@@ -110,7 +104,6 @@ pub enum ExportError {
     /// The format has room for one probe.
     #[error("{format} holds one probe, and the run has {has}: choose one with --probe")]
     OneProbe {
-        /// The format.
         format: &'static str,
         /// What there is.
         has: String,
@@ -129,11 +122,9 @@ pub enum ExportError {
     /// A format needs to be told something.
     #[error("{format} needs {flag}: {why}")]
     Needs {
-        /// The format.
         format: &'static str,
         /// What to give.
         flag: &'static str,
-        /// Why.
         why: &'static str,
     },
     /// The output cannot be written.

@@ -66,7 +66,6 @@ pub const FORMATS: &[Format] = &[
     jitterdebugger_samples::RAW,
 ];
 
-/// One format.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// Its name on the command line.
@@ -223,7 +222,6 @@ pub enum ImportError {
     Ask {
         /// The file.
         path: PathBuf,
-        /// Its format.
         format: &'static str,
         /// What is missing.
         what: &'static str,

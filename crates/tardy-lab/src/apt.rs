@@ -42,9 +42,7 @@ pub enum AptError {
 /// One version of a package as the lists describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// Names of the packages that it depends on.
     pub depends: Vec<String>,

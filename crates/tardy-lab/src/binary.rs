@@ -17,7 +17,6 @@ pub enum BinaryError {
         /// What the system said.
         error: std::io::Error,
     },
-    /// No program.
     #[error("{0} is no 64-bit ELF program: give the guest's binary with --guest-binary")]
     NoProgram(PathBuf),
     /// Needs libraries.

@@ -29,7 +29,6 @@ pub const STDERR_NAME: &str = "stderr.log";
 /// Exit codes of the planned program that leave a run worth keeping: done, a verdict failed, inconclusive.
 const CODES_WITH_A_RUN: [i32; 3] = [0, 1, 4];
 
-/// One guest.
 #[derive(Debug, Clone)]
 pub struct Guest<'a> {
     /// What is measured.

@@ -25,7 +25,6 @@ pub struct Comparison {
     pub variants: Vec<VariantResult>,
 }
 
-/// One variant.
 #[derive(Debug, Clone, Serialize)]
 pub struct VariantResult {
     /// What ran.
@@ -64,11 +63,8 @@ pub struct RunResult {
 /// One probe in one phase, over the ensemble.
 #[derive(Debug, Clone, Serialize)]
 pub struct PhaseResult {
-    /// The phase.
     pub phase: String,
-    /// Its loads.
     pub loads: Vec<String>,
-    /// The probe.
     pub probe: String,
     /// Samples of all runs.
     pub samples: u64,

@@ -29,7 +29,6 @@ pub struct CostComparison {
     pub variants: Vec<CostVariant>,
 }
 
-/// One variant.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostVariant {
     /// What ran.
@@ -45,11 +44,9 @@ pub struct CostVariant {
 /// One metric over the ensemble.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricResult {
-    /// Its name.
     pub name: String,
     /// Where it stands in tables.
     pub group: Group,
-    /// What one operation is.
     pub operation: String,
     /// Median over the ensemble of the runs' figures.
     pub cost: f64,
@@ -62,7 +59,6 @@ pub struct MetricResult {
 /// A metric that was not measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Absence {
-    /// Its name.
     pub name: String,
     /// Why.
     pub reason: String,

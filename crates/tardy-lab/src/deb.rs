@@ -33,7 +33,6 @@ pub enum DebError {
 pub struct PackedFile {
     /// Its path without the leading `./`.
     pub path: PathBuf,
-    /// Its content.
     pub content: Vec<u8>,
 }
 

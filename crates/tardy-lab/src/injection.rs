@@ -21,11 +21,8 @@ const COUNT_MAX: u32 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Context {
-    /// Preemption off.
     PreemptionOff,
-    /// Interrupts off.
     InterruptsOff,
-    /// A softirq.
     Softirq,
     /// A section under a raw spinlock, which spins on every kernel.
     RawSpinlock,
@@ -56,7 +53,6 @@ impl Context {
 /// A series of equal delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
-    /// In which context.
     pub context: Context,
     /// How long each lasts.
     pub length: Nanos,

@@ -124,7 +124,6 @@ pub enum KernelError {
     Architecture {
         /// The file.
         path: PathBuf,
-        /// What it is for.
         found: Architecture,
     },
     /// Nothing in the folder or package.
@@ -133,7 +132,6 @@ pub enum KernelError {
     /// More than one.
     #[error("{folder} holds several kernels ({names}): give one of them")]
     SeveralImages {
-        /// The folder.
         folder: PathBuf,
         /// Their paths.
         names: String,
@@ -167,7 +165,6 @@ pub enum KernelError {
     /// apt did not give it.
     #[error(transparent)]
     Apt(#[from] AptError),
-    /// The cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
 }

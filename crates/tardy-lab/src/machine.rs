@@ -26,7 +26,6 @@ impl InstructionShift {
     /// 4 ns an instruction: the wake-up path of about 3500 instructions takes 14 us, as on a small board.
     pub const DEFAULT: Self = Self(2);
 
-    /// The exponent.
     #[must_use]
     pub fn exponent(self) -> u8 {
         self.0

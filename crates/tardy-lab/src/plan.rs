@@ -53,7 +53,6 @@ pub enum Task {
 pub struct Program {
     /// Its path; this binary when absent.
     pub path: Option<String>,
-    /// Its arguments.
     pub arguments: Vec<String>,
 }
 

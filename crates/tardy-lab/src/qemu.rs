@@ -33,7 +33,6 @@ pub enum QemuError {
     /// Here, but it does not work.
     #[error("{program}: {message}: check the installation of QEMU")]
     Broken {
-        /// The program.
         program: String,
         /// What went wrong.
         message: String,
@@ -79,7 +78,6 @@ impl Qemu {
 /// One boot of one guest. File names are relative to the folder, so that the options are the same wherever it lies.
 #[derive(Debug, Clone)]
 pub struct Boot<'a> {
-    /// The machine.
     pub machine: &'a Machine,
     /// The kernel's image.
     pub kernel: &'a Path,

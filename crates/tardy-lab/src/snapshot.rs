@@ -60,10 +60,8 @@ pub enum SnapshotError {
     /// Starting QEMU.
     #[error(transparent)]
     Qemu(#[from] QemuError),
-    /// Files.
     #[error("{path}: {error}")]
     File {
-        /// Which.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

@@ -33,7 +33,6 @@ pub struct CgroupLimits {
 pub struct CpuQuota {
     /// Time that all CPUs together may give in one period.
     pub quota: Nanos,
-    /// The period.
     pub period: Nanos,
 }
 

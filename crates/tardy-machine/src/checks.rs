@@ -210,7 +210,6 @@ pub struct Check {
     pub why: &'static str,
     /// Who says so.
     pub source: &'static str,
-    /// Looks.
     pub look: fn(&Examined<'_>) -> State,
 }
 
@@ -219,13 +218,9 @@ pub struct Check {
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
     /// It is as it should be.
-    Good {
-        /// What it is.
-        current: String,
-    },
+    Good { current: String },
     /// Changing it may make tasks less late.
     Improvable {
-        /// What it is.
         current: String,
         /// What it should be.
         expected: String,
@@ -235,20 +230,14 @@ pub enum State {
         needs_restart: bool,
     },
     /// Worth knowing: whether it is good depends on what only the user knows.
-    Noted {
-        /// What it is.
-        current: String,
-    },
+    Noted { current: String },
     /// It does not apply: the kernel, the machine or the profile has no such thing.
     NotApplicable {
         /// What is not there.
         because: String,
     },
     /// It cannot be read.
-    Unknown {
-        /// What is missing.
-        missing: String,
-    },
+    Unknown { missing: String },
 }
 
 impl State {
@@ -291,7 +280,6 @@ pub struct Finding {
     pub why: &'static str,
     /// Who says so.
     pub source: &'static str,
-    /// What was read.
     pub reads: &'static [&'static str],
 }
 

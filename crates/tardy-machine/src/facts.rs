@@ -28,7 +28,6 @@ pub struct MachineFacts {
     pub model: Option<String>,
     /// Random, new at each start of the system: two runs with the same one had the same boot.
     pub boot_id: Option<String>,
-    /// The kernel.
     pub kernel: KernelFacts,
     /// The CPUs.
     pub processors: ProcessorFacts,

@@ -8,9 +8,7 @@ use super::tasks::{self, Task};
 /// A process, looked at twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The process.
     pub process: u32,
-    /// Its name.
     pub name: String,
     /// Its threads at the second look.
     pub threads: Vec<Task>,

@@ -81,7 +81,6 @@ impl std::fmt::Display for ThrottlingRule {
 /// For how long a rule can take a CPU from real-time tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottlingGap {
-    /// Which rule.
     pub rule: ThrottlingRule,
     /// For how long, once in each period.
     pub gap: Nanos,

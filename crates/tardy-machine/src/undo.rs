@@ -27,7 +27,6 @@ pub enum Undo {
     Write {
         /// The file, in /sys or /proc.
         path: PathBuf,
-        /// What was in it.
         value: String,
     },
     /// Show a virtual terminal again.

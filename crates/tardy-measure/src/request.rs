@@ -47,11 +47,9 @@ pub struct Request {
     pub align: Option<SystemClock>,
     /// Whether due times of all CPUs coincide.
     pub aligned: bool,
-    /// CPUs to measure.
     pub cpus: Option<MeasuredCpus>,
     /// Loads, as for `--load`.
     pub loads: Vec<String>,
-    /// CPUs of the loads.
     pub load_cpus: Option<LoadCpus>,
     /// Loads of a built-in scenario that run although they can do harm.
     pub allow: Vec<String>,
@@ -96,7 +94,6 @@ pub enum CpuDmaLatency {
     Micros(i32),
 }
 
-/// What is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MeasuredCpus {
     /// Those that are set apart by `isolcpus=` or `nohz_full=`.
@@ -105,7 +102,6 @@ pub enum MeasuredCpus {
     Housekeeping,
     /// All that the kernel lets this process use.
     All,
-    /// These.
     List(CpuList),
 }
 
@@ -118,7 +114,6 @@ pub enum LoadCpus {
     Other,
     /// All that the kernel lets this process use, also those that it keeps ordinary tasks off.
     All,
-    /// These.
     List(CpuList),
 }
 

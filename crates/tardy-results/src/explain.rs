@@ -124,7 +124,6 @@ pub struct TraceFacts {
     pub is_monotonic: bool,
     /// CPUs with events.
     pub cpus: usize,
-    /// Events.
     pub events: u64,
     /// From the first to the last.
     pub length_ns: u64,
@@ -145,7 +144,6 @@ pub struct TraceFacts {
 /// Whose wake-ups.
 #[derive(Debug, Serialize)]
 pub struct ThreadFacts {
-    /// Its name.
     pub name: String,
     /// Its numbers, outside of any container.
     pub pids: BTreeSet<i32>,

@@ -4,6 +4,7 @@
 //! [`read_series`], with a histogram ([`histogram_file`]) where not all of them are kept. Of explained runs,
 //! [`delays`] say who made each sample late.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod cost;
 pub mod delays;

@@ -30,7 +30,6 @@ const BLOCKS_MIN: usize = 20;
 /// What a series of samples says about its tail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence<'a> {
-    /// All samples.
     pub samples: u64,
     /// In the unit of the data; the edge of a bucket where the data are rounded.
     pub threshold: f64,

@@ -58,7 +58,6 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The chosen candidate.
     #[must_use]
     pub fn chosen(&self) -> Option<&Candidate> {
         self.candidates.get(self.chosen?)

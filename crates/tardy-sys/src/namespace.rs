@@ -10,11 +10,9 @@ pub enum Namespace {
     Processes,
     /// As `Processes`, in a user namespace of one's own, for those without CAP_SYS_ADMIN. The caller writes its maps.
     ProcessesAsUser,
-    /// Mounts.
     Mounts,
     /// Network devices, addresses, sockets.
     Network,
-    /// Host name.
     HostName,
 }
 

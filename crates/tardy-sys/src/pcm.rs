@@ -62,7 +62,6 @@ pub enum Format {
 pub enum Quantity {
     /// Bits of a frame, of all channels.
     FrameBits = 9,
-    /// Channels.
     Channels = 10,
     /// Frames a second.
     Rate = 11,

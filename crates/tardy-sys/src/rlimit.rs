@@ -13,11 +13,9 @@ pub enum Resource {
     LockedBytes,
     /// Bytes of a core dump.
     CoreBytes,
-    /// Bytes of address space.
     AddressSpaceBytes,
     /// Seconds of CPU time.
     CpuSeconds,
-    /// Bytes of a file.
     FileBytes,
     /// Processes of the user.
     Processes,

@@ -38,7 +38,6 @@ impl BlockedSignal {
         }
     }
 
-    /// Its number.
     #[must_use]
     pub fn number(&self) -> i32 {
         self.number

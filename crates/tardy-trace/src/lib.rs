@@ -8,6 +8,7 @@
 //! [`file::TraceFile`] (`trace.dat`) → [`page::Page`] → [`event::Decoder`] → [`merge::Merge`] (one stream of all CPUs) →
 //! [`explain::Explainer`] (wake-ups of a thread, cut into pieces by who held the CPU). [`perfetto::Writer`] makes a file of both that others show.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod bytes;
 pub mod event;

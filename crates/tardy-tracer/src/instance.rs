@@ -154,7 +154,6 @@ impl Instance {
         &self.path
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

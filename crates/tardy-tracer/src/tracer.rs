@@ -82,7 +82,6 @@ impl NotTraced {
 pub struct Options<'a> {
     /// The machine's files.
     pub root: &'a Root,
-    /// The machine.
     pub machine: &'a MachineFacts,
     /// The run's folder.
     pub folder: &'a Path,
@@ -101,7 +100,6 @@ pub struct Options<'a> {
 pub struct FollowedSeries {
     /// Its file's name.
     pub file: String,
-    /// Its probe.
     pub probe: String,
     /// The CPU that it is bound to.
     pub cpu: Option<CpuId>,

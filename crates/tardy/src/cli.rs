@@ -131,13 +131,11 @@ pub struct ShowArgs {
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
     /// Print all statistics too: what was observed, bounds (two-sided 95 % for percentiles, one-sided for shares), and a model of the tail where nothing speaks against one
     #[arg(long)]
     pub statistics: bool,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub questions: StatisticsArgs,
     /// Print the numbers as JSON
     #[arg(long)]

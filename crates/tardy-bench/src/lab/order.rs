@@ -14,7 +14,6 @@ pub(crate) const FIGURE: Figure = Figure {
 
 const VARIANTS: [&str; 4] = ["6.1-none", "6.1-voluntary", "6.1-full", "6.1-rt"];
 const SCENARIO: &str = "crates/tardy/tests/data/lab/order.toml";
-/// Its phases.
 const PHASES: [&str; 7] = ["idle", "procfs", "munmap", "memory", "munmap-small", "io", "fork"];
 /// What was found behind the largest values of the stock kernels (docs/lab.md has how).
 const DRAIN: &str = "memory, munmap-small, io and fork do not tell the stock models apart: at the end of a process __mmdrop frees its page directory, two pages in one piece, and \

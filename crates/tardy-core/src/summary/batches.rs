@@ -25,7 +25,6 @@ pub type Stratum = u64;
 /// The samples of a stretch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Samples.
     pub samples: u64,
     /// Samples and due times skipped.
     pub due_times: u64,

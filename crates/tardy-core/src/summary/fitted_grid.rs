@@ -39,7 +39,6 @@ pub struct FittedGrid {
     slope: f64,
     /// Expiries from the first event to the last, both included.
     pub expiries: u64,
-    /// Events.
     pub events: u64,
 }
 

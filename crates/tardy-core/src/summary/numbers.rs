@@ -40,7 +40,6 @@ impl Percentile {
 /// What a set of samples comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Samples.
     pub samples: u64,
     /// The smallest latency.
     pub min_ns: i64,

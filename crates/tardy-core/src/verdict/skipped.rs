@@ -9,10 +9,7 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkippedLateness {
     /// The wake-up itself came so late that its latency covers them.
-    Known {
-        /// That latency.
-        latency: Nanos,
-    },
+    Known { latency: Nanos },
     /// The wake-up was in time, and what came after it took too long. The probe was back before the due time that it did not skip, which bounds them.
     AtMost {
         /// From the sample's due time to the next one that was not skipped, dither included.

@@ -12,7 +12,6 @@ use crate::metric::{Metric, Unavailable, Work, repeated};
 
 const CONNECTIONS: usize = 100;
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "epoll-tcp",
     group: Group::Today,

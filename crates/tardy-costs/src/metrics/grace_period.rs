@@ -5,7 +5,6 @@ use tardy_sys::membarrier;
 
 use crate::metric::{Metric, Unavailable, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "rcu-grace-period",
     group: Group::Today,

@@ -5,7 +5,6 @@ use tardy_sys::io_uring::Ring;
 
 use crate::metric::{Metric, Unavailable, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "io-uring-nop",
     group: Group::Today,

@@ -17,7 +17,6 @@ pub(super) const BLOCK_BYTES: usize = 64 << 20;
 /// Words that are read or written in one go.
 const WORDS: usize = 128;
 
-/// Reading.
 pub(super) const READ: Metric = Metric {
     name: "memory-read",
     group: Group::Bandwidth,
@@ -35,7 +34,6 @@ pub(super) const READ: Metric = Metric {
     },
 };
 
-/// Writing.
 pub(super) const WRITE: Metric = Metric {
     name: "memory-write",
     group: Group::Bandwidth,

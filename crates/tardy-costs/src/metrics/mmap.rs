@@ -10,7 +10,6 @@ use crate::metric::{Metric, repeated};
 const TOUCHED_BYTES: usize = FILE_BYTES / 10;
 const STEP_BYTES: usize = 16 << 10;
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "mmap",
     group: Group::FileAndMemory,

@@ -6,7 +6,6 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "null-call",
     group: Group::Processor,

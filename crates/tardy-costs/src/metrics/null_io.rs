@@ -9,7 +9,6 @@ use tardy_sys::clock;
 
 use crate::metric::{Metric, Unavailable, Work};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "null-io",
     group: Group::Processor,

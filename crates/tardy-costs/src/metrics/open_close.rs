@@ -5,7 +5,6 @@ use tardy_run::cost::{CacheState, Group};
 use super::stat::file;
 use crate::metric::{Metric, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "open-close",
     group: Group::Processor,

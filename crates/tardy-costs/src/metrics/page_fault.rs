@@ -12,7 +12,6 @@ use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use super::big_file::{FILE_BYTES, big_file};
 use crate::metric::{Metric, Place, Unavailable, Work, share};
 
-/// Of a file.
 pub(super) const FILE: Metric = Metric {
     name: "page-fault",
     group: Group::FileAndMemory,

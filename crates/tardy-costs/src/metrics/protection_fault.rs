@@ -10,7 +10,6 @@ use tardy_sys::signal_handler::ProtectedPage;
 use super::signal::Handle;
 use crate::metric::{Metric, Unavailable, Work};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "protection-fault",
     group: Group::FileAndMemory,

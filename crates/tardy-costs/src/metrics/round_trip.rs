@@ -9,7 +9,6 @@ use tardy_run::cost::{CacheState, Group};
 use crate::metric::{Metric, Unavailable, Work, repeated};
 use crate::peer::Peer;
 
-/// Pipes.
 pub(super) const PIPE: Metric = Metric {
     name: "pipe-latency",
     group: Group::Communication,

@@ -12,7 +12,6 @@ use tardy_sys::{affinity, clock};
 use crate::metric::{Metric, Place, Unavailable, Work};
 use crate::peer::Partner;
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "shared-line",
     group: Group::Today,

@@ -8,7 +8,6 @@ use tardy_sys::{clock, process, signal_handler};
 
 use crate::metric::{Metric, Unavailable, Work, repeated};
 
-/// Installing.
 pub(super) const INSTALL: Metric = Metric {
     name: "signal-install",
     group: Group::Processor,
@@ -19,7 +18,6 @@ pub(super) const INSTALL: Metric = Metric {
     prepare: |_| Ok(repeated(signal_handler::install)),
 };
 
-/// Handling.
 pub(super) const HANDLE: Metric = Metric {
     name: "signal-handle",
     group: Group::Processor,

@@ -8,7 +8,6 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, Place, Unavailable, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "stat",
     group: Group::Processor,

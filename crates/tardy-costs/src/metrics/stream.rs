@@ -12,7 +12,6 @@ use super::round_trip::tcp_pair;
 use crate::metric::{Metric, Unavailable, Work};
 use crate::peer::Peer;
 
-/// A pipe.
 pub(super) const PIPE: Metric = Metric {
     name: "pipe-bandwidth",
     group: Group::Bandwidth,
@@ -40,7 +39,6 @@ pub(super) const UNIX: Metric = Metric {
     },
 };
 
-/// TCP.
 pub(super) const TCP: Metric = Metric {
     name: "tcp-bandwidth",
     group: Group::Bandwidth,

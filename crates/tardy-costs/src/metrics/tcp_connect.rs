@@ -9,7 +9,6 @@ use tardy_sys::affinity;
 use crate::metric::{Metric, Unavailable, repeated};
 use crate::peer::Peer;
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,

@@ -4,7 +4,6 @@ use tardy_run::cost::{CacheState, Group};
 
 use crate::metric::{Metric, repeated};
 
-/// The metric.
 pub(super) const METRIC: Metric = Metric {
     name: "thread-create",
     group: Group::Today,

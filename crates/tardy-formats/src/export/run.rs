@@ -28,10 +28,8 @@ pub struct ExportedRun {
     pub series: Vec<ExportedSeries>,
 }
 
-/// One series of it.
 #[derive(Debug)]
 pub struct ExportedSeries {
-    /// What it is.
     pub descriptor: Descriptor,
     file: SeriesFile,
     path: PathBuf,

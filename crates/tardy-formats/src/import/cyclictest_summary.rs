@@ -21,7 +21,6 @@ pub(super) const FORMAT: Format = Format {
 /// cyclictest numbers its threads, not the CPUs that they ran on.
 pub(super) const THREAD_NOTE: &str = "cpu numbers are those of the tool's threads, which may have run elsewhere";
 
-/// One summary line.
 pub(super) struct SummaryLine {
     pub(super) thread: u32,
     /// Of `I:`, in us whatever the unit of the others.

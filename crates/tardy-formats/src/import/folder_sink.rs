@@ -30,11 +30,9 @@ const SAMPLES_A_CHUNK: u64 = 4096;
 /// What an import came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The folder.
     pub folder: PathBuf,
     /// Name of the format.
     pub format: &'static str,
-    /// Series.
     pub series: usize,
     /// Samples in all of them.
     pub samples: u64,

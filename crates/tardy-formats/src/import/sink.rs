@@ -44,7 +44,6 @@ pub trait Sink {
 pub struct Imported {
     /// Name of the tool that wrote it, and its version where it says that.
     pub tool: String,
-    /// Its command line.
     pub command_line: Option<String>,
     /// When it started, ns since 1970.
     pub started: Option<Nanos>,

@@ -25,7 +25,6 @@ pub enum ControlError {
     /// Its own words.
     #[error("QEMU refused `{command}`: {message}")]
     Refused {
-        /// The command.
         command: String,
         /// What it said.
         message: String,

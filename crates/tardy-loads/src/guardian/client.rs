@@ -45,7 +45,6 @@ pub enum GuardianError {
     /// It ended, or said something else than that it is ready.
     #[error("the guardian of the loads is not ready: {0}")]
     NotReady(String),
-    /// It is gone.
     #[error("the guardian of the loads is gone ({0}); no load runs any more, start the run again")]
     Gone(std::io::Error),
     /// It was killed, and is still there.

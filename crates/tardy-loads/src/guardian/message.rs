@@ -13,12 +13,10 @@ pub(super) enum Command {
     Begin {
         /// The phase that they belong to.
         phase: u32,
-        /// The loads.
         loads: Vec<LoadPlan>,
     },
     /// Let the loads of a phase end by themselves.
     Finish {
-        /// The phase.
         phase: u32,
         /// What is not gone after this time is killed, as a matter of course; each load's own limit where absent.
         within: Option<Nanos>,
@@ -93,18 +91,14 @@ pub enum LoadEnd {
 pub enum LoadEvent {
     /// Right before its first process is made.
     Started {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
         /// When.
         at: Nanos,
     },
     /// One of its workers is at work: everything is in place, and its first operation comes next.
     Working {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
         /// On which CPU; none where one worker uses several.
         cpu: Option<CpuId>,
@@ -113,9 +107,7 @@ pub enum LoadEvent {
     },
     /// A worker's processes are gone.
     Stopped {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
         /// On which CPU; none where one worker uses several.
         cpu: Option<CpuId>,
@@ -126,13 +118,10 @@ pub enum LoadEvent {
     },
     /// How much was done in the phase so far; once a second and at the end.
     Work {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
         /// On which CPU; none where one worker uses several.
         cpu: Option<CpuId>,
-        /// Operations.
         operations: u64,
         /// Bytes moved.
         bytes: u64,
@@ -145,22 +134,16 @@ pub enum LoadEvent {
     },
     /// Its last process is reaped.
     Ended {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
         /// When.
         at: Nanos,
-        /// How.
         how: LoadEnd,
     },
     /// It cannot run here, as only trying could tell.
     Absent {
-        /// Which.
         load: String,
-        /// In which phase.
         phase: u32,
-        /// What is missing.
         missing: String,
         /// How to get it.
         remedy: String,
@@ -169,7 +152,6 @@ pub enum LoadEvent {
     Problem {
         /// Which load; none where it is about the guardian.
         load: Option<String>,
-        /// What.
         text: String,
     },
 }

@@ -43,7 +43,6 @@ struct Slot {
     process: Option<WorkerProcess>,
     /// Work of the processes before this one.
     before: Work,
-    /// Work of this one.
     current: Work,
     restarts: u32,
     restart_at: Option<Nanos>,

@@ -13,7 +13,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "busy",
     does: "occupies its CPU for LENGTH in every PERIOD, at real-time PRIORITY where one is given, and records when",

@@ -10,7 +10,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "cache",
     does: "writes to every cache line of an area larger than the last-level cache, in order and in jumps",

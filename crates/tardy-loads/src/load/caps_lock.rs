@@ -13,7 +13,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the console",

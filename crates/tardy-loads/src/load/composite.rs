@@ -5,7 +5,6 @@ use super::LOADS;
 /// A list of loads with a name of its own.
 #[derive(Debug)]
 pub struct Composite {
-    /// The name.
     pub name: &'static str,
     /// What it stands for, one line.
     pub does: &'static str,

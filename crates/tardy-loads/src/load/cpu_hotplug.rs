@@ -13,7 +13,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "cpu-hotplug",
     does: "takes one CPU offline and brings it online again, over and over",

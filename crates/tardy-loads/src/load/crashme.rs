@@ -11,7 +11,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "crashme",
     does: "executes random bytes in short-lived processes that have no files, no network and no system calls",

@@ -11,7 +11,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "du",
     does: "reads the size of every file below a folder, without leaving its file system, over and over",

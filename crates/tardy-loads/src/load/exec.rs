@@ -10,7 +10,6 @@ use super::resolution::Resolution;
 use super::worker::Worker;
 use crate::children::tied_command;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "exec",
     does: "runs a command of yours by the shell, again each time it ends; at the end it gets SIGTERM, and SIGKILL 5 s later",

@@ -15,7 +15,6 @@ use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "fifos-mmap",
     does: "two processes send data through a pipe, then one maps a file, changes and syncs it; in turns",

@@ -7,7 +7,6 @@ use super::info::{LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "fpu",
     does: "multiplies matrices of 64-bit floating-point numbers",

@@ -14,7 +14,6 @@ use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "fs",
     does: "makes files with holes, truncates and extends them, renames them over each other and unlinks them",

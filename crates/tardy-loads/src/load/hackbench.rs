@@ -23,7 +23,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "hackbench",
     does: "groups of senders and receivers, each sender writing small messages to each receiver of its group; over and over",

@@ -17,7 +17,6 @@ use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
     does: "reads zeros, writes them to a file on the run's own file system, through to the device, reads them back from it, truncates it; in large blocks",

@@ -11,7 +11,6 @@ use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "ipi",
     does: "a thread on each load CPU interrupts all others: memory barriers on all of them, and page protections that all must learn of",

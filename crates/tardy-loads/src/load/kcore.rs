@@ -10,7 +10,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
     does: "reads the system's memory through /proc/kcore, over and over",

@@ -13,7 +13,6 @@ use super::resolution::Resolution;
 use super::worker::Worker;
 use crate::children::tied_command;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "kernel-build",
     does: "configures and builds a kernel with make -jN, cleans, and builds again",

@@ -9,7 +9,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
     does: "a process touches a large area page by page and gives it back; over and over",

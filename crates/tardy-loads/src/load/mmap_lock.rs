@@ -10,7 +10,6 @@ use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "mmap-lock",
     does: "threads on every load CPU map, touch, protect and unmap areas of one address space",

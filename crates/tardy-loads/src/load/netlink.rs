@@ -10,7 +10,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "netlink",
     does: "asks the kernel for all links, addresses, routes, neighbours and rules, over and over; changes nothing",

@@ -21,7 +21,6 @@ use super::resolution::Resolution;
 use super::worker::Worker;
 use crate::children::tied_command;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "nfs-compile",
     does: "compiles C files of its own over an NFS mount, from a server on the loopback interface; over and over",

@@ -14,7 +14,6 @@ use super::resolution::Resolution;
 use super::threads::{self, Done};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "pi-futex",
     does: "threads take locks with priority inheritance in chains: each holds one lock and waits for the next, the last is a real-time task",

@@ -11,7 +11,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "ping-flood",
     does: "sends ICMP echo requests to an address of its own in 127.0.0.0/8 and waits for each answer, without pause",

@@ -12,7 +12,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "printk",
     does: "writes messages to the kernel's log at a bounded rate",

@@ -12,7 +12,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
     does: "reads maps, smaps, status and stat of every process, kallsyms and other long files in /proc, over and over",

@@ -13,7 +13,6 @@ use super::resolution::Resolution;
 use super::veth::{self, Pair};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "receive",
     does: "small UDP packets at full rate over a pair of virtual Ethernet devices, in network namespaces of its own",

@@ -19,7 +19,6 @@ use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "reclaim",
     does: "needs more memory than its own control group may have, so that the kernel takes pages back all the time; compacts memory now and then",

@@ -11,7 +11,6 @@ use super::{LOADS, composite, find};
 /// One load, by name, with the values that were given; the others have their defaults.
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
-    /// The load.
     pub info: &'static LoadInfo,
     /// As it was written.
     pub text: String,
@@ -37,7 +36,6 @@ pub enum RequestError {
     /// The load has no such parameter.
     #[error("load `{load}` has no parameter `{name}`: it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     UnknownParameter {
-        /// The load.
         load: &'static str,
         /// As given.
         name: String,
@@ -47,7 +45,6 @@ pub enum RequestError {
     /// More values than parameters.
     #[error("load `{load}`: `{value}` is one value too many; it takes {count}")]
     TooMany {
-        /// The load.
         load: &'static str,
         /// The first that has no parameter.
         value: String,
@@ -57,7 +54,6 @@ pub enum RequestError {
     /// The same parameter twice.
     #[error("load `{load}`: `{name}` is given twice; give it once")]
     Twice {
-        /// The load.
         load: &'static str,
         /// The parameter.
         name: &'static str,
@@ -65,7 +61,6 @@ pub enum RequestError {
     /// A parameter that has no default has no value.
     #[error("load `{load}` needs `{name}`: write {load}:{name}=...")]
     Needed {
-        /// The load.
         load: &'static str,
         /// The parameter.
         name: &'static str,
@@ -76,7 +71,6 @@ pub enum RequestError {
     /// A value is wrong.
     #[error("load `{load}`: {source}")]
     Value {
-        /// The load.
         load: &'static str,
         /// What is wrong.
         source: ValueError,

@@ -10,7 +10,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "thp",
     does: "faults huge pages in, splits each by giving one small page of it back, has them put together again, and leaves some to khugepaged",

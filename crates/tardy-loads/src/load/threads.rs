@@ -13,7 +13,6 @@ use super::worker::Worker;
 /// What one round of a thread did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Done {
-    /// Operations.
     pub(super) operations: u64,
     /// Bytes moved.
     pub(super) bytes: u64,

@@ -11,7 +11,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "timers",
     does: "arms thousands of high-resolution timers for the same moment, over and over",

@@ -11,7 +11,6 @@ use super::info::{Doing, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "ttcp",
     does: "sends data without end over a TCP connection on the loopback interface, to a process that reads it",

@@ -19,7 +19,6 @@ use super::Absent;
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerPlan {
-    /// The load.
     pub load: LoadPlan,
     /// The CPUs of this worker: one, or all of the load's.
     pub cpus: CpuList,

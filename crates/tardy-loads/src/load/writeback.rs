@@ -17,7 +17,6 @@ use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
 
-/// The load.
 pub const INFO: LoadInfo = LoadInfo {
     name: "writeback",
     does: "dirties pages all over a file and has them written to the device by fsync, fdatasync and sync_file_range in turn",

@@ -46,7 +46,6 @@ pub struct IdleFacts {
     pub states: Vec<IdleState>,
 }
 
-/// One idle state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdleState {

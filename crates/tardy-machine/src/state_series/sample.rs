@@ -30,11 +30,9 @@ pub struct StateSample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pressure {
-    /// For a CPU.
     pub cpu: Option<Stall>,
     /// For a disk.
     pub io: Option<Stall>,
-    /// For memory.
     pub memory: Option<Stall>,
     /// For interrupt handlers to end (since Linux 6.1, CONFIG_IRQ_TIME_ACCOUNTING).
     pub irq: Option<Stall>,
@@ -50,7 +48,6 @@ pub struct Stall {
     pub full: Option<Nanos>,
 }
 
-/// One CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
     /// Its number.

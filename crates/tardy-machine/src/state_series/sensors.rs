@@ -8,7 +8,6 @@ use super::super::root::Root;
 /// via-cputemp.c; `x86_pkg_temp` through `intel_tcc_get_temp`, drivers/thermal/intel).
 const DISTURBING: [&str; 3] = ["coretemp", "via_cputemp", "x86_pkg_temp"];
 
-/// One sensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sensor {
     /// The driver's or zone's name, and the label or number of the input.

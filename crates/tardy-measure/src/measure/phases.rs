@@ -18,7 +18,6 @@ pub enum Step {
     Begin(usize),
     /// Ask the loads of this phase to end.
     End {
-        /// Which phase.
         phase: usize,
         /// What is still there after this time is to be killed.
         within: Nanos,

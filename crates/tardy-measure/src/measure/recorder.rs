@@ -27,11 +27,8 @@ const STACK_BYTES: usize = 512 << 10;
 /// How far one series has come, for the live view.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Its probe.
     pub probe: String,
-    /// Its CPU.
     pub cpu: Option<CpuId>,
-    /// Its counts.
     pub counts: Counts,
     /// Its worst sample.
     pub worst: Option<Worst>,

@@ -33,7 +33,6 @@ const REQUEST: Nanos = Nanos::from_millis(1);
 /// What is asked of a responder.
 #[derive(Debug)]
 pub struct Responding<'a> {
-    /// The link.
     pub link: &'a Link,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,

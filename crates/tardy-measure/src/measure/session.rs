@@ -28,7 +28,6 @@ use crate::setup::journal::JournalError;
 /// Why a run could not be made or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The guardian of the loads.
@@ -40,7 +39,6 @@ pub enum SessionError {
     /// A probe that cannot be opened or started.
     #[error("--probe {probe}: {error}{}: `tardy list probes` says what it needs, for a loop of yours include/tardy.h", remedy(error))]
     Probe {
-        /// The probe.
         probe: String,
         /// What the system said.
         error: std::io::Error,

@@ -10,7 +10,6 @@ use super::wake_up_cost::COSTS_A_PERIOD_MIN;
 
 /// Why a request cannot be planned.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "fields are named as in the message")]
 pub enum PlanError {
     /// What is asked of a probe makes no sense.
     #[error("--probe {probe}: {reason}")]
@@ -49,7 +48,6 @@ pub enum PlanError {
     /// A CPU for loads that is not there, or not allowed.
     #[error("--load-cpus: cpu {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
-    /// No CPU for loads.
     #[error("--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus all")]
     NoLoadCpu,
     /// Nothing of the scenario can run here.

@@ -5,7 +5,6 @@ use super::{Scenario, parse};
 /// A scenario in the binary.
 #[derive(Debug)]
 pub struct BuiltIn {
-    /// Its name.
     pub name: &'static str,
     /// Its text; `tardy scenarios show NAME` prints it, as a start for one's own.
     pub text: &'static str,

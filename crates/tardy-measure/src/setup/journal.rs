@@ -52,7 +52,6 @@ pub struct JournalError {
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
-    /// The setting.
     pub setting: String,
     /// What happened to it.
     pub result: Result<String, String>,

@@ -34,7 +34,6 @@ pub struct Cycle {
 /// What a loop says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// Its name.
     pub name: String,
     /// Time between two due times; `None` where they form no grid.
     pub period: Option<Nanos>,
@@ -65,7 +64,6 @@ impl AppMemory {
         Ok(Self { words, loops, slots })
     }
 
-    /// Its file.
     #[must_use]
     pub fn file(&self) -> &File {
         self.words.file()

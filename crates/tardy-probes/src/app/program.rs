@@ -25,7 +25,6 @@ const LOOK_MILLIS: i32 = 5;
 
 /// Why a program is not measured.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "fields are named as in the message")]
 pub enum AppError {
     /// It could not be started.
     #[error("cannot start {program}: {error}")]
@@ -55,7 +54,6 @@ pub struct Program {
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself.
     ByItself(ExitStatus),
     /// Because it was asked to.
     Asked,
@@ -175,7 +173,6 @@ fn keep_latest(reader: &mut LoopReader) {
 /// What a loop is, as its first cycles show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its name.
     pub name: String,
     /// Time between two due times; `None` where they form no grid.
     pub period: Option<Nanos>,

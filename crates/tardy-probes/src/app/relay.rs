@@ -16,7 +16,6 @@ const PATIENCE: Nanos = Nanos::from_secs(1);
 /// A loop that runs.
 #[derive(Debug)]
 pub struct RunningLoop {
-    /// Its name.
     pub name: String,
     /// Time between two due times; `None` where they form no grid.
     pub period: Option<Nanos>,
@@ -33,7 +32,6 @@ pub struct RunningLoop {
 pub struct LoopRings {
     /// Of the ends of work.
     pub done: Producer,
-    /// Of the starts.
     pub start: Producer,
 }
 

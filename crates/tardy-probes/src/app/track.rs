@@ -25,7 +25,6 @@ pub(crate) struct Track {
 pub struct OffGrid {
     /// The due time.
     pub due: Nanos,
-    /// The one before.
     pub before: Nanos,
 }
 

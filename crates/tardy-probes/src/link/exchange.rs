@@ -30,7 +30,6 @@ pub trait Initiator {
     fn recover(&mut self) {}
 }
 
-/// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// Number of the stimulus that it answers.
@@ -65,7 +64,6 @@ const REMEMBERED: usize = 256;
 /// Where the samples go.
 #[derive(Debug)]
 pub struct Rings {
-    /// Round trips.
     pub round_trip: Producer,
     /// The longest time between two looks, in each round trip.
     pub look: Producer,

@@ -23,10 +23,8 @@ pub(super) enum Kind {
     Answer,
 }
 
-/// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// What it is for.
     pub kind: Kind,
     /// Which initiator's.
     pub conversation: u64,

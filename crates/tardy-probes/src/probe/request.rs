@@ -35,7 +35,6 @@ const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
 /// One probe, by name, with the values that were given.
 #[derive(Debug, Clone)]
 pub struct ProbeSpec {
-    /// The probe.
     pub info: &'static ProbeInfo,
     /// The values given, by parameter.
     pub given: BTreeMap<&'static str, Value>,
@@ -65,7 +64,6 @@ pub enum ProbeRequestError {
     /// The probe has no such parameter.
     #[error("probe `{probe}` has no parameter `{name}`: it has {}", known.join(", "))]
     UnknownParameter {
-        /// The probe.
         probe: &'static str,
         /// As given.
         name: String,
@@ -75,7 +73,6 @@ pub enum ProbeRequestError {
     /// More values than parameters.
     #[error("probe `{probe}`: `{value}` is one value too many; it takes {count}")]
     TooMany {
-        /// The probe.
         probe: &'static str,
         /// The first that has no parameter.
         value: String,
@@ -85,7 +82,6 @@ pub enum ProbeRequestError {
     /// The same parameter twice.
     #[error("probe `{probe}`: `{name}` is given twice; give it once")]
     Twice {
-        /// The probe.
         probe: &'static str,
         /// The parameter.
         name: &'static str,
@@ -93,7 +89,6 @@ pub enum ProbeRequestError {
     /// A parameter that has no default has no value.
     #[error("probe `{probe}` needs `{name}`: write {probe}:{name}=...")]
     Needed {
-        /// The probe.
         probe: &'static str,
         /// The parameter.
         name: &'static str,
@@ -101,7 +96,6 @@ pub enum ProbeRequestError {
     /// A value is wrong.
     #[error("probe `{probe}`: {source}")]
     Value {
-        /// The probe.
         probe: &'static str,
         /// What is wrong.
         source: ValueError,

@@ -15,7 +15,6 @@ use tardy_core::warning::Warning;
 pub struct StoppedBy {
     /// Where it was taken.
     pub cpu: Option<CpuId>,
-    /// The sample.
     pub sample: Sample,
 }
 

@@ -24,7 +24,6 @@ const CHUNK_SAMPLES_MAX: u64 = 65_536;
 /// The worst sample so far, for the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worst {
-    /// Its latency.
     pub latency: Nanos,
     /// Its due time.
     pub due: Nanos,

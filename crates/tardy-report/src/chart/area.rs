@@ -9,9 +9,7 @@ pub struct Area {
     pub left: f64,
     /// From the top edge.
     pub top: f64,
-    /// Its width.
     pub width: f64,
-    /// Its height.
     pub height: f64,
 }
 

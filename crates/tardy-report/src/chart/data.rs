@@ -48,7 +48,6 @@ pub struct Detail {
     pub statistics: Option<Question>,
 }
 
-/// One run.
 #[derive(Debug)]
 pub struct RunData {
     /// As it is called: the folder's name.
@@ -59,7 +58,6 @@ pub struct RunData {
     pub record: RunRecord,
     /// Its numbers.
     pub summary: Summary,
-    /// Its probes.
     pub probes: Vec<ProbeData>,
     /// Its statistics, where they were asked for.
     pub statistics: Option<Statistics>,
@@ -87,7 +85,6 @@ pub struct Group {
 pub enum What {
     /// The probe only.
     All,
-    /// The load.
     Load,
     /// The CPU.
     Processor,

@@ -70,7 +70,6 @@ pub enum Values {
     Latency,
     /// Seconds from the start of the run on.
     Seconds,
-    /// Counts.
     Count,
     /// Shares from 0 to 1.
     Share,
@@ -80,14 +79,12 @@ pub enum Values {
     Category,
 }
 
-/// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// What it shows, with the unit where its ticks do not name it.
     pub title: String,
     /// How values become places.
     pub scale: Scale,
-    /// What the values are.
     pub values: Values,
     /// Smallest value shown.
     pub low: f64,
@@ -186,7 +183,6 @@ pub struct Range {
     pub width: f64,
     /// Smallest.
     pub min: f64,
-    /// Median.
     pub median: f64,
     /// Largest.
     pub max: f64,
@@ -202,12 +198,7 @@ pub enum Shape {
     /// A value that holds from each point back to the one before.
     StepsBefore(Vec<(f64, f64)>),
     /// Counts between successive edges, of which there is one more.
-    Bins {
-        /// The edges.
-        edges: Vec<f64>,
-        /// The counts.
-        counts: Vec<u64>,
-    },
+    Bins { edges: Vec<f64>, counts: Vec<u64> },
     /// (x, lower, upper) of a band.
     Band(Vec<(f64, f64, f64)>),
     /// Extremes of stretches.
@@ -267,7 +258,6 @@ impl Layer {
 /// A stretch of the x axis with a name: a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its name.
     pub name: String,
     /// From where.
     pub begin: f64,
@@ -291,7 +281,6 @@ pub struct Mark {
 pub struct Rule {
     /// Whether it stands at a value of the x axis.
     pub is_vertical: bool,
-    /// The value.
     pub value: f64,
     /// What it says.
     pub text: String,
@@ -302,16 +291,12 @@ pub struct Rule {
 pub struct Table {
     /// Names of the columns, with units.
     pub head: Vec<String>,
-    /// The rows.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Its kind.
     pub kind: Kind,
-    /// Its title.
     pub title: String,
     /// One sentence that says how to read it.
     pub note: String,

@@ -20,7 +20,6 @@ pub enum Scale {
 /// A named value on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
-    /// The value.
     pub value: f64,
     /// Whether it is named; the others are marked only.
     pub is_named: bool,

@@ -64,14 +64,12 @@ pub struct Text {
 pub enum Item {
     /// An area, a line, or both.
     Path {
-        /// Its steps.
         steps: Vec<Step>,
         /// The area's colour and opacity.
         fill: Option<(Tone, f64)>,
         /// The line.
         stroke: Option<Stroke>,
     },
-    /// A circle.
     Circle {
         /// Its centre.
         at: (f64, f64),
@@ -82,7 +80,6 @@ pub enum Item {
         /// The line.
         stroke: Option<Stroke>,
     },
-    /// A text.
     Text(Text),
     /// Items that belong together.
     Group(Group),
@@ -99,7 +96,6 @@ pub struct Group {
     pub is_hidden: bool,
     /// Left, top, width, height in px.
     pub clip: Option<(f64, f64, f64, f64)>,
-    /// The items.
     pub items: Vec<Item>,
 }
 

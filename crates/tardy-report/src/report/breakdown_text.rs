@@ -13,7 +13,6 @@ const SOURCES: [(Source, &str); 3] = [
     (Source::NonPreemptableSections, "non-preemptable sections (the kernel cannot switch): under load, highest priority"),
 ];
 
-/// The text.
 #[must_use]
 pub fn text(breakdown: &Breakdown) -> String {
     let mut out =

@@ -10,7 +10,6 @@ use tardy_run::record::State;
 
 use super::table::Table;
 
-/// The text.
 #[must_use]
 pub fn text(summary: &CostSummary, published: Option<&Published>) -> String {
     let mut out = String::new();

@@ -9,7 +9,6 @@ const INDENT: usize = 8;
 /// Where the text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns.
     pub columns: usize,
     /// Lines; absent where there are as many as it takes.
     pub lines: Option<usize>,

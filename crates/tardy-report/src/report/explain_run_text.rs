@@ -7,7 +7,6 @@ use tardy_results::explain::words;
 
 use super::explain_text::{bar, components, holders, time};
 
-/// The text.
 #[must_use]
 pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
     let mut out = String::new();

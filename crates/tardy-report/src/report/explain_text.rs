@@ -13,7 +13,6 @@ const HOLDERS_SHOWN: usize = 8;
 /// Columns of the bar beside a story.
 const BAR: usize = 32;
 
-/// The text.
 #[must_use]
 pub fn text(explanation: &Explanation, above_ns: i64) -> String {
     let mut out = String::new();

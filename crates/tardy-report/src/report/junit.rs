@@ -18,7 +18,6 @@ pub enum Outcome {
 /// One test case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Its name.
     pub name: String,
     /// How it ended.
     pub outcome: Outcome,
@@ -29,9 +28,7 @@ pub struct Case {
 /// Cases that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suite {
-    /// Its name.
     pub name: String,
-    /// The cases.
     pub cases: Vec<Case>,
 }
 

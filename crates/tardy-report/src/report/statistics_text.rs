@@ -23,7 +23,6 @@ pub struct Section {
     pub lines: Vec<String>,
 }
 
-/// The text.
 #[must_use]
 pub fn text(statistics: &Statistics) -> String {
     let mut out = String::new();

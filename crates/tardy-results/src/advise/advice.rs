@@ -21,7 +21,6 @@ use super::task::Task;
 use crate::summary::read::SummaryError;
 use crate::summary::summarize::summarize;
 
-/// The advice.
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {
     /// What it comes to, in a sentence.
@@ -53,7 +52,6 @@ pub struct Comparison {
     pub probability: f64,
     /// By which share work takes longer on the real-time kernel; absent where no runs of costs tell, and the curves have none.
     pub slowdown: Option<Slowdown>,
-    /// The curves.
     pub curves: Curves,
 }
 

@@ -25,7 +25,6 @@ pub enum Choice {
     RealFast,
 }
 
-/// The rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -58,7 +57,6 @@ pub enum Basis {
 /// One step on the path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// Which rule.
     pub rule: Rule,
     /// The rule as a question.
     pub question: &'static str,

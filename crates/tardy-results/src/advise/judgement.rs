@@ -78,7 +78,6 @@ pub struct BoundedMargin {
 /// Under which conditions a verdict was reached; under others it says nothing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Conditions {
-    /// The runs.
     pub runs: Vec<String>,
     /// Their length together.
     pub measured_ns: Nanos,
@@ -99,7 +98,6 @@ pub struct Conditions {
 /// What is said of one kernel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judgement {
-    /// The kernel.
     pub kernel: String,
     /// Whether it is PREEMPT_RT; absent where the runs do not tell.
     pub is_real_time: Option<bool>,

@@ -13,7 +13,6 @@ use crate::cost::summary::{CostSummary, CostSummaryError, of_record};
 /// Why runs cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// A run of kind `cost`.
@@ -24,7 +23,6 @@ pub enum ReadError {
 /// A run of latencies or completions, read but for its samples.
 #[derive(Debug, Clone)]
 pub struct LatencyRun {
-    /// Its folder.
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,

@@ -34,22 +34,12 @@ pub struct Task {
 pub enum TaskError {
     /// It would never be done.
     #[error("--work {work} is longer than --period {period}: such work never ends; give a longer period, or split the work")]
-    LongerThanPeriod {
-        /// The work.
-        work: String,
-        /// The period.
-        period: String,
-    },
+    LongerThanPeriod { work: String, period: String },
     /// It would always be late.
     #[error(
         "--work {work} is longer than --deadline {deadline}: it would be late if it began at once; give a later deadline, or split the work"
     )]
-    LongerThanDeadline {
-        /// The work.
-        work: String,
-        /// The deadline.
-        deadline: String,
-    },
+    LongerThanDeadline { work: String, deadline: String },
 }
 
 impl Task {

@@ -37,7 +37,6 @@ impl Cutting {
 /// One series of a run.
 #[derive(Debug, Clone)]
 pub struct SeriesBlocks {
-    /// What it is.
     pub descriptor: Descriptor,
     /// Counts of each stretch in each phase, in order of time.
     pub stretches: BTreeMap<(u64, PhaseIndex), Stretch>,

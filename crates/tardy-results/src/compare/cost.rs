@@ -39,7 +39,6 @@ pub struct CostComparison {
     pub candidates: Vec<CostCandidate>,
 }
 
-/// One side.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostSide {
     /// As on the command line.
@@ -74,7 +73,6 @@ pub struct CostRow {
     pub bytes: Option<u64>,
     /// Of the baseline: the least of its runs' figures, or the average of a program's trials.
     pub base: f64,
-    /// Of the candidate.
     pub candidate: f64,
     /// How many percent more the candidate costs: the throughput advantage of the baseline, as mckenney2009 has it.
     pub advantage_percent: f64,
@@ -95,11 +93,9 @@ pub enum CostCompareError {
     Units {
         /// One side.
         base: String,
-        /// Its unit.
         base_unit: &'static str,
         /// The other side.
         other: String,
-        /// Its unit.
         other_unit: &'static str,
     },
     /// Nothing that both have.

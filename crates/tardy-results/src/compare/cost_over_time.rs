@@ -35,10 +35,8 @@ pub struct CostsOverTime {
     pub changes: Vec<Change>,
 }
 
-/// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostRunFacts {
-    /// Its folder.
     pub folder: String,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
@@ -49,7 +47,6 @@ pub struct CostRunFacts {
 /// The cost of one metric over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostTrack {
-    /// Which metric.
     pub metric: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,

@@ -10,7 +10,6 @@ use tardy_core::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Margin {
-    /// A time.
     Time(Nanos),
     /// A share of the baseline's value.
     Share(f64),

@@ -54,23 +54,18 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
-/// One side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideSummary {
     /// As on the command line.
     pub name: String,
-    /// Its runs.
     pub runs: Vec<RunFacts>,
 }
 
-/// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
-    /// Its folder.
     pub folder: String,
     /// What was measured.
     pub kind: RunKind,
-    /// Which clock.
     pub clock: ClockKind,
     /// Wall-clock time of the start, ns since 1970.
     pub started_realtime_ns: Nanos,
@@ -152,7 +147,6 @@ impl From<Equivalence> for Outcome {
 /// How much runs of one side are taken to differ among themselves: standard deviation, as a share of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BetweenRuns {
-    /// The share.
     pub share: f64,
     /// Where it comes from.
     pub source: SpreadSource,
@@ -225,7 +219,6 @@ pub struct Table {
 /// Three numbers of both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overview {
-    /// The medians.
     pub median: Pair,
     /// The 99.9 % quantiles.
     pub high: Pair,
@@ -247,7 +240,6 @@ pub struct Pair {
 /// A quantile that has no row, because a side does not bound it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NotCompared {
-    /// Which.
     pub quantile: f64,
     /// The baseline's sample of that rank.
     pub base_ns: f64,
@@ -260,7 +252,6 @@ pub struct NotCompared {
 /// What one side has.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Body {
-    /// Runs.
     pub runs: usize,
     /// Samples of all runs.
     pub samples: u64,

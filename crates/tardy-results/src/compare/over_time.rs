@@ -45,7 +45,6 @@ pub struct OverTime {
 pub struct Track {
     /// Which probe and quantity.
     pub key: Key,
-    /// Which quantile.
     pub quantile: f64,
     /// Its value in each run.
     pub values_ns: Vec<f64>,

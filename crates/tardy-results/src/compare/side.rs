@@ -14,7 +14,6 @@ use crate::summary::summarize::summarize;
 /// One run of a side, read but for its samples.
 #[derive(Debug, Clone)]
 pub struct RunRead {
-    /// Its folder.
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
@@ -109,11 +108,9 @@ pub enum CompareError {
     NothingShared {
         /// One side.
         base: String,
-        /// What it has.
         base_has: String,
         /// The other side.
         other: String,
-        /// What it has.
         other_has: String,
     },
     /// Of a series only the extremes are known.
@@ -127,7 +124,6 @@ pub enum CompareError {
     /// There is no phase of that name in one of the sides.
     #[error("{side} has no phase `{phase}`: it has {has}")]
     NoPhase {
-        /// The side.
         side: String,
         /// What was asked for.
         phase: String,

@@ -60,13 +60,10 @@ impl Reference {
 pub struct Published {
     /// Where they come from, and what must be known to read them.
     pub source: String,
-    /// The columns.
     pub columns: Vec<String>,
-    /// The rows.
     pub rows: Vec<PublishedRow>,
 }
 
-/// One row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedRow {
     /// The metric of this tool.
@@ -109,7 +106,6 @@ pub struct Build {
     pub kernel: String,
     /// `real`, `user` or `sys`.
     pub time: String,
-    /// The trials.
     pub trials: Vec<f64>,
     /// As printed.
     pub average: f64,

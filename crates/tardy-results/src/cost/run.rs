@@ -7,7 +7,6 @@ use tardy_run::record::{RunKind, RunRecord};
 
 use super::summary::{CostSummary, CostSummaryError, of_record};
 
-/// One run.
 #[derive(Debug)]
 pub struct CostRun {
     /// As it is called: the folder's name.

@@ -14,10 +14,8 @@ use tardy_run::record::{RunRecord, State};
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub enum CostSummaryError {
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// One of its series.
     #[error(transparent)]
     Series(#[from] SeriesError),
     /// It holds something else.
@@ -66,7 +64,6 @@ pub struct How {
     pub rounds: u32,
     /// Trials of each metric in a round.
     pub trials: u32,
-    /// Length of a trial.
     pub trial_length_ns: Nanos,
     /// Cost of one read of the clock, taken off each trial.
     pub clock_read_ns: Nanos,
@@ -75,11 +72,9 @@ pub struct How {
 /// What one operation of a metric costs, in the run's unit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetricSummary {
-    /// Its name.
     pub name: String,
     /// Where it stands in tables.
     pub group: Group,
-    /// What one operation is.
     pub operation: String,
     /// In which state operations found caches.
     pub state: CacheState,

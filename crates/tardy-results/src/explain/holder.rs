@@ -29,7 +29,6 @@ impl HolderFacts {
         Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known)
     }
 
-    /// Of a run.
     pub(super) fn of_run(holder: &DelayHolder) -> Self {
         Self::new(holder.cause, holder.name.clone(), holder.priority, holder.work.clone(), holder.known)
     }

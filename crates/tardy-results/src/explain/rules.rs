@@ -7,7 +7,6 @@ use tardy_trace::explain::Rules;
 
 use super::words::priority;
 
-/// A rule.
 #[derive(Debug, Serialize)]
 pub struct RuleRow {
     /// Its name.

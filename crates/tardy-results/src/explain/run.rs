@@ -110,7 +110,6 @@ pub struct SampleStory {
     pub phase: Option<String>,
     /// Who woke the thread; nobody if it was awake.
     pub waker: Option<String>,
-    /// Its latency.
     pub latency_ns: u64,
     /// Whether the trace has the switch to the thread.
     pub is_switch_seen: bool,

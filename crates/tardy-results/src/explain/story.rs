@@ -44,11 +44,9 @@ pub struct Mark {
 pub struct StoryPiece {
     /// In ns from due.
     pub start_ns: u64,
-    /// Its length.
     pub length_ns: u64,
     /// The part of the way.
     pub component: Component,
-    /// The CPU.
     pub cpu: u32,
     /// Who.
     #[serde(flatten)]

@@ -26,9 +26,7 @@ pub struct Lateness {
 /// A part of the way.
 #[derive(Debug, Serialize)]
 pub struct ComponentRow {
-    /// Which.
     pub component: Component,
-    /// All of it.
     pub sum_ns: u64,
     /// Of a wake-up that has it.
     pub median_ns: u64,
@@ -44,7 +42,6 @@ pub struct HolderRow {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
-    /// All of it.
     pub sum_ns: u64,
     /// Of all lateness, from 0 to 1.
     pub share: f64,

@@ -35,7 +35,6 @@ pub struct Bounds {
 /// How often a limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Exceedance {
-    /// The limit.
     pub limit_ns: Nanos,
     /// Samples above it.
     pub samples: u64,
@@ -48,7 +47,6 @@ pub struct Exceedance {
 /// What a statement would need.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Needed {
-    /// The share.
     pub share: f64,
     /// Samples, clustering as these do.
     pub samples: u64,

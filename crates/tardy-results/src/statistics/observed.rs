@@ -24,7 +24,6 @@ pub struct Observed {
     pub median_ns: i64,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
-    /// Samples in it.
     pub mode_samples: u64,
     /// With n - 1; absent for one sample.
     pub variance_ns2: Option<f64>,
@@ -39,7 +38,6 @@ pub struct Observed {
 /// How much lay below a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Below {
-    /// The limit.
     pub limit_ns: Nanos,
     /// Samples below it.
     pub samples: u64,

@@ -72,7 +72,6 @@ pub struct Statistics {
 /// Of one series, or of all of a probe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// Its probe.
     pub probe: String,
     /// What a value is.
     pub quantity: String,

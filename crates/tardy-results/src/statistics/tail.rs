@@ -81,7 +81,6 @@ pub struct Wanted {
     pub is_refused_kept: bool,
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Checked {
     /// Its numbers.
@@ -98,7 +97,6 @@ pub struct Model {
     pub threshold_ns: f64,
     /// Shape of the generalised Pareto distribution of the excesses: above 0 heavy, below 0 bounded.
     pub shape: f64,
-    /// Its scale.
     pub scale_ns: f64,
     /// Exceeded once in the horizon; by the profile of the likelihood between `lower` and `upper` at 95 %.
     pub level_ns: f64,

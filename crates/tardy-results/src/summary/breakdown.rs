@@ -45,7 +45,6 @@ pub struct Breakdown {
 /// A measurement of one source alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Isolated {
-    /// Of what.
     pub source: Source,
     /// Folder of the run.
     pub run: String,
@@ -53,13 +52,11 @@ pub struct Isolated {
     pub clock: ClockKind,
     /// The probe with its priority.
     pub probe: String,
-    /// The phase.
     pub phase: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
     /// What else isolated it.
     pub by: String,
-    /// The numbers.
     pub numbers: Numbers,
 }
 
@@ -79,7 +76,6 @@ pub struct Mixed {
     pub run: String,
     /// The probe with its priority.
     pub probe: String,
-    /// The phase.
     pub phase: String,
     /// Why no source is alone.
     pub reason: String,

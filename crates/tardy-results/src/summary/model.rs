@@ -66,7 +66,6 @@ impl Summary {
 pub struct InterruptCount {
     /// As in /proc/interrupts.
     pub label: String,
-    /// What it is for.
     pub description: String,
     /// How many.
     pub count: u64,
@@ -118,7 +117,6 @@ pub struct Ladder {
 /// One deadline of a ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
-    /// The deadline.
     pub deadline_ns: Nanos,
     /// Due times that missed it.
     pub misses: u64,
@@ -129,18 +127,14 @@ pub struct Rung {
 /// A load and the worst that it did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorstLoad {
-    /// Its name.
     pub name: String,
     /// The largest value.
     pub max_ns: Nanos,
 }
 
-/// One series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeriesSummary {
-    /// Its probe.
     pub probe: String,
-    /// Its CPU.
     pub cpu: Option<CpuId>,
     /// When samples are due.
     pub schedule: Schedule,
@@ -237,7 +231,6 @@ impl LoadSummary {
 /// What a load got of the time that the loads of its phase used together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadShare {
-    /// The load.
     pub load: String,
     /// CPU time that it used.
     pub cpu_time_ns: Nanos,
@@ -247,10 +240,8 @@ pub struct LoadShare {
     pub is_small: bool,
 }
 
-/// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSummary {
-    /// Its name.
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,

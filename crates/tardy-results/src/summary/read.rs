@@ -30,10 +30,8 @@ const STRETCHES_LEAST: usize = 64;
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// One of its series.
     #[error(transparent)]
     Series(#[from] SeriesError),
 }
@@ -197,7 +195,6 @@ impl Read {
         self.accumulator.counts
     }
 
-    /// Its file.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file

@@ -10,7 +10,6 @@ use crate::tally::Tally;
 /// A statistic and the probability of one at least as large if both samples come from one distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// The statistic.
     pub statistic: f64,
     /// Between 0 and 1.
     pub probability: f64,

@@ -21,7 +21,6 @@ pub struct Tail {
     pub extremal_index: f64,
     /// What was fitted.
     pub excesses: Excesses,
-    /// The fit.
     pub fit: GpdFit,
 }
 

@@ -20,7 +20,6 @@ pub struct AdviseArgs {
     #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub task: TaskArgs,
     /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]

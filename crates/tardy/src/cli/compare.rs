@@ -27,7 +27,6 @@ pub struct CompareArgs {
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: CompareDeadlineArgs,
     /// Quantiles to compare, as in 0.5,0.999, if both sides bound them [default: those of 0.5,0.9,0.99,0.999,0.9999,0.99999 with 30 independent samples beyond]
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]

@@ -32,7 +32,6 @@ pub struct CostArgs {
     #[arg(long, value_name = "CPU", conflicts_with = "command")]
     pub cpu: Option<u32>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub shared: CostSharedArgs,
     /// A command to time as a whole, behind `--`
     #[arg(last = true, value_name = "COMMAND")]
@@ -62,7 +61,6 @@ pub struct BuildArgs {
     #[arg(long, value_name = "TARGET", default_value = "defconfig", value_parser = ["defconfig", "tinyconfig", "allnoconfig", "allmodconfig"])]
     pub config: String,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub shared: CostSharedArgs,
 }
 

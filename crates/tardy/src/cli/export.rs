@@ -27,7 +27,6 @@ pub struct ExportArgs {
     #[arg(long)]
     pub histogram: bool,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
     /// kcidb: who reports [default: tardy]
     #[arg(long, value_name = "NAME", value_parser = origin)]

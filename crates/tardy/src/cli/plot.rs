@@ -39,7 +39,6 @@ pub struct PlotArgs {
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
 }
 
@@ -89,6 +88,5 @@ pub struct ReportArgs {
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
 }

@@ -54,7 +54,6 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub priority: Option<u32>,
     #[command(flatten)]
-    #[allow(missing_docs, reason = "documented at its type")]
     pub deadline: DeadlineArgs,
     /// Load to run after an idle phase; repeat it for several together; `none` for none (`tardy list loads`)
     #[arg(long = "load", value_name = "NAME")]

@@ -18,7 +18,6 @@ use tardy_sys::{clock, process};
 
 use super::timeline::{Fate, statistic};
 
-/// The program.
 pub(super) const PROGRAM: &str = "mpv";
 /// How long an answer may take: a player that starts on a loaded machine reads many libraries.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +41,6 @@ pub(super) struct Orders<'a> {
     pub(super) policy: Policy,
 }
 
-/// What it said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     /// What became of the next frame.

@@ -6,7 +6,6 @@ use tardy_results::compare::model::Comparison;
 
 use super::cells;
 
-/// The text.
 #[must_use]
 pub fn text(comparison: &Comparison) -> String {
     let mut out = String::new();

@@ -74,7 +74,6 @@ pub(super) fn of_latencies(run: &RunData) -> Described<'_> {
     Described { name: &run.name, machine: &run.summary.machine, facts }
 }
 
-/// A run of costs.
 pub(super) fn of_costs(run: &CostRun) -> Described<'_> {
     Described { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record) }
 }

@@ -220,7 +220,7 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
     }
     let asked = || match &question.target {
         Target::Pids(pids) => pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        Target::Name(name) => name.to_string(),
+        Target::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     let Some(thread) = ranking.thread() else {
         return Err(ExplainError::NoWakeUp { asked: asked(), there: seen.woken() });

@@ -31,7 +31,7 @@ fn explain(facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
 }
 
 fn explain_on(grid: Option<(i32, Grid)>, facts: Facts, items: &[Item]) -> (Vec<WakeUp>, Explainer) {
-    let mut explainer = Explainer::new(Target::Name("my_loop".into()), facts, &HashMap::new()).with_grids(grid);
+    let mut explainer = Explainer::new(Target::Names(vec!["my_loop".into()]), facts, &HashMap::new()).with_grids(grid);
     let mut found = Vec::new();
     for item in items {
         explainer.take(item);

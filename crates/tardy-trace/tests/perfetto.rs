@@ -125,7 +125,7 @@ fn written() -> (Vec<u8>, Vec<WakeUp>) {
     let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/application.dat")).expect("it is kept");
     let file = TraceFile::parse(&bytes).expect("it is a trace.dat");
     let decoder = Decoder::new(&file.formats);
-    let mut explainer = Explainer::new(Target::Name("my_loop".into()), Facts::default(), &file.commands);
+    let mut explainer = Explainer::new(Target::Names(vec!["my_loop".into()]), Facts::default(), &file.commands);
     let (mut out, mut found) = (Vec::new(), Vec::new());
     let mut writer = Writer::new(&mut out, true);
     for item in Merge::new(file.buffer(None).expect("it has one"), &decoder, file.counter) {

@@ -12,10 +12,11 @@ use tardy_run::folder::{self, FolderError};
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
-use tardy_trace::explain::{Cause, Known};
+use tardy_trace::explain::{Cause, Known, Target};
+use tardy_trace::text::Text;
 
 use super::tally::Tally;
-use super::{ComponentRow, HolderFacts, HolderRow, Lateness, StoryPiece};
+use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, Question, StoryPiece, explain};
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,17 @@ pub enum RunError {
     /// A series cannot be read.
     #[error(transparent)]
     Series(#[from] SeriesError),
+    /// The trace for Perfetto cannot be written.
+    #[error("the trace for Perfetto cannot be written: {0}")]
+    Perfetto(#[from] io::Error),
+    /// The trace around the worst samples is damaged.
+    #[error("{}: {error}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: ExplainError,
+    },
 }
 
 /// A run explained.
@@ -115,6 +127,42 @@ pub struct SampleStory {
     pub is_switch_seen: bool,
     /// In the order of time, without a gap.
     pub pieces: Vec<StoryPiece>,
+}
+
+/// The kernel's trace around the worst samples of a run, below its folder.
+const EVIDENCE: &str = "trace/worst.dat";
+/// The kernel keeps so many bytes of a thread's name.
+const NAME_BYTES: usize = 15;
+
+/// Writes the trace around the worst samples of the run in `folder` for Perfetto, with the wake-ups of its probes' threads.
+///
+/// # Errors
+/// [`RunError`].
+pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
+    let record = folder::open(folder)?;
+    let tracing = record.tracing.as_ref().ok_or(RunError::NotTraced { why: None })?;
+    let path = folder.join(EVIDENCE);
+    let bytes = std::fs::read(&path).map_err(|error| RunError::Unreadable { path: path.clone(), error })?;
+    let question = Question {
+        target: Target::Names(tracing.series.iter().map(thread_name).collect()),
+        buffer: None,
+        worst: 0,
+        above: Nanos::ZERO,
+        preemption: None,
+        period: None,
+    };
+    match explain(&bytes, &question, Some(out)) {
+        Ok(_) => Ok(()),
+        Err(ExplainError::Perfetto(error)) => Err(RunError::Perfetto(error)),
+        Err(error) => Err(RunError::Trace { path, error }),
+    }
+}
+
+/// The name of the thread that took the samples of a series, as the kernel keeps it.
+fn thread_name(series: &ExplainedSeries) -> Text {
+    let cpu = series.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+    let name = format!("{}/{cpu}", series.probe);
+    name[..name.floor_char_boundary(NAME_BYTES)].into()
 }
 
 /// Explains the run in `folder`.

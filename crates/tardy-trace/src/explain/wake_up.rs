@@ -20,15 +20,15 @@ const SAME_CLOCK_NS: u64 = 1_000_000_000;
 pub enum Target {
     /// Of the threads with these numbers, outside of any container.
     Pids(Vec<i32>),
-    /// Of all threads of this name.
-    Name(Text),
+    /// Of all threads of these names.
+    Names(Vec<Text>),
 }
 
 impl Target {
     fn is(&self, thread: Thread) -> bool {
         match self {
             Self::Pids(pids) => pids.contains(&thread.pid),
-            Self::Name(name) => thread.name == *name,
+            Self::Names(names) => names.contains(&thread.name),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Explainer {
         match &mut self.target {
             Target::Pids(pids) if !pids.contains(&pid) => pids.push(pid),
             Target::Pids(_) => {}
-            Target::Name(_) => self.target = Target::Pids(vec![pid]),
+            Target::Names(_) => self.target = Target::Pids(vec![pid]),
         }
     }
 
@@ -204,7 +204,7 @@ impl Explainer {
     fn is_target(&self, pid: i32) -> bool {
         match &self.target {
             Target::Pids(pids) => pids.contains(&pid),
-            Target::Name(_) => self.threads.get(&pid).is_some_and(|&thread| self.target.is(thread)),
+            Target::Names(_) => self.threads.get(&pid).is_some_and(|&thread| self.target.is(thread)),
         }
     }
 

@@ -38,7 +38,8 @@ pub struct ExplainArgs {
     /// Instance whose buffer to read, where the trace has several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the CPU; replaced at once when all of it is there
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the CPU; of a run, around its worst samples. Replaced at once
+    /// when all of it is there
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// Print as JSON
@@ -92,7 +93,6 @@ impl ExplainArgs {
             ("--period", self.period.is_some()),
             ("--due-from", self.due_from.is_some()),
             ("--buffer", self.buffer.is_some()),
-            ("--perfetto", self.perfetto.is_some()),
         ];
         flags.into_iter().find(|&(_, is_given)| is_given).map(|(flag, _)| flag)
     }
@@ -101,7 +101,7 @@ impl ExplainArgs {
     #[must_use]
     pub fn question(&self, task: &str) -> Question {
         Question {
-            target: task.parse().map_or_else(|_| Target::Name(task.into()), |pid| Target::Pids(vec![pid])),
+            target: task.parse().map_or_else(|_| Target::Names(vec![task.into()]), |pid| Target::Pids(vec![pid])),
             buffer: self.buffer.clone(),
             worst: self.worst.into(),
             above: self.above(),
@@ -119,6 +119,7 @@ const AFTER_HELP: &str = "A run explains itself (as root):
   tardy run --explain --for 10m --out board7
   tardy explain board7
   tardy explain board7 --above 100us --worst 5
+  tardy explain board7 --perfetto board7.pftrace
 For an application of yours, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::exit::Exit;
-use tardy_results::explain::run::{RunError, explain_run};
+use tardy_results::explain::run::{RunError, explain_run, perfetto};
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
 use super::output;
@@ -64,6 +64,13 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     let path = args.path.clone();
     if let Some(flag) = args.only_for_traces() {
         return Err(CommandError::NotOfRuns { flag, path });
+    }
+    if let Some(place) = &args.perfetto {
+        let written = output::replace(place, |file| perfetto(&path, &mut BufWriter::new(file)));
+        written.map_err(|error| match error {
+            RunError::Perfetto(error) => CommandError::Perfetto { path: place.clone(), error },
+            error => CommandError::Run { path: path.clone(), error },
+        })?;
     }
     let explanation = explain_run(&path, args.run_question()).map_err(|error| CommandError::Run { path, error })?;
     Ok(if args.json { json(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })

@@ -1,6 +1,6 @@
 //! What `tardy export` takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -17,7 +17,7 @@ pub struct ExportArgs {
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, replaced at once when all of it is there [default: standard output]
+    /// File to write, replaced at once when all of it is there; - is standard output [default: -]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Only this probe
@@ -34,6 +34,14 @@ pub struct ExportArgs {
     /// kcidb: build of the kernel that was tested, as in origin:42
     #[arg(long, value_name = "ORIGIN:ID", value_parser = build_id)]
     pub build_id: Option<String>,
+}
+
+impl ExportArgs {
+    /// The file to write; absent for standard output.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
 }
 
 fn formats() -> PossibleValuesParser {

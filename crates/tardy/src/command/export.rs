@@ -24,14 +24,15 @@ pub fn run(args: &ExportArgs) -> Exit {
 }
 
 fn exported(args: &ExportArgs) -> Result<(), ExportError> {
+    let file = args.file();
     let exporter = export::find(&args.format).expect("the command line takes names of exporters only");
-    if exporter.is_binary() && args.output.is_none() && io::stdout().is_terminal() {
+    if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {
         let why = "it is no text, and would spoil a terminal";
         return Err(ExportError::Needs { format: exporter.name(), flag: "--output FILE", why });
     }
     if is_cost(&args.run) {
         let run = CostRun::read(&args.run)?;
-        return match &args.output {
+        return match file {
             None => export::costs::write(&run, &args.format, &mut io::stdout().lock()),
             Some(path) => output::replace(path, |mut file| export::costs::write(&run, &args.format, &mut file)),
         };
@@ -39,7 +40,7 @@ fn exported(args: &ExportArgs) -> Result<(), ExportError> {
     let run = ExportedRun::open(&args.run, &args.deadline.requirement(), args.probe.as_deref())?;
     let options = Options { is_histogram: args.histogram, origin: args.origin.clone(), build_id: args.build_id.clone() };
     let unstored: u64 = run.summary.series.iter().map(|series| series.counts.unstored).sum();
-    match &args.output {
+    match file {
         None => write(exporter, &run, &options, io::stdout().lock())?,
         Some(path) => output::replace(path, |file| write(exporter, &run, &options, file))?,
     }

@@ -34,6 +34,14 @@ fn csv_has_every_sample() {
 }
 
 #[test]
+fn a_dash_is_standard_output_and_no_file() {
+    let place = Workplace::new();
+    made().write(&place.path("run"));
+    let outcome = place.tardy("export run --format csv --output -").ends_with(0);
+    assert_eq!((outcome.stdout, place.names()), (exported("csv"), vec!["run".to_owned()]));
+}
+
+#[test]
 fn csv_of_the_histogram_has_every_value() {
     insta::assert_snapshot!(exported("csv --histogram"));
 }

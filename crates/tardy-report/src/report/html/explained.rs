@@ -43,8 +43,8 @@ fn of_run(explanation: &RunExplanation) -> Markup {
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
         }
-        (figure::table(&holders(explanation, all), ""))
-        (figure::table(&components(explanation, all), ""))
+        (figure::table(&holders(explanation, all), "words"))
+        (figure::table(&components(explanation, all), "words"))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
     }
 }

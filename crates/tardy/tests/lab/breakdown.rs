@@ -55,14 +55,11 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
     let by: Vec<&str> = resolution.iter().map(|row| row["by"].as_str().unwrap()).collect();
     assert_eq!(by, ["idle, timers that fire at ticks of 4ms", "idle, high-resolution timers"], "{found}");
     assert!(found["isolated"].as_array().unwrap().iter().all(|row| row["clock"] == "virtual"), "{found}");
-    let median = |row: &Value| row["numbers"]["percentiles"][0]["value_ns"].as_i64().unwrap();
-    // Due times of 10 ms lie on a tick of 4 ms or half of one before it; a high-resolution timer fires when they come.
-    assert!(
-        median(&resolution[0]) > 500_000 && median(&resolution[1]) < 100_000,
-        "{} and {} ns",
-        median(&resolution[0]),
-        median(&resolution[1])
-    );
+    // Due times of 10 ms lie on a tick of 4 ms and half of one beside it in turn: wherever the first one lies, every second wake-up is half a tick late or
+    // more. A high-resolution timer fires when they come.
+    let [ticks, fine] = [&resolution[0], &resolution[1]].map(|row| &row["numbers"]);
+    assert!(ticks["max_ns"].as_i64() > Some(2_000_000), "{ticks}");
+    assert!(fine["percentiles"][0]["value_ns"].as_i64().is_some_and(|median| median < 100_000), "{fine}");
     // What ticks hide is shown of the other run alone.
     for (source, probe) in [("non-preemptable-sections", "cyclic"), ("scheduling-jitter", "nanosleep")] {
         let rows = of(source, probe);

@@ -22,7 +22,7 @@ struct Modules {
 
 /// What a path leads to.
 #[derive(Clone, PartialEq, Eq)]
-enum Found {
+enum PathTarget {
     Module(PathBuf),
     /// Something defined in this file.
     Item(PathBuf),
@@ -53,8 +53,8 @@ impl Modules {
     fn uses(&self) -> BTreeMap<&Path, BTreeSet<PathBuf>> {
         let of = |file: &PathBuf, source: &Source| -> BTreeSet<PathBuf> {
             let found = source.paths.iter().filter_map(|path| match self.resolve(file, path, 0)? {
-                Found::Item(used) => Some(used),
-                Found::Module(_) => None,
+                PathTarget::Item(used) => Some(used),
+                PathTarget::Module(_) => None,
             });
             found.filter(|used| used != file).collect()
         };
@@ -62,7 +62,7 @@ impl Modules {
     }
 
     /// Where `path`, written in `file`, leads; nowhere where it leads to another crate.
-    fn resolve(&self, file: &Path, path: &[String], depth: usize) -> Option<Found> {
+    fn resolve(&self, file: &Path, path: &[String], depth: usize) -> Option<PathTarget> {
         // Imports that lead to themselves are an error of the compiler's, not of this test's.
         if depth > 16 {
             return None;
@@ -70,33 +70,33 @@ impl Modules {
         let mut at = file.to_owned();
         for (index, name) in path.iter().enumerate() {
             let next = match name.as_str() {
-                "crate" => Some(Found::Module(self.root.clone())),
-                "self" => Some(Found::Module(at.clone())),
-                "super" => Some(Found::Module(self.parents.get(&at)?.clone())),
+                "crate" => Some(PathTarget::Module(self.root.clone())),
+                "self" => Some(PathTarget::Module(at.clone())),
+                "super" => Some(PathTarget::Module(self.parents.get(&at)?.clone())),
                 _ => self.named(&at, name, depth),
             };
             match next {
-                Some(Found::Module(module)) => at = module,
+                Some(PathTarget::Module(module)) => at = module,
                 Some(item) => return Some(item),
                 // The first word of a path is of this file only where it stands alone: `Vec::new` is nothing of ours.
                 None if index == 0 => return None,
-                None => return self.sources[&at].defines(name).then(|| Found::Item(at.clone())),
+                None => return self.sources[&at].defines(name).then(|| PathTarget::Item(at.clone())),
             }
         }
-        Some(Found::Module(at))
+        Some(PathTarget::Module(at))
     }
 
     /// What `name` stands for in the module `at`: a child, or what was imported under that name.
-    fn named(&self, at: &Path, name: &str, depth: usize) -> Option<Found> {
+    fn named(&self, at: &Path, name: &str, depth: usize) -> Option<PathTarget> {
         if let Some(child) = self.children.get(at).and_then(|children| children.get(name)) {
-            return Some(Found::Module(child.clone()));
+            return Some(PathTarget::Module(child.clone()));
         }
         let source = &self.sources[at];
         if let Some(target) = source.imports.get(name) {
             return self.resolve(at, target, depth + 1);
         }
         source.globs.iter().find_map(|glob| match self.resolve(at, glob, depth + 1)? {
-            Found::Module(module) if module != at => self.resolve(&module, &["self".to_owned(), name.to_owned()], depth + 1),
+            PathTarget::Module(module) if module != at => self.resolve(&module, &["self".to_owned(), name.to_owned()], depth + 1),
             _ => None,
         })
     }

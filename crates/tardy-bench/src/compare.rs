@@ -12,7 +12,7 @@ use tardy_results::compare::model::{Outcome, Settings};
 use tardy_results::compare::verdict;
 use tardy_statistics::confidence::Confidence;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::Result;
 
 /// Pairs of each case.
@@ -44,7 +44,7 @@ enum Samples {
 
 /// What is asked of the pairs of a case.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum Requirement {
     /// At most 5 % are called worse or better.
     WrongAtMost,
     /// At least so many per cent have this verdict.
@@ -64,7 +64,7 @@ struct Case {
     margin: f64,
     /// As `--between-runs`.
     between_runs: Option<f64>,
-    asked: Asked,
+    asked: Requirement,
     /// How many pairs are drawn.
     pairs: usize,
 }
@@ -77,7 +77,7 @@ const EQUAL: Case = Case {
     times: 1.0,
     margin: 0.05,
     between_runs: None,
-    asked: Asked::WrongAtMost,
+    asked: Requirement::WrongAtMost,
     pairs: PAIRS,
 };
 
@@ -88,15 +88,15 @@ const CASES: &[Case] = &[
     Case { runs: 4, ..EQUAL },
     Case { runs: 4, spread: 0.05, ..EQUAL },
     Case { runs: 4, spread: 0.1, ..EQUAL },
-    Case { spread: 0.05, times: 1.5, pairs: MANY_PAIRS, asked: Asked::AtLeast(Outcome::Worse, 95), ..EQUAL },
-    Case { runs: 4, spread: 0.05, times: 1.3, asked: Asked::AtLeast(Outcome::Worse, 95), ..EQUAL },
-    Case { length: 10 * MINUTE, margin: 0.1, between_runs: Some(0.0), asked: Asked::AtLeast(Outcome::Equivalent, 80), ..EQUAL },
-    Case { runs: 4, length: 10 * MINUTE, margin: 0.1, asked: Asked::AtLeast(Outcome::Equivalent, 80), pairs: PAIRS / 4, ..EQUAL },
+    Case { spread: 0.05, times: 1.5, pairs: MANY_PAIRS, asked: Requirement::AtLeast(Outcome::Worse, 95), ..EQUAL },
+    Case { runs: 4, spread: 0.05, times: 1.3, asked: Requirement::AtLeast(Outcome::Worse, 95), ..EQUAL },
+    Case { length: 10 * MINUTE, margin: 0.1, between_runs: Some(0.0), asked: Requirement::AtLeast(Outcome::Equivalent, 80), ..EQUAL },
+    Case { runs: 4, length: 10 * MINUTE, margin: 0.1, asked: Requirement::AtLeast(Outcome::Equivalent, 80), pairs: PAIRS / 4, ..EQUAL },
     Case { samples: Samples::Correlated(0.99), between_runs: Some(0.0), ..EQUAL },
     Case { samples: Samples::OnAndOff, between_runs: Some(0.0), ..EQUAL },
 ];
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut table = vec![row([
         "samples",
         "between runs",
@@ -119,14 +119,14 @@ fn measure(bench: &Bench) -> Result<Measured> {
         let outcomes = outcomes(case, index, pairs);
         let count = |outcome: Outcome| outcomes.iter().filter(|&&found| found == outcome).count();
         let holds = match case.asked {
-            Asked::WrongAtMost => (count(Outcome::Worse) + count(Outcome::Better)) * 100 <= pairs * 5,
-            Asked::AtLeast(outcome, percent) => count(outcome) * 100 >= pairs * percent,
+            Requirement::WrongAtMost => (count(Outcome::Worse) + count(Outcome::Better)) * 100 <= pairs * 5,
+            Requirement::AtLeast(outcome, percent) => count(outcome) * 100 >= pairs * percent,
         };
         failed += usize::from(!holds);
         table.push(cells(case, pairs, &count, holds));
     }
     let reached = format!("{} of {} cases hold", CASES.len() - failed, CASES.len());
-    Ok(Measured {
+    Ok(FigureResult {
         reached,
         tables: vec![table],
         commands: vec!["cargo xtask bench compare".to_owned()],
@@ -147,8 +147,8 @@ fn cells(case: &Case, pairs: usize, count: &dyn Fn(Outcome) -> usize, holds: boo
         Samples::OnAndOff => "on and off",
     };
     let asked = match case.asked {
-        Asked::WrongAtMost => "worse or better at most 5 %".to_owned(),
-        Asked::AtLeast(outcome, least) => format!("{} at least {least} %", outcome.word()),
+        Requirement::WrongAtMost => "worse or better at most 5 %".to_owned(),
+        Requirement::AtLeast(outcome, least) => format!("{} at least {least} %", outcome.word()),
     };
     let truth = if case.times > 1.0 { format!("+{}", percent(case.times - 1.0)) } else { "equal".to_owned() };
     let outcomes = [Outcome::Worse, Outcome::Better, Outcome::Equivalent, Outcome::Inconclusive].map(|outcome| count(outcome).to_string());

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -35,7 +35,7 @@ const COMPUTING: [&str; 12] = [
 ];
 const SPREAD_MAX: f64 = 0.05;
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let runs = if bench.is_quick { 2 } else { 5 };
     let folder = tempfile::tempdir().while_doing(|| "making a folder for runs".to_owned())?;
     let mut whole = Command::new(&bench.tardy);
@@ -64,7 +64,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         table.push(row([metric, &format!("{:.4}", least / 1e3), &format!("{:.4}", most / 1e3), &format!("{:.1} %", spread * 100.0)]));
     }
     let spread = if above.is_empty() { "all below 5 %".to_owned() } else { format!("above 5 %: {}", above.join(", ")) };
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{:.1} s for {services} services; spread over {runs} runs {spread}", length.as_secs_f64()),
         commands: vec![
             "tardy cost --quiet --json --out run".to_owned(),

@@ -5,10 +5,10 @@
 mod count;
 mod process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::Result;
 
-use count::{Counted, PERCENTILES, Tally};
+use count::{BoundTally, PERCENTILES, Tally};
 use process::Process;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -25,7 +25,7 @@ const WIDTH_MAX: f64 = 1.3;
 /// CPUs, and samples of each: as many as fit into minutes.
 const SIZES: [(u64, usize); 3] = [(1, 50_000), (8, 10_000), (64, 5_000)];
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let runs = bench.runs.unwrap_or(if bench.is_quick { RUNS_QUICK } else { RUNS }).max(1);
     let mut all = Vec::new();
     for process in Process::ALL {
@@ -38,24 +38,24 @@ fn measure(bench: &Bench) -> Result<Measured> {
 }
 
 /// On all CPUs of this machine; which of them makes a run does not matter.
-fn count(process: Process, cpus: u64, length: usize, runs: u64) -> Counted {
+fn count(process: Process, cpus: u64, length: usize, runs: u64) -> BoundTally {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     let some = |thread: u64| {
-        let mut counted = Counted::default();
+        let mut counted = BoundTally::default();
         (thread..runs).step_by(threads as usize).for_each(|seed| counted.add_run(process, cpus, length, seed));
         counted
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || some(thread))).collect();
-        running.into_iter().fold(Counted::default(), |mut all, thread| {
+        running.into_iter().fold(BoundTally::default(), |mut all, thread| {
             all.merge(&thread.join().expect("making runs does not panic"));
             all
         })
     })
 }
 
-fn report(all: &[(Process, u64, Counted)], runs: u64) -> Measured {
-    let upper = |counted: &Counted| counted.percentiles.into_iter().chain(counted.misses).collect::<Vec<Tally>>();
+fn report(all: &[(Process, u64, BoundTally)], runs: u64) -> FigureResult {
+    let upper = |counted: &BoundTally| counted.percentiles.into_iter().chain(counted.misses).collect::<Vec<Tally>>();
     let least = all.iter().flat_map(|(_, _, counted)| upper(counted)).map(|tally| tally.coverage()).fold(1.0, f64::min);
     let least_lower = all.iter().flat_map(|(_, _, counted)| counted.misses_lower).map(|tally| tally.coverage()).fold(1.0, f64::min);
     let independent = |cpus: u64| all.iter().filter(move |found| found.0 == Process::Independent && found.1 == cpus).map(|found| &found.2);
@@ -98,7 +98,7 @@ fn report(all: &[(Process, u64, Counted)], runs: u64) -> Measured {
         }
     }
     let lengths = SIZES.map(|(cpus, length)| format!("{length} samples on each of {cpus}")).join(", ");
-    Measured {
+    FigureResult {
         reached: format!(
             "least coverage of an upper bound {:.1} %, of a lower one {:.1} %; widest on independent samples of one CPU {widest:.2} times the exact one: {}",
             100.0 * least,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::figure::{Figure, Measured};
+use super::figure::{Figure, FigureResult};
 use crate::failure::{Result, While};
 use crate::{program, workspace};
 
@@ -13,7 +13,7 @@ const HEAD: &str = "# Benchmarks\n\n\
     Peers are the packages rt-tests (cyclictest) and jitterdebugger of the distribution named in each section.\n";
 
 /// A figure's section.
-pub(crate) fn section(figure: &Figure, measured: &Measured) -> String {
+pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
     let mut text = format!("{}\n\n", heading(figure));
     let _ = writeln!(text, "Promised: {}\n\n**Reached: {}**\n", figure.promise, measured.reached);
     for table in &measured.tables {
@@ -107,13 +107,13 @@ mod tests {
     use super::*;
 
     fn figure(name: &'static str) -> Figure {
-        Figure { name, title: "a title", promise: "<= 1", measure: |_| Ok(Measured::default()) }
+        Figure { name, title: "a title", promise: "<= 1", measure: |_| Ok(FigureResult::default()) }
     }
 
     #[test]
     fn a_section_is_replaced_and_the_others_stay() {
         let figures = [figure("one"), figure("two")];
-        let measured = |reached: &str| Measured { reached: reached.to_owned(), ..Measured::default() };
+        let measured = |reached: &str| FigureResult { reached: reached.to_owned(), ..FigureResult::default() };
         let mut text = String::new();
         for (which, reached) in [(1, "old two"), (0, "first"), (1, "new two")] {
             text = replaced(&text, &figures[which], &section(&figures[which], &measured(reached)), &figures);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_section_written_by_hand_stays() {
         let figures = [figure("one")];
-        let section = section(&figures[0], &Measured::default());
+        let section = section(&figures[0], &FigureResult::default());
         // Without an empty line before it, as merging two documents may leave it.
         let by_hand = "## ours: measured in the lab\n\n```\n## no heading\n```\n";
         let text = replaced(&format!("{section}{by_hand}"), &figures[0], &section, &figures);

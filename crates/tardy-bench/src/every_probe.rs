@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::{Failure, Result, While};
 use crate::{program, workspace};
 
@@ -28,7 +28,7 @@ const MEASURED: [i32; 2] = [0, 4];
 
 /// What became of the probes.
 #[derive(Default)]
-struct Found {
+struct ProbeTable {
     rows: Vec<Vec<String>>,
     series: usize,
     inexact: Vec<String>,
@@ -37,7 +37,7 @@ struct Found {
     commands: Vec<String>,
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let example = example(place.path())?;
     let listed: Value = parsed(&program::capture(Command::new(&bench.tardy).args(["list", "probes", "--json"]))?)?;
@@ -45,7 +45,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let mut requests: Vec<String> = names.iter().map(|name| request(name, &example)).collect();
     // The two players of one probe.
     requests.push("media:player=mpv".to_owned());
-    let mut found = Found::default();
+    let mut found = ProbeTable::default();
     let mut can_run = Vec::new();
     for request in requests {
         match refusal(bench, place.path(), &request)? {
@@ -60,7 +60,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     }
     let text = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join("; ") };
     let head = row(["series", "run", "expected", "recorded", "missed", "lost", "unexplained"]);
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "exact in {} of {} series of {length}; lacking here: {}; failed: {}",
             found.series - found.inexact.len(),
@@ -114,7 +114,7 @@ fn refusal(bench: &Bench, folder: &Path, request: &str) -> Result<Option<String>
     }
 }
 
-fn run(bench: &Bench, folder: &Path, number: usize, group: &[String], length: &str, found: &mut Found) -> Result<()> {
+fn run(bench: &Bench, folder: &Path, number: usize, group: &[String], length: &str, found: &mut ProbeTable) -> Result<()> {
     let mut command = Command::new(&bench.tardy);
     command.args(["run", "--load", "none", "--for", length, "--quiet", "--json", "--out", &format!("run{number}")]).current_dir(folder);
     for request in group {
@@ -133,7 +133,7 @@ fn run(bench: &Bench, folder: &Path, number: usize, group: &[String], length: &s
     Ok(())
 }
 
-impl Found {
+impl ProbeTable {
     fn lack(&mut self, request: &str, text: &str) {
         let text = text.lines().last().unwrap_or_default().trim_start_matches("tardy: ");
         let dash = || "-".to_owned();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_count_that_does_not_add_up_is_named() {
-        let mut found = Found::default();
+        let mut found = ProbeTable::default();
         let series =
             |recorded: u64| serde_json::json!({"probe": "cyclic", "counts": {"expected": 9, "recorded": recorded, "missed": 2, "lost": 0}});
         found.take(1, &serde_json::json!({"series": [series(7), series(6)]}));

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tardy_run::delays::{DelayReader, path as delays_of};
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::middle_and_interval;
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -33,7 +33,7 @@ const WAITED_MIN: i64 = 100_000;
 /// What a length may be off by: 2 us, or 2 %.
 const LENGTH_OFF_MAX: i64 = 2_000;
 
-fn measure_blame(bench: &Bench) -> Result<Measured> {
+fn measure_blame(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?;
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (record, run) = (place.path().join("record"), place.path().join("run"));
@@ -82,7 +82,7 @@ fn measure_blame(bench: &Bench) -> Result<Measured> {
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     let count = |name: &str| counts["samples"][name].as_u64().unwrap_or_default();
     let adds_up = count("checked") > 0 && count("not_adding_up") == 0 && count("checked") == count("explained");
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "{named} of {waited} name it ({:.2} %): {}; {} of {} add up: {}",
             share(named),
@@ -135,7 +135,7 @@ struct Run {
     record: Value,
 }
 
-fn measure_cost(bench: &Bench) -> Result<Measured> {
+fn measure_cost(bench: &Bench) -> Result<FigureResult> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (pairs, seconds) = if bench.is_quick { (1, 2) } else { (10, 5) };
     let mut commands = Vec::new();
@@ -207,7 +207,7 @@ fn measure_cost(bench: &Bench) -> Result<Measured> {
     let (later_us, from, to) = middle_and_interval(&later, 0.95);
     let (longer_us, longer_from, longer_to) = middle_and_interval(&longer, 0.95);
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "{:.1} bytes a sample: {}; decoding {:.2} us a sample: {}; {:.0} MiB: {}; {:.0} events a second and CPU under hackbench, {:.0} lost; \
              the median is {later_us:+.1} us ({from:+.1} to {to:+.1}) with tracing, {longer_us:+.2} us ({longer_from:+.2} to {longer_to:+.2}) of CPU time a sample in the measuring thread",

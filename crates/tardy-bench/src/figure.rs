@@ -15,7 +15,7 @@ pub(crate) struct Figure {
     /// Its title in the document.
     pub(crate) title: &'static str,
     pub(crate) promise: &'static str,
-    pub(crate) measure: fn(&Bench) -> Result<Measured>,
+    pub(crate) measure: fn(&Bench) -> Result<FigureResult>,
 }
 
 /// What figures are measured with.
@@ -57,7 +57,7 @@ pub(crate) fn measured_once<T>(cell: &OnceLock<T>, measure: impl FnOnce() -> Res
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct FigureResult {
     /// The figure reached, as set against the promise.
     pub(crate) reached: String,
     /// Commands that were run.

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
 
@@ -21,7 +21,7 @@ const RUNS: usize = 3;
 pub(crate) const FIGURE: Figure =
     Figure { name: "import-rate", title: "import of a 65.5-million-line text of cyclictest -v", promise: "at least 150 MB/s", measure };
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let lines = if bench.is_quick { LINES / 20 } else { LINES };
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let text = place.path().join("verbose.txt");
@@ -53,7 +53,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         format!("{:.2}", lines as f64 / 1e6 / median(&seconds)),
         format!("{:.1}", resident as f64 / f64::from(1 << 20)),
     ]);
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{:.0} MB/s ({:.2} s for {:.0} MB)", rate(median(&seconds)), median(&seconds), bytes as f64 / 1e6),
         commands: vec!["tardy import verbose.txt --out RUN".to_owned()],
         tables: vec![table],

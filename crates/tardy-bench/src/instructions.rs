@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -37,12 +37,12 @@ const PEERS: [Mode; 4] = [
 ];
 
 /// What one run under callgrind counted.
-struct Counted {
+struct InstructionCount {
     by_thread: Vec<(String, u64)>,
     samples: u64,
 }
 
-impl Counted {
+impl InstructionCount {
     fn whole(&self) -> u64 {
         self.by_thread.iter().map(|(_, count)| count).sum()
     }
@@ -52,24 +52,24 @@ impl Counted {
     }
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?.to_string();
     let mut table = vec![row(["tool", "measuring thread", "whole process"])];
     let mut commands = Vec::new();
     let loop_only = both(|samples| tardy(bench, &cpu, samples, true, &mut commands))?;
     let whole = both(|samples| tardy(bench, &cpu, samples, false, &mut commands))?;
-    let own = a_sample(&loop_only, Counted::whole);
-    table.push(vec!["tardy (recording)".to_owned(), format!("{own:.1}"), format!("{:.0}", a_sample(&whole, Counted::whole))]);
+    let own = a_sample(&loop_only, InstructionCount::whole);
+    table.push(vec!["tardy (recording)".to_owned(), format!("{own:.1}"), format!("{:.0}", a_sample(&whole, InstructionCount::whole))]);
     for mode in PEERS {
         let counted = both(|samples| peer(&mode, &cpu, samples, &mut commands))?;
         let measuring = mode.measuring.map(|thread| format!("{:.1}", a_sample(&counted, |counted| counted.of(thread))));
         table.push(vec![
             mode.name.to_owned(),
             measuring.unwrap_or_else(|| "not told apart".to_owned()),
-            format!("{:.0}", a_sample(&counted, Counted::whole)),
+            format!("{:.0}", a_sample(&counted, InstructionCount::whole)),
         ]);
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{own:.1}: {}", if own <= 90.0 { "holds" } else { "NOT reached" }),
         commands,
         tables: vec![table],
@@ -80,15 +80,15 @@ fn measure(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn both(mut run: impl FnMut(u64) -> Result<Counted>) -> Result<[Counted; 2]> {
+fn both(mut run: impl FnMut(u64) -> Result<InstructionCount>) -> Result<[InstructionCount; 2]> {
     Ok([run(LENGTHS[0])?, run(LENGTHS[1])?])
 }
 
-fn a_sample([short, long]: &[Counted; 2], count: impl Fn(&Counted) -> u64) -> f64 {
+fn a_sample([short, long]: &[InstructionCount; 2], count: impl Fn(&InstructionCount) -> u64) -> f64 {
     (count(long) as f64 - count(short) as f64) / (long.samples as f64 - short.samples as f64)
 }
 
-fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &mut Vec<String>) -> Result<Counted> {
+fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &mut Vec<String>) -> Result<InstructionCount> {
     let mut arguments = Vec::new();
     if is_loop_only {
         arguments.push("--toggle-collect=tardy_probes::probe::cyclic::measure*");
@@ -100,10 +100,10 @@ fn tardy(bench: &Bench, cpu: &str, samples: u64, is_loop_only: bool, commands: &
     let (by_thread, output) = callgrind(&arguments, commands)?;
     let summary: serde_json::Value = serde_json::from_str(&output).while_doing(|| "reading tardy's summary".to_owned())?;
     let recorded = summary.pointer("/series/0/counts/recorded").and_then(serde_json::Value::as_u64);
-    Ok(Counted { by_thread, samples: recorded.ok_or_else(|| Failure::new("tardy's summary has no counts"))? })
+    Ok(InstructionCount { by_thread, samples: recorded.ok_or_else(|| Failure::new("tardy's summary has no counts"))? })
 }
 
-fn peer(mode: &Mode, cpu: &str, samples: u64, commands: &mut Vec<String>) -> Result<Counted> {
+fn peer(mode: &Mode, cpu: &str, samples: u64, commands: &mut Vec<String>) -> Result<InstructionCount> {
     let cycles = samples.to_string();
     let mut arguments = vec![mode.program, "-a", cpu, "-p", "95", "-i", PERIOD_US, "-l", &cycles];
     if mode.program == "cyclictest" {
@@ -111,7 +111,7 @@ fn peer(mode: &Mode, cpu: &str, samples: u64, commands: &mut Vec<String>) -> Res
     }
     arguments.extend(mode.arguments);
     let (by_thread, _) = callgrind(&arguments, commands)?;
-    Ok(Counted { by_thread, samples })
+    Ok(InstructionCount { by_thread, samples })
 }
 
 /// Runs a command under callgrind: the instructions of each of its thread numbers, and what the command printed.
@@ -149,9 +149,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("counts-01"), "version: 1\nthread: 1\ntotals: 5000\n").unwrap();
         fs::write(folder.path().join("counts-02"), "thread: 2\ntotals: 900\n").unwrap();
-        let short = Counted { by_thread: read_counts(folder.path()).unwrap(), samples: 10 };
+        let short = InstructionCount { by_thread: read_counts(folder.path()).unwrap(), samples: 10 };
         fs::write(folder.path().join("counts-02"), "thread: 2\ntotals: 2700\n").unwrap();
-        let long = Counted { by_thread: read_counts(folder.path()).unwrap(), samples: 30 };
+        let long = InstructionCount { by_thread: read_counts(folder.path()).unwrap(), samples: 30 };
         assert_eq!((short.whole(), long.of("02")), (5900, 2700));
         assert_eq!(a_sample(&[short, long], |counted| counted.of("02")), 90.0);
     }

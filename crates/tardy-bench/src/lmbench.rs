@@ -13,7 +13,7 @@ use serde_json::Value;
 use tardy_costs::metrics::tiny_program;
 use tardy_sys::affinity;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::lmbench_programs::{PROGRAMS, Peer, SERVERS};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
@@ -40,7 +40,7 @@ const TOLERANCE: f64 = 0.10;
 /// How long a server of LMbench may take to listen; it does not say when it does.
 const SERVER_START: Duration = Duration::from_millis(300);
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let folder = programs()?;
     let rounds = if bench.is_quick { 1 } else { 16 };
     let cpu = bench.measured_cpu()?;
@@ -49,7 +49,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let folder_of_file = scratch.path().join("files");
     std::fs::create_dir(&folder_of_file).while_doing(|| format!("making {}", folder_of_file.display()))?;
     let file = folder_of_file.join("file");
-    let executed = Executed::put()?;
+    let executed = TinyProgramFile::put()?;
     let before = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
     // Both sides inherit it.
     affinity::set(0, &[cpu]).while_doing(|| format!("binding to CPU {cpu}"))?;
@@ -82,9 +82,9 @@ fn programs() -> Result<PathBuf> {
 
 /// The program that lat_proc executes, where it looks for it: the one that `tardy cost` executes, in place of LMbench's own, whose start and libraries would
 /// be most of the difference.
-struct Executed;
+struct TinyProgramFile;
 
-impl Executed {
+impl TinyProgramFile {
     const PATH: &str = "/tmp/hello";
 
     fn put() -> Result<Self> {
@@ -96,7 +96,7 @@ impl Executed {
     }
 }
 
-impl Drop for Executed {
+impl Drop for TinyProgramFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(Self::PATH);
     }
@@ -104,7 +104,7 @@ impl Drop for Executed {
 
 /// What the rounds found of a metric, in ns of one operation.
 #[derive(Clone, Default)]
-struct Found {
+struct MetricPairs {
     /// Of tardy and of LMbench, one right after the other.
     pairs: Vec<(f64, f64)>,
     /// What an operation moves, of a bandwidth.
@@ -113,7 +113,7 @@ struct Found {
 
 /// What all rounds found.
 struct Sides {
-    metrics: Vec<Found>,
+    metrics: Vec<MetricPairs>,
     commands: Vec<String>,
 }
 
@@ -126,7 +126,7 @@ struct Processors {
 }
 
 fn all_rounds(bench: &Bench, folder: &Path, (scratch, file): (&Path, &Path), rounds: u32, cpus: Processors) -> Result<Sides> {
-    let mut sides = Sides { metrics: vec![Found::default(); PROGRAMS.len()], commands: Vec::new() };
+    let mut sides = Sides { metrics: vec![MetricPairs::default(); PROGRAMS.len()], commands: Vec::new() };
     for round in 0..rounds {
         for &server in SERVERS {
             let cpu = if server == CONNECTED { cpus.other } else { cpus.measured };
@@ -225,7 +225,7 @@ fn ask(folder: &Path, peer: &Peer, words: &[&str], (scratch, file): (&Path, &Pat
     Ok((peer.read)(&text).and_then(|found| found.nanos(bytes)))
 }
 
-fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
+fn report(sides: &Sides, rounds: u32) -> Result<FigureResult> {
     let mut table =
         vec![row(["metric", "unit", "tardy", "LMbench", "difference", "its 95 % interval", "LMbench's program", "why it differs"])];
     let (mut within, mut outside, mut missing) = (0, Vec::new(), Vec::new());
@@ -266,7 +266,7 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
             "{rounds} rounds, in each of them one side right after the other, each first in every second one, on the same processor, everything bound to it but the server of connections, which is on another one. A round's figure is the median of 11 trials of 10 ms, which is what both call their result; the table has the medians of the rounds."
         ),
         "The difference is the Hodges-Lehmann estimate over the rounds' ratios, its interval by Wilcoxon's signed ranks: how fast this machine is changes from minute to minute, and more than the two sides differ.".to_owned(),
-        format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", Executed::PATH),
+        format!("lat_proc executes {}: both sides execute the same program, tardy's of two instructions.", TinyProgramFile::PATH),
         "Bandwidths are compared as bandwidths, in 10^6 bytes a second.".to_owned(),
         "Not asked: lat_fs, which did not end in minutes where this was written, and lat_rpc, which measures a server of its own."
             .to_owned(),
@@ -282,5 +282,5 @@ fn report(sides: &Sides, rounds: u32) -> Result<Measured> {
         within + outside.len(),
         if outside.is_empty() { "none".to_owned() } else { outside.join(", ") }
     );
-    Ok(Measured { reached, commands: sides.commands.clone(), tables: vec![table], notes })
+    Ok(FigureResult { reached, commands: sides.commands.clone(), tables: vec![table], notes })
 }

@@ -2,14 +2,14 @@
 
 /// What a program printed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum PrintedFigure {
     /// Time of one operation in us.
     Micros(f64),
     /// 10^6 bytes a second.
     Megabytes(f64),
 }
 
-impl Found {
+impl PrintedFigure {
     /// Time of one operation of `bytes` in ns.
     pub(super) fn nanos(self, bytes: Option<f64>) -> Option<f64> {
         match self {
@@ -28,7 +28,7 @@ pub(super) struct Peer {
     /// A second one, of whose result and the first one's the mean counts; empty for none.
     pub(super) and: &'static [&'static str],
     /// From its output to its result.
-    pub(super) read: fn(&str) -> Option<Found>,
+    pub(super) read: fn(&str) -> Option<PrintedFigure>,
     /// Whether bytes a second are compared.
     pub(super) is_bandwidth: bool,
     /// Why the two may differ, from what each does.
@@ -46,7 +46,12 @@ const fn bandwidth(metric: &'static str, program: &'static [&'static str], diffe
     Peer { metric, program, and: &[], read: megabytes, is_bandwidth: true, differs }
 }
 
-const fn other(metric: &'static str, program: &'static [&'static str], read: fn(&str) -> Option<Found>, differs: &'static str) -> Peer {
+const fn other(
+    metric: &'static str,
+    program: &'static [&'static str],
+    read: fn(&str) -> Option<PrintedFigure>,
+    differs: &'static str,
+) -> Peer {
     Peer { metric, program, and: &[], read, is_bandwidth: false, differs }
 }
 
@@ -99,25 +104,25 @@ fn numbers(text: &str) -> impl Iterator<Item = f64> {
 }
 
 /// As in `Simple syscall: 0.1 microseconds`.
-fn after_colon(text: &str) -> Option<Found> {
+fn after_colon(text: &str) -> Option<PrintedFigure> {
     let line = text.lines().find(|line| line.contains(" microseconds"))?;
-    numbers(line.rsplit_once(':')?.1).next().map(Found::Micros)
+    numbers(line.rsplit_once(':')?.1).next().map(PrintedFigure::Micros)
 }
 
 /// The first line is the size, the next ones are processes and us.
-fn switch(text: &str) -> Option<Found> {
+fn switch(text: &str) -> Option<PrintedFigure> {
     let line = text.lines().rfind(|line| line.split_whitespace().count() == 2 && numbers(line).count() == 2)?;
-    numbers(line).nth(1).map(Found::Micros)
+    numbers(line).nth(1).map(PrintedFigure::Micros)
 }
 
 /// As in `67.108864 220`: megabytes, and us.
-fn second_of_line(text: &str) -> Option<Found> {
-    numbers(text.lines().last()?).nth(1).map(Found::Micros)
+fn second_of_line(text: &str) -> Option<PrintedFigure> {
+    numbers(text.lines().last()?).nth(1).map(PrintedFigure::Micros)
 }
 
 /// As in `67.11 9123.45`, or `Pipe bandwidth: 4123.45 MB/sec`.
-fn megabytes(text: &str) -> Option<Found> {
-    numbers(text.lines().last()?).last().map(Found::Megabytes)
+fn megabytes(text: &str) -> Option<PrintedFigure> {
+    numbers(text.lines().last()?).last().map(PrintedFigure::Megabytes)
 }
 
 #[cfg(test)]
@@ -126,12 +131,12 @@ mod tests {
 
     #[test]
     fn what_programs_print_is_read() {
-        assert_eq!(after_colon("Simple syscall: 0.0961 microseconds\n"), Some(Found::Micros(0.0961)));
-        assert_eq!(after_colon("Pagefaults on /tmp/x1: 0.2 microseconds\n"), Some(Found::Micros(0.2)));
-        assert_eq!(switch("\n\"size=64k ovr=4.71\n16 8.61\n"), Some(Found::Micros(8.61)));
-        assert_eq!(second_of_line("67.108864 220\n"), Some(Found::Micros(220.0)));
-        assert_eq!(megabytes("0.065536 1398.59 MB/sec\n"), Some(Found::Megabytes(1398.59)));
+        assert_eq!(after_colon("Simple syscall: 0.0961 microseconds\n"), Some(PrintedFigure::Micros(0.0961)));
+        assert_eq!(after_colon("Pagefaults on /tmp/x1: 0.2 microseconds\n"), Some(PrintedFigure::Micros(0.2)));
+        assert_eq!(switch("\n\"size=64k ovr=4.71\n16 8.61\n"), Some(PrintedFigure::Micros(8.61)));
+        assert_eq!(second_of_line("67.108864 220\n"), Some(PrintedFigure::Micros(220.0)));
+        assert_eq!(megabytes("0.065536 1398.59 MB/sec\n"), Some(PrintedFigure::Megabytes(1398.59)));
         assert_eq!(after_colon("usage: lat_syscall\n"), None);
-        assert_eq!(Found::Megabytes(1000.0).nanos(Some(65536.0)), Some(65536.0));
+        assert_eq!(PrintedFigure::Megabytes(1000.0).nanos(Some(65536.0)), Some(65536.0));
     }
 }

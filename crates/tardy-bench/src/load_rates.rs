@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -77,7 +77,7 @@ impl Pairs {
     }
 }
 
-fn measure_hackbench(bench: &Bench) -> Result<Measured> {
+fn measure_hackbench(bench: &Bench) -> Result<FigureResult> {
     let (count, loops) = if bench.is_quick { (2, 100) } else { (12, 500) };
     let hackbench = found("hackbench", "rt-tests")?;
     let mut table = vec![row(["messages through", "tardy, thousands/s", "hackbench, thousands/s", "ratio", "its 95 % interval", "pairs"])];
@@ -106,7 +106,7 @@ fn measure_hackbench(bench: &Bench) -> Result<Measured> {
     }
     let holds = ratios.iter().all(|(_, ratio)| (RATIO_MIN..=1.1).contains(ratio));
     let reached = ratios.iter().map(|(shape, ratio)| format!("{ratio:.3} x ({shape})")).collect::<Vec<_>>().join(", ");
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{reached}: {}", if holds { "holds" } else { "not shown" }),
         commands,
         tables: vec![table],
@@ -117,7 +117,7 @@ fn measure_hackbench(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn measure_ttcp(bench: &Bench) -> Result<Measured> {
+fn measure_ttcp(bench: &Bench) -> Result<FigureResult> {
     let (count, seconds) = if bench.is_quick { (2, 1) } else { (12, 3) };
     let iperf3 = found("iperf3", "iperf3")?;
     let cpu = bench.measured_cpu()?.to_string();
@@ -131,7 +131,7 @@ fn measure_ttcp(bench: &Bench) -> Result<Measured> {
     let pairs = Pairs::measure(count, || own().map(|(rate, _)| rate), || peer().map(|(rate, _)| rate))?;
     table.push(pairs.row("both ends on one CPU", 2));
     let (ratio, ..) = pairs.ratio();
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{ratio:.3} x: {}", if ratio >= RATIO_MIN { "holds" } else { "not shown" }),
         commands: vec![own()?.1, peer()?.1],
         tables: vec![table],

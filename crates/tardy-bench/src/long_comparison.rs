@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::made_run;
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
@@ -21,7 +21,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     for name in ["base", "new"] {
@@ -57,7 +57,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         format!("{slowest:.2}"),
         format!("{memory:.1}"),
     ]);
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{:.2} s and {memory:.0} MiB", median(&seconds)),
         commands: vec!["tardy compare base new --resamples 2000".to_owned()],
         tables: vec![table],

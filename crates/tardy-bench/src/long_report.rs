@@ -7,7 +7,7 @@ use std::time::Instant;
 use tardy_browser::{Browser, Screen};
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::made_run;
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
@@ -39,7 +39,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
     let mut table = vec![row([
         "run",
@@ -100,7 +100,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
             shown.frame_longest
         ));
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: reached.join("; "),
         commands: vec!["tardy report RUN --html report.html".to_owned()],
         tables: vec![table],
@@ -117,14 +117,14 @@ fn measure(bench: &Bench) -> Result<Measured> {
 /// Times that a page is opened.
 const OPENED: usize = 5;
 
-struct Shown {
+struct PaintTimes {
     paints: Vec<f64>,
     frame_median: f64,
     frame_longest: f64,
 }
 
 /// What a browser makes of the report, in ms.
-fn show(file: &Path) -> Result<Shown> {
+fn show(file: &Path) -> Result<PaintTimes> {
     let mut paints = Vec::new();
     let mut frames = Vec::new();
     for _ in 0..OPENED {
@@ -138,5 +138,5 @@ fn show(file: &Path) -> Result<Shown> {
     if frames.is_empty() {
         return Err(Failure::new("the browser drew no frame"));
     }
-    Ok(Shown { paints, frame_median: median(&frames), frame_longest: frames.iter().copied().fold(0.0, f64::max) })
+    Ok(PaintTimes { paints, frame_median: median(&frames), frame_longest: frames.iter().copied().fold(0.0, f64::max) })
 }

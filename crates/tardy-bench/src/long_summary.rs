@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::made_run;
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
@@ -25,7 +25,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-struct Shown {
+struct ShowTimes {
     seconds: Vec<f64>,
     resident_bytes: u64,
     file_bytes: u64,
@@ -35,7 +35,7 @@ struct Shown {
     cold_reading: Vec<f64>,
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let samples = if bench.is_quick { SAMPLES / 20 } else { SAMPLES };
     let mut table = vec![row([
         "run",
@@ -78,7 +78,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
             shown.cold_ratio()
         ));
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: reached.join("; "),
         commands: vec!["tardy show RUN".to_owned()],
         tables: vec![table],
@@ -91,12 +91,12 @@ fn measure(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn show_made_run(bench: &Bench, series: u32, samples: u64) -> Result<Shown> {
+fn show_made_run(bench: &Bench, series: u32, samples: u64) -> Result<ShowTimes> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let run = place.path().join("run");
     made_run::make(&bench.tardy, &run, series, samples)?;
     show(bench, &run)?;
-    let mut shown = Shown { seconds: Vec::new(), resident_bytes: 0, file_bytes: 0, cold: Vec::new(), cold_reading: Vec::new() };
+    let mut shown = ShowTimes { seconds: Vec::new(), resident_bytes: 0, file_bytes: 0, cold: Vec::new(), cold_reading: Vec::new() };
     for _ in 0..RUNS {
         let (seconds, resident_bytes) = show(bench, &run)?;
         shown.seconds.push(seconds);
@@ -116,7 +116,7 @@ fn show_made_run(bench: &Bench, series: u32, samples: u64) -> Result<Shown> {
     Ok(shown)
 }
 
-impl Shown {
+impl ShowTimes {
     fn cold_ratio(&self) -> f64 {
         median(&self.cold) / median(&self.cold_reading)
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tardy_sys::process;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::made_run;
 use super::statistics::median;
 use crate::failure::{Failure, Result, While};
@@ -23,7 +23,7 @@ pub(crate) const FIGURE: Figure = Figure {
     measure,
 };
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let series = if bench.is_quick { SERIES / 8 } else { SERIES };
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (run, other, html) = (place.path().join("run"), place.path().join("other"), place.path().join("report.html"));
@@ -57,7 +57,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     }
     let bytes = std::fs::metadata(&html).while_doing(|| format!("looking at {}", html.display()))?.len();
     reached.push(format!("report of {:.1} MB", bytes as f64 / 1e6));
-    Ok(Measured {
+    Ok(FigureResult {
         reached: reached.join("; "),
         commands: commands.iter().map(|(name, _)| format!("tardy {name}")).collect(),
         tables: vec![table],

@@ -10,7 +10,7 @@ use tardy_machine::root::Root;
 use tardy_run::read_series::SeriesFile;
 use tardy_sys::clock;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -47,7 +47,7 @@ impl Stretch {
 
 /// What came of an interval that the load occupied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum GapMatch {
     /// Something else had the CPU meanwhile, so that its length is not known.
     LeftOut,
     /// No gap holds it, or several touch it.
@@ -56,7 +56,7 @@ enum Found {
     Longer(i64),
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?;
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let (record, run) = (place.path().join("record"), place.path().join("run"));
@@ -73,7 +73,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     let ended = gaps.last().map_or(0, |gap| gap.end);
     // The probe may end before the load does.
     let intervals: Vec<(Stretch, i64)> = intervals(&text)?.into_iter().filter(|(interval, _)| interval.end <= ended).collect();
-    let found: Vec<Found> = intervals.iter().map(|(interval, cpu_time)| compare(*interval, *cpu_time, &gaps, &stolen)).collect();
+    let found: Vec<GapMatch> = intervals.iter().map(|(interval, cpu_time)| compare(*interval, *cpu_time, &gaps, &stolen)).collect();
     let is_told_as_task = |(interval, _): &&(Stretch, i64)| tasks.iter().any(|gap| gap.touches(*interval));
     let told = intervals.iter().filter(is_told_as_task).count();
     Ok(report(&found, told, gaps.len(), place.path(), line))
@@ -126,21 +126,21 @@ fn intervals(text: &str) -> Result<Vec<(Stretch, i64)>> {
     text.lines().map(interval).collect()
 }
 
-fn compare(interval: Stretch, cpu_time: i64, gaps: &[Stretch], stolen: &[Stretch]) -> Found {
+fn compare(interval: Stretch, cpu_time: i64, gaps: &[Stretch], stolen: &[Stretch]) -> GapMatch {
     let has_gap = interval.length() - cpu_time > CLOCK_READS;
     if has_gap || stolen.iter().any(|stretch| stretch.touches(interval)) {
-        return Found::LeftOut;
+        return GapMatch::LeftOut;
     }
     let touching: Vec<&Stretch> = gaps.iter().filter(|gap| gap.touches(interval)).collect();
     match touching.as_slice() {
-        [gap] => Found::Longer(gap.length() - interval.length()),
-        _ => Found::Missed,
+        [gap] => GapMatch::Longer(gap.length() - interval.length()),
+        _ => GapMatch::Missed,
     }
 }
 
-fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String) -> Measured {
-    let left_out = found.iter().filter(|found| **found == Found::LeftOut).count();
-    let mut longer: Vec<i64> = found.iter().filter_map(|found| if let Found::Longer(ns) = found { Some(*ns) } else { None }).collect();
+fn report(found: &[GapMatch], told: usize, gaps: usize, place: &Path, line: String) -> FigureResult {
+    let left_out = found.iter().filter(|found| **found == GapMatch::LeftOut).count();
+    let mut longer: Vec<i64> = found.iter().filter_map(|found| if let GapMatch::Longer(ns) = found { Some(*ns) } else { None }).collect();
     longer.sort_unstable();
     let compared = found.len() - left_out;
     let median = longer.get(longer.len().saturating_sub(1) / 2).copied().unwrap_or_default();
@@ -150,7 +150,7 @@ fn report(found: &[Found], told: usize, gaps: usize, place: &Path, line: String)
     let holds = |is_reached: bool| if is_reached { "holds" } else { "NOT reached" };
     let count_holds = compared > 0 && compared - longer.len() <= 1;
     let at = |part: f64| longer.get((longer.len().saturating_sub(1) as f64 * part) as usize).map_or_else(String::new, |ns| micros(*ns));
-    Measured {
+    FigureResult {
         reached: format!(
             "{} of {compared} found: {}; {within} of {} within 5 us: {}; {:.1} % left out: {}",
             longer.len(),
@@ -202,11 +202,11 @@ mod tests {
     #[test]
     fn an_interval_is_found_by_the_one_gap_that_touches_it_unless_its_length_is_not_known() {
         let gaps = [stretch(90_000, 3_104_000), stretch(9_000_000, 9_001_000), stretch(9_002_000, 9_900_000)];
-        assert_eq!(compare(stretch(100_000, 3_100_000), 2_998_000, &gaps, &[]), Found::Longer(14_000));
-        assert_eq!(compare(stretch(100_000, 3_100_000), 2_990_000, &gaps, &[]), Found::LeftOut);
-        assert_eq!(compare(stretch(100_000, 3_100_000), 3_000_200, &gaps, &[stretch(3_000_000, 8_000_000)]), Found::LeftOut);
-        assert_eq!(compare(stretch(5_000_000, 8_000_000), 3_000_000, &gaps, &[]), Found::Missed);
-        assert_eq!(compare(stretch(9_000_500, 9_800_000), 799_500, &gaps, &[]), Found::Missed);
+        assert_eq!(compare(stretch(100_000, 3_100_000), 2_998_000, &gaps, &[]), GapMatch::Longer(14_000));
+        assert_eq!(compare(stretch(100_000, 3_100_000), 2_990_000, &gaps, &[]), GapMatch::LeftOut);
+        assert_eq!(compare(stretch(100_000, 3_100_000), 3_000_200, &gaps, &[stretch(3_000_000, 8_000_000)]), GapMatch::LeftOut);
+        assert_eq!(compare(stretch(5_000_000, 8_000_000), 3_000_000, &gaps, &[]), GapMatch::Missed);
+        assert_eq!(compare(stretch(9_000_500, 9_800_000), 799_500, &gaps, &[]), GapMatch::Missed);
     }
 
     #[test]
@@ -217,12 +217,13 @@ mod tests {
 
     #[test]
     fn one_that_is_not_found_is_allowed_and_two_are_not() {
-        let reached = |found: &[Found]| report(found, 0, 0, Path::new("/nowhere"), String::new()).reached;
-        assert!(reached(&[Found::Longer(1); 5]).starts_with("5 of 5 found: holds; 5 of 5 within 5 us: holds; 0.0 % left out: holds"));
-        assert!(reached(&[Found::Longer(1), Found::Missed]).starts_with("1 of 2 found: holds"));
+        let reached = |found: &[GapMatch]| report(found, 0, 0, Path::new("/nowhere"), String::new()).reached;
+        assert!(reached(&[GapMatch::Longer(1); 5]).starts_with("5 of 5 found: holds; 5 of 5 within 5 us: holds; 0.0 % left out: holds"));
+        assert!(reached(&[GapMatch::Longer(1), GapMatch::Missed]).starts_with("1 of 2 found: holds"));
         assert!(
-            reached(&[Found::Longer(6000), Found::Missed, Found::Missed]).contains("1 of 3 found: NOT reached; 0 of 1 within 5 us: NOT")
+            reached(&[GapMatch::Longer(6000), GapMatch::Missed, GapMatch::Missed])
+                .contains("1 of 3 found: NOT reached; 0 of 1 within 5 us: NOT")
         );
-        assert!(reached(&[Found::LeftOut, Found::Longer(1)]).contains("50.0 % left out: NOT reached"));
+        assert!(reached(&[GapMatch::LeftOut, GapMatch::Longer(1)]).contains("50.0 % left out: NOT reached"));
     }
 }

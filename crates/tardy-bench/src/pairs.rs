@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender, PERIOD_US, median_latency_us};
-use super::figure::{Bench, Figure, Measured, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use super::threads;
 use crate::failure::{Failure, Result, While};
@@ -142,7 +142,7 @@ fn run_once(contender: Contender, bench: &Bench, cpu: u32, seconds: u64) -> Resu
     Ok((run, line))
 }
 
-fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
+fn measure_cpu_time(bench: &Bench) -> Result<FigureResult> {
     let rounds = Rounds::once(bench)?;
     let mut table = vec![row([
         "tool",
@@ -179,7 +179,7 @@ fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
     notes.push(format!(
         "The geometric mean of the measuring thread's ratio is {mean:.3}, its upper 95 % bound by Student's t {mean_upper:.3}: these are moved by such rounds."
     ));
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("ratio {middle:.3}, upper 95 % bound {upper:.3} in {} pairs: {verdict}", rounds.of(Contender::Tardy).len()),
         commands: rounds.commands.clone(),
         tables: vec![table],
@@ -187,7 +187,7 @@ fn measure_cpu_time(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn measure_equivalence(bench: &Bench) -> Result<Measured> {
+fn measure_equivalence(bench: &Bench) -> Result<FigureResult> {
     let rounds = Rounds::once(bench)?;
     let runs = rounds.of(Contender::Tardy).iter().zip(rounds.of(Contender::Cyclictest));
     let (own, peer): (Vec<f64>, Vec<f64>) = runs.filter_map(|(own, peer)| Some((own.median_latency_us?, peer.median_latency_us?))).unzip();
@@ -216,7 +216,7 @@ fn measure_equivalence(bench: &Bench) -> Result<Measured> {
         mean - half_width,
         mean + half_width
     ));
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "difference {middle:+.2} us, 95 % interval {interval}, margin {margin:.2} us: {}",
             if holds { "holds" } else { "not shown" }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -13,7 +13,7 @@ pub(crate) const FIGURE: Figure =
 
 const PLAYERS: [(&str, &str, &str); 2] = [("simulated", "media", "media.frame"), ("mpv", "media.player", "media.player-frame")];
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let length = if bench.is_quick { "3s" } else { "60s" };
     let head = row([
         "player",
@@ -26,7 +26,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         "largest, ms",
         "frame longer than its period by at most, ms",
     ]);
-    let mut measured = Measured { tables: vec![vec![head]], ..Measured::default() };
+    let mut measured = FigureResult { tables: vec![vec![head]], ..FigureResult::default() };
     let mut reached = Vec::new();
     for (player, skew, frame) in PLAYERS {
         for policy in ["other", "fifo"] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tardy_core::accounting::Counts;
 use tardy_results::summary::model::Summary;
 
-use super::figure::{Bench, Figure, Measured, measured_once, row};
+use super::figure::{Bench, Figure, FigureResult, measured_once, row};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
@@ -146,7 +146,7 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
     Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-fn measure_losses(bench: &Bench) -> Result<Measured> {
+fn measure_losses(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
     let mut table = vec![row(["run", "expected", "recorded", "missed", "lost", "unstored", "unexplained"])];
     let fast = &runs.runs[1..];
@@ -158,7 +158,7 @@ fn measure_losses(bench: &Bench) -> Result<Measured> {
     let lost: u64 = fast.iter().map(|run| run.counts.lost).sum();
     let expected: u64 = fast.iter().map(|run| run.counts.expected).sum();
     let is_exact = fast.iter().all(|run| run.counts.is_exact());
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{lost} lost of {expected} expected, accounting {}", if is_exact { "exact" } else { "NOT exact" }),
         commands: runs.commands()[1..].to_vec(),
         tables: vec![table],
@@ -166,7 +166,7 @@ fn measure_losses(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn measure_memory(bench: &Bench) -> Result<Measured> {
+fn measure_memory(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
     let mut table =
         vec![row(["run", "resident after 5 s, MiB", "at the end, MiB", "largest, MiB", "locked address space, MiB", "promised, MiB"])];
@@ -191,7 +191,7 @@ fn measure_memory(bench: &Bench) -> Result<Measured> {
             format!("{promised:.0}"),
         ]);
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{}: {}", reached.join(", "), if holds { "holds" } else { "NOT reached" }),
         commands: runs.commands(),
         tables: vec![table],
@@ -206,7 +206,7 @@ fn measure_memory(bench: &Bench) -> Result<Measured> {
     })
 }
 
-fn measure_stored_bytes(bench: &Bench) -> Result<Measured> {
+fn measure_stored_bytes(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
     let mut table = vec![row(["run", "samples stored", "bytes", "bytes a sample"])];
     let mut reached = Vec::new();
@@ -215,7 +215,7 @@ fn measure_stored_bytes(bench: &Bench) -> Result<Measured> {
         table.push(vec![run.what.clone(), run.counts.stored().to_string(), run.stored_bytes.to_string(), format!("{a_sample:.2}")]);
         reached.push(format!("{a_sample:.2} at {}", run.what));
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: reached.join(", "),
         commands: runs.commands(),
         tables: vec![table],

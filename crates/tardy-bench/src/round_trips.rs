@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tardy_sys::{affinity, process, user};
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::{median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -40,7 +40,7 @@ struct RoundTrips {
 /// A program in the other namespace; ended when dropped.
 struct Responder(Child);
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     if !user::is_root() {
         return Err(Failure::new("network namespaces are made by root: run it as root"));
     }
@@ -67,7 +67,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
     Ok(told(&own, &peer, (asking, answering), seconds, commands))
 }
 
-fn told(own: &[RoundTrips], peer: &[RoundTrips], (asking, answering): (u32, u32), seconds: u32, commands: Vec<String>) -> Measured {
+fn told(own: &[RoundTrips], peer: &[RoundTrips], (asking, answering): (u32, u32), seconds: u32, commands: Vec<String>) -> FigureResult {
     let middle = |runs: &[RoundTrips], of: fn(&RoundTrips) -> f64| median(&runs.iter().map(of).collect::<Vec<_>>());
     let differences: Vec<f64> = own.iter().zip(peer).map(|(own, peer)| own.median - peer.median).collect();
     let (difference, lower, upper) = middle_and_interval(&differences, 0.95);
@@ -76,7 +76,7 @@ fn told(own: &[RoundTrips], peer: &[RoundTrips], (asking, answering): (u32, u32)
         std::iter::once(name.to_owned()).chain(figures.iter().map(|figure| format!("{figure:.1}"))).collect::<Vec<_>>()
     };
     let head = row(["tool", "median of medians, us", "median of 99.9 %, us", "median of maxima, us"]);
-    Measured {
+    FigureResult {
         reached: format!("medians {difference:+.1} us apart (tardy less sockperf), 95 % interval {lower:+.1} to {upper:+.1}, {} pairs", own.len()),
         commands,
         tables: vec![vec![head, line("tardy", own), line("sockperf", peer)]],

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tardy_sys::affinity;
 
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::statistics::{mean_and_half_width, median, middle_and_interval};
 use crate::failure::{Failure, Result, While};
 use crate::program;
@@ -57,15 +57,15 @@ struct Pairs {
     peer: Vec<f64>,
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let (rounds, cycles) = if bench.is_quick { (4, 300) } else { (24, 1000) };
     let woken = bench.measured_cpu()?;
     let allowed = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
     let other = allowed.into_iter().find(|&cpu| cpu != woken).ok_or_else(|| Failure::new("this figure needs a second CPU"))?;
     let cpus = Processors { woken, other };
-    let mut measured = Measured {
+    let mut measured = FigureResult {
         tables: vec![vec![row(["waker", "tardy, us", "ptsematest, us", "difference, us", "95 % interval, us", "margin, us", "verdict"])]],
-        ..Measured::default()
+        ..FigureResult::default()
     };
     let mut reached = Vec::new();
     for waker in [Waker::Same, Waker::Other] {

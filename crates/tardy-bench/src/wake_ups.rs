@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::contender::{CONTENDERS, Contender};
-use super::figure::{Bench, Figure, Measured, row};
+use super::figure::{Bench, Figure, FigureResult, row};
 use super::sched_trace::SchedTrace;
 use super::threads;
 use crate::failure::{Failure, Result, While};
@@ -24,7 +24,7 @@ struct Switches {
     others_elsewhere: u64,
 }
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpu = bench.measured_cpu()?;
     let seconds = if bench.is_quick { 3 } else { 20 };
     let mut table = vec![row(["tool", "the measuring thread's turns", "its others' on that CPU", "a second", "its others' elsewhere"])];
@@ -43,7 +43,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
             switches.others_elsewhere.to_string(),
         ]);
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{own} in {seconds} s: {}", if own == 0 { "holds" } else { "NOT reached" }),
         commands,
         tables: vec![table],

@@ -11,7 +11,7 @@ mod packed;
 
 use std::collections::BTreeMap;
 
-use packed::Packed;
+use packed::PackedCounts;
 
 const PAGE_BITS: u32 = 11;
 const PAGE_BUCKETS: usize = 1 << PAGE_BITS;
@@ -46,7 +46,7 @@ pub struct Histogram {
     values_left: usize,
     coarse: BTreeMap<i64, u64>,
     /// What was in pages and in `values`, which are empty then.
-    packed: Packed,
+    packed: PackedCounts,
     /// Kept, not added up: readers ask for it between two samples.
     total: u64,
     min: i64,
@@ -63,7 +63,7 @@ impl Histogram {
             values: BTreeMap::new(),
             values_left: budget.values,
             coarse: BTreeMap::new(),
-            packed: Packed::default(),
+            packed: PackedCounts::default(),
             total: 0,
             min: i64::MAX,
             max: i64::MIN,
@@ -148,7 +148,7 @@ impl Histogram {
         let coarse = std::mem::take(&mut self.coarse);
         let mut values = Vec::new();
         self.for_each(|value, count| values.push((value, count)));
-        self.packed = Packed::new(values.into_iter());
+        self.packed = PackedCounts::new(values.into_iter());
         self.coarse = coarse;
         self.pages_left += self.used_pages().count();
         self.values_left += self.values.len();
@@ -286,7 +286,7 @@ impl Histogram {
         self.values_left += self.values.len();
         self.values.clear();
         self.coarse.clear();
-        self.packed = Packed::default();
+        self.packed = PackedCounts::default();
         (self.min, self.max) = (i64::MAX, i64::MIN);
     }
 }

@@ -13,7 +13,7 @@ use tardy_run::cost::{CostRecord, LeftOut, MetricRecord};
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::overhead::Overhead;
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, Started, State, Tool};
+use tardy_run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, StartTime, State, Tool};
 use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
@@ -216,7 +216,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
         state: State::Running,
         clock,
-        started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
+        started: StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
         ended_ns: None,
         warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
         // What is to be done stands in `cost`.

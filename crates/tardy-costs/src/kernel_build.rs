@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tardy_core::bytes::format_bytes;
-use tardy_machine::absent::Absent;
+use tardy_machine::host::Host;
+use tardy_machine::host::disk_floor;
 use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
-use tardy_machine::surroundings::Surroundings;
-use tardy_machine::surroundings::disk_floor;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::cost::CostSet;
 use tardy_sys::disk;
 
 use super::folder::CostError;
-use super::program::{Ended, Experiment, Runner, failed};
+use super::program::{Experiment, ProgramEnd, Runner, failed};
 use super::session::Scratch;
 
 /// What is to be built.
@@ -42,24 +42,24 @@ impl KernelBuild {
     ///
     /// # Errors
     /// What is missing: a source, a program, room on the disk.
-    pub fn resolve(request: &BuildRequest) -> Result<Self, Absent> {
-        let surroundings = Surroundings::of_this_machine();
+    pub fn resolve(request: &BuildRequest) -> Result<Self, Unsupported> {
+        let host = Host::of_this_machine();
         let source = request.source.as_ref().map(std::path::absolute).transpose();
         let source =
-            source.map_err(|error| Absent::new(format!("the folder to start from ({error})"), "give the whole path with --source"))?;
+            source.map_err(|error| Unsupported::new(format!("the folder to start from ({error})"), "give the whole path with --source"))?;
         let source = kernel_tree::find(source.as_deref(), "--source TREE")?;
         let is_archive = source.is_file();
         for (program, package) in PROGRAMS.iter().chain(ARCHIVE_PROGRAMS.iter().filter(|_| is_archive)) {
-            let absent = || Absent::new(format!("program `{program}`"), format!("install the package `{package}`"));
-            surroundings.program(program).ok_or_else(absent)?;
+            let absent = || Unsupported::new(format!("program `{program}`"), format!("install the package `{package}`"));
+            host.program(program).ok_or_else(absent)?;
         }
         let needed = OBJECTS_BYTES + if is_archive { TREE_BYTES } else { 0 };
-        let no_room = |what: String| Absent::new(what, "set TMPDIR to a folder on a larger file system");
-        let room = disk::room(&surroundings.scratch).map_err(|error| no_room(format!("room for objects ({error})")))?;
+        let no_room = |what: String| Unsupported::new(what, "set TMPDIR to a folder on a larger file system");
+        let room = disk::room(&host.scratch).map_err(|error| no_room(format!("room for objects ({error})")))?;
         if room.free < needed.saturating_add(disk_floor(room.total)) {
-            return Err(no_room(format!("disk: {} for objects in {}", format_bytes(needed), surroundings.scratch.display())));
+            return Err(no_room(format!("disk: {} for objects in {}", format_bytes(needed), host.scratch.display())));
         }
-        let scratch = Scratch::make_in(&surroundings.scratch).map_err(|error| no_room(format!("a folder for objects ({error})")))?;
+        let scratch = Scratch::make_in(&host.scratch).map_err(|error| no_room(format!("a folder for objects ({error})")))?;
         Ok(Self { source, config: request.config.clone(), jobs: format!("-j{}", request.jobs), scratch, is_unpacked: false })
     }
 
@@ -108,9 +108,9 @@ impl Experiment for KernelBuild {
 fn to_its_end(runner: &Runner, command: &mut Command) -> Result<bool, CostError> {
     let words = format!("{command:?}");
     match runner.run(command)? {
-        Ended::Interrupted => Ok(false),
-        Ended::Itself(status) if status.success() => Ok(true),
-        Ended::Itself(status) => Err(match failed(&words, status) {
+        ProgramEnd::Interrupted => Ok(false),
+        ProgramEnd::Itself(status) if status.success() => Ok(true),
+        ProgramEnd::Itself(status) => Err(match failed(&words, status) {
             CostError::Command(text) => CostError::Command(format!("{text}; {MORE_PACKAGES}")),
             other => other,
         }),

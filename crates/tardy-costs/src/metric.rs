@@ -107,9 +107,9 @@ pub fn share(took: Nanos, asked: u64, done: u64) -> Nanos {
 }
 
 /// An operation that is only to be repeated.
-pub struct Repeated<F>(pub F);
+pub struct Repeat<F>(pub F);
 
-impl<F: FnMut() -> io::Result<()>> Work for Repeated<F> {
+impl<F: FnMut() -> io::Result<()>> Work for Repeat<F> {
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let begin = clock::monotonic();
         for _ in 0..operations {
@@ -121,7 +121,7 @@ impl<F: FnMut() -> io::Result<()>> Work for Repeated<F> {
 
 /// The work of an operation that is only to be repeated.
 pub fn repeated<F: FnMut() -> io::Result<()> + 'static>(operation: F) -> Box<dyn Work> {
-    Box::new(Repeated(operation))
+    Box::new(Repeat(operation))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tardy_run::cost::{CacheState, CostRecord, CostSet, Group, MetricRecord};
 use tardy_run::record::{RunRecord, State};
 use tardy_sys::child::kill_with_parent;
 use tardy_sys::clock;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::signal::{self, SignalFd};
 use tardy_sys::usage::{Usage, Who, usage};
 
@@ -38,9 +38,9 @@ pub trait Experiment {
 }
 
 /// A command of the user's.
-pub struct Given(pub Vec<String>);
+pub struct UserCommand(pub Vec<String>);
 
-impl Experiment for Given {
+impl Experiment for UserCommand {
     fn set(&self) -> CostSet {
         CostSet::Command
     }
@@ -67,7 +67,7 @@ struct Took {
 
 /// How a program ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum ProgramEnd {
     /// By itself.
     Itself(ExitStatus),
     /// Because a signal asked the tool to end.
@@ -95,7 +95,7 @@ impl Runner {
     ///
     /// # Errors
     /// [`CostError::Command`] where it cannot be started, [`CostError::System`].
-    pub fn run(&self, command: &mut Command) -> Result<Ended, CostError> {
+    pub fn run(&self, command: &mut Command) -> Result<ProgramEnd, CostError> {
         let errors = if self.is_quiet { Stdio::null() } else { Stdio::inherit() };
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         let name = command.get_program().to_string_lossy().into_owned();
@@ -106,11 +106,11 @@ impl Runner {
         self.wait(pid).map_err(|error| CostError::System { doing: "wait for a program", error })
     }
 
-    fn wait(&self, pid: i32) -> io::Result<Ended> {
+    fn wait(&self, pid: i32) -> io::Result<ProgramEnd> {
         let mut kill_at = None;
         loop {
-            if let Reaped::Ended(_, status) = process::reap(pid, false)? {
-                return Ok(if kill_at.is_some() { Ended::Interrupted } else { Ended::Itself(status) });
+            if let WaitResult::Ended(_, status) = process::reap(pid, false)? {
+                return Ok(if kill_at.is_some() { ProgramEnd::Interrupted } else { ProgramEnd::Itself(status) });
             }
             let now = clock::monotonic();
             if kill_at.is_some_and(|at| now >= at) {
@@ -128,7 +128,7 @@ impl Runner {
         }
     }
 
-    fn timed(&self, command: &mut Command) -> Result<(Took, Ended), CostError> {
+    fn timed(&self, command: &mut Command) -> Result<(Took, ProgramEnd), CostError> {
         let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
         let before: Usage = used()?;
         let begin = clock::monotonic();
@@ -185,9 +185,9 @@ fn all_trials(
         progress(&format!("trial {trial} of {trials}: {words}"));
         let (took, ended) = runner.timed(&mut command)?;
         match ended {
-            Ended::Interrupted => return Ok(State::Interrupted),
-            Ended::Itself(status) if !status.success() => return Err(failed(&words, status)),
-            Ended::Itself(_) => {}
+            ProgramEnd::Interrupted => return Ok(State::Interrupted),
+            ProgramEnd::Itself(status) if !status.success() => return Err(failed(&words, status)),
+            ProgramEnd::Itself(_) => {}
         }
         for (place, time) in places.iter().zip(took.times) {
             folder.push(*place, took.begin, time.saturating_mul(1000));

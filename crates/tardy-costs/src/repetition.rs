@@ -65,12 +65,12 @@ mod tests {
     use super::*;
 
     /// Work that takes no time, and says that it took so much an operation and so much a run.
-    struct Made {
+    struct FakeWork {
         each: i64,
         fixed: i64,
     }
 
-    impl Work for Made {
+    impl Work for FakeWork {
         fn run(&mut self, operations: u64) -> io::Result<Nanos> {
             Ok(Nanos(self.fixed + self.each * i64::try_from(operations).unwrap()))
         }
@@ -79,20 +79,20 @@ mod tests {
     #[test]
     fn a_trial_is_about_as_long_as_asked_for() {
         for (each, operations) in [(100, 100_000), (10_000_000, 1), (900_000_000, 1), (3, 3_333_333)] {
-            let found = calibrate(&mut Made { each, fixed: 0 }, Nanos::from_millis(10)).unwrap();
+            let found = calibrate(&mut FakeWork { each, fixed: 0 }, Nanos::from_millis(10)).unwrap();
             assert!(found.abs_diff(operations) <= operations / 100, "{found} of {each} ns, wanted {operations}");
         }
     }
 
     #[test]
     fn work_that_seems_to_take_no_time_ends_all_the_same() {
-        assert_eq!(calibrate(&mut Made { each: 0, fixed: 0 }, Nanos::from_millis(10)).unwrap(), OPERATIONS_MAX);
+        assert_eq!(calibrate(&mut FakeWork { each: 0, fixed: 0 }, Nanos::from_millis(10)).unwrap(), OPERATIONS_MAX);
     }
 
     #[test]
     fn the_clock_is_taken_off_once_a_trial() {
-        assert_eq!(trial(&mut Made { each: 50, fixed: 30 }, 7, Nanos(30)).unwrap(), 50_000);
-        assert_eq!(trial(&mut Made { each: 0, fixed: 10 }, 1, Nanos(30)).unwrap(), 0);
+        assert_eq!(trial(&mut FakeWork { each: 50, fixed: 30 }, 7, Nanos(30)).unwrap(), 50_000);
+        assert_eq!(trial(&mut FakeWork { each: 0, fixed: 10 }, 1, Nanos(30)).unwrap(), 0);
         assert_eq!(picoseconds_each(Nanos(10), 3), 3333);
         assert_eq!(picoseconds_each(Nanos(i64::MAX), 1), i64::MAX);
     }

@@ -68,7 +68,7 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
         signals,
         folder,
         clock_read,
-        known: request.metrics.iter().map(|_| Known::New).collect(),
+        known: request.metrics.iter().map(|_| MetricState::New).collect(),
     };
     let mut state = State::Finished;
     for round in 1..=request.rounds {
@@ -91,7 +91,7 @@ pub fn unit(root: &Root) -> CostUnit {
 
 /// What became of a metric in the rounds so far.
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum MetricState {
     New,
     Measured { place: usize, operations: u64 },
     LeftOut,
@@ -105,7 +105,7 @@ struct Session<'a> {
     signals: SignalFd,
     folder: CostFolder,
     clock_read: Nanos,
-    known: Vec<Known>,
+    known: Vec<MetricState>,
 }
 
 impl Session<'_> {
@@ -113,7 +113,7 @@ impl Session<'_> {
     fn round(&mut self, round: u32, progress: &mut dyn FnMut(&str)) -> Result<bool, CostError> {
         for index in 0..self.request.metrics.len() {
             let metric = self.request.metrics[index];
-            if matches!(self.known[index], Known::LeftOut) {
+            if matches!(self.known[index], MetricState::LeftOut) {
                 continue;
             }
             progress(&format!("round {round} of {}: {} ({} of {})", self.request.rounds, metric.name, index + 1, self.known.len()));
@@ -121,7 +121,7 @@ impl Session<'_> {
                 Ok(known) => self.known[index] = known,
                 Err(Problem::Metric(unavailable)) => {
                     self.folder.leave_out(metric.name, unavailable.to_string());
-                    self.known[index] = Known::LeftOut;
+                    self.known[index] = MetricState::LeftOut;
                 }
                 Err(Problem::Run(error)) => return Err(error),
             }
@@ -132,10 +132,10 @@ impl Session<'_> {
         Ok(false)
     }
 
-    fn measure(&mut self, metric: &'static Metric, known: Known) -> Result<Known, Problem> {
+    fn measure(&mut self, metric: &'static Metric, known: MetricState) -> Result<MetricState, Problem> {
         let mut work = (metric.prepare)(&self.place)?;
         let (place, operations) = match known {
-            Known::Measured { place, operations } => {
+            MetricState::Measured { place, operations } => {
                 // What was prepared anew is cold: the first trial would be another one.
                 work.run(operations.div_ceil(4)).map_err(Unavailable::system("repeat its operation"))?;
                 (place, operations)
@@ -148,7 +148,7 @@ impl Session<'_> {
             }
         };
         self.trials(&mut *work, place, operations)?;
-        Ok(Known::Measured { place, operations })
+        Ok(MetricState::Measured { place, operations })
     }
 
     fn trials(&mut self, work: &mut dyn Work, place: usize, operations: u64) -> Result<(), Problem> {

@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use tardy_core::units::Nanos;
 use tardy_run::folder::FolderError;
 
-use self::sink::{Imported, Sink};
+use self::sink::{ImportedRun, Sink};
 
 /// Bytes of a file that its format is told by.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -75,7 +75,7 @@ pub struct Format {
     /// Whether a file that begins so is one.
     detect: fn(&[u8]) -> bool,
     /// Reads a file that is not empty.
-    reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<Imported, ImportError>,
+    reader: fn(&mut Source, &Settings, &mut dyn Sink) -> Result<ImportedRun, ImportError>,
 }
 
 impl Format {
@@ -83,7 +83,7 @@ impl Format {
     ///
     /// # Errors
     /// [`ImportError`]; what the sink was given until then is of no use.
-    pub fn read(&self, source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+    pub fn read(&self, source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
         if source.head().is_empty() {
             return Err(ImportError::Empty { path: source.path.clone() });
         }

@@ -116,7 +116,7 @@ impl fmt::Display for Injection {
 
 /// One delay as the module logged it; times of CLOCK_MONOTONIC, read within the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Firing {
+pub struct InjectedDelay {
     /// When it began.
     pub begun: Nanos,
     /// When it ended.
@@ -127,10 +127,10 @@ pub struct Firing {
 ///
 /// # Errors
 /// The number of the first line that is none of the module's, counted from 1.
-pub fn parse_log(text: &str) -> Result<Vec<Firing>, usize> {
+pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
         let mut fields = line.split(',').skip(3).map(|field| field.parse().ok().map(Nanos));
-        Some(Firing { begun: fields.next()??, ended: fields.next()?? })
+        Some(InjectedDelay { begun: fields.next()??, ended: fields.next()?? })
     };
     let lines = text.lines().enumerate().skip(1);
     lines.map(|(index, line)| firing(line).ok_or(index + 1)).collect()
@@ -174,7 +174,7 @@ mod tests {
     fn the_log_is_read_and_a_foreign_line_named() {
         let header = "context,cpu,asked_ns,begun_ns,ended_ns\n";
         let log = format!("{header}plain,0,1000,5,1006\nplain,0,1000,2000,3001\n");
-        assert_eq!(parse_log(&log).unwrap()[1], Firing { begun: Nanos(2000), ended: Nanos(3001) });
+        assert_eq!(parse_log(&log).unwrap()[1], InjectedDelay { begun: Nanos(2000), ended: Nanos(3001) });
         assert_eq!(parse_log(&format!("{header}plain,0,1000,5\n")), Err(2));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tardy_sys::child::kill_with_parent;
 
 pub use control::ControlError;
-use control::Controlled;
+use control::QemuProcess;
 
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
@@ -126,7 +126,7 @@ impl Boot<'_> {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub(super) fn start_controlled(&self, qemu: &Qemu, state: Option<&str>, deadline: Instant) -> Result<Controlled, ControlError> {
+    pub(super) fn start_controlled(&self, qemu: &Qemu, state: Option<&str>, deadline: Instant) -> Result<QemuProcess, ControlError> {
         // Another machine that shares the memory would make its owner refuse to be moved: this one owns it.
         // A machine whose main thread takes turns cannot write its state down, and can read one.
         let main_thread = if state.is_some() { MainThread::TakesTurns } else { MainThread::Free };
@@ -136,7 +136,7 @@ impl Boot<'_> {
             arguments.extend(["-incoming".into(), format!("exec:cat {state}").into()]);
         }
         let mut command = self.command(qemu, &arguments).map_err(|error| ControlError::Io(io::Error::other(error)))?;
-        Controlled::start(&mut command, deadline)
+        QemuProcess::start(&mut command, deadline)
     }
 
     /// Starts QEMU with the guest's console on the terminal and waits for its end; Ctrl-A X ends it.

@@ -35,13 +35,13 @@ pub struct Guest<'a> {
 
 /// What came out of it.
 #[derive(Debug)]
-pub struct Left {
+pub struct GuestResult {
     /// How the tool ended.
     pub report: GuestReport,
     files: Vec<(PathBuf, Vec<u8>)>,
 }
 
-impl Left {
+impl GuestResult {
     /// A file that the tool left below the guest's folder for results, as text; empty where there is none. `stdout.log` and `stderr.log` are what it said.
     #[must_use]
     pub fn text(&self, path: &str) -> String {
@@ -70,7 +70,7 @@ pub enum GuestError {
 ///
 /// # Errors
 /// [`GuestError`].
-pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<Left, GuestError> {
+pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestError> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let program = Program { path: None, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() };
@@ -100,7 +100,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<Left, GuestError> {
     let entries = cpio::read(archive).map_err(|error| nothing(error.to_string()))?;
     let files: Vec<(PathBuf, Vec<u8>)> = entries.into_iter().filter_map(|entry| Some((entry.path, entry.content?.to_vec()))).collect();
     let report = files.iter().find(|(name, _)| name == Path::new("guest.json")).map(|(_, content)| content.as_slice()).unwrap_or_default();
-    Ok(Left { report: serde_json::from_slice(report).map_err(|error| nothing(format!("guest.json: {error}")))?, files })
+    Ok(GuestResult { report: serde_json::from_slice(report).map_err(|error| nothing(format!("guest.json: {error}")))?, files })
 }
 
 fn command(guest: Guest<'_>, folder: &Path) -> Command {

@@ -60,7 +60,7 @@ pub mod writeback;
 pub use info::{LoadInfo, Placement};
 pub use plan::resolve_all;
 pub use request::LoadRequest;
-use tardy_machine::absent::Absent;
+use tardy_machine::unsupported::Unsupported;
 
 /// Every load, in the order in which they are listed.
 pub const LOADS: &[&LoadInfo] = &[

@@ -53,7 +53,7 @@ mod workqueues;
 
 use serde::Serialize;
 
-pub use self::examined::Examined;
+pub use self::examined::CheckInput;
 pub use self::profile::{Profile, Weight};
 
 /// Every check, in the order of a report within a severity.
@@ -210,7 +210,7 @@ pub struct Check {
     pub why: &'static str,
     /// Who says so.
     pub source: &'static str,
-    pub look: fn(&Examined<'_>) -> State,
+    pub look: fn(&CheckInput<'_>) -> State,
 }
 
 /// What was found.
@@ -293,7 +293,7 @@ impl Finding {
 
 /// Looks at everything; what matters most first.
 #[must_use]
-pub fn look(examined: &Examined<'_>) -> Vec<Finding> {
+pub fn look(examined: &CheckInput<'_>) -> Vec<Finding> {
     let finding = |check: &&Check| Finding {
         check: check.name,
         importance: check.weight.importance(examined.profile),
@@ -310,7 +310,7 @@ pub fn look(examined: &Examined<'_>) -> Vec<Finding> {
 impl Check {
     /// What is found. A file that is there and cannot be read makes everything but a fault unknown: the rest of the files does not tell.
     #[must_use]
-    pub fn state(&self, examined: &Examined<'_>) -> State {
+    pub fn state(&self, examined: &CheckInput<'_>) -> State {
         match (self.look)(examined) {
             found @ (State::Improvable { .. } | State::Unknown { .. }) => found,
             found => examined.refused(self.reads).map_or(found, State::unknown),
@@ -324,7 +324,7 @@ fn either(state: Result<State, State>) -> State {
 }
 
 /// A number that should be one of few, with the command that makes it so.
-fn number_is(examined: &Examined<'_>, path: &str, is_good: fn(i64) -> bool, expected: &str, remedy: &str) -> State {
+fn number_is(examined: &CheckInput<'_>, path: &str, is_good: fn(i64) -> bool, expected: &str, remedy: &str) -> State {
     match examined.number(path) {
         Ok(value) if is_good(value) => State::good(value.to_string()),
         Ok(value) => State::improvable(value.to_string(), expected, remedy),

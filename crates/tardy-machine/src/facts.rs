@@ -8,7 +8,7 @@ mod virtualization;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kernel::{Compiled, KernelFacts, Preemption, PreemptionSource};
+pub use self::kernel::{CompiledPreemption, KernelFacts, Preemption, PreemptionSource};
 pub use self::memory::MemoryFacts;
 pub use self::processors::{IdleFacts, IdleState, ProcessorFacts};
 pub use self::virtualization::Virtualization;
@@ -114,7 +114,7 @@ mod tests {
     fn facts_of_an_older_or_later_version_are_read() {
         let later = r#"{"host_name":"a","colour":"red","kernel":{"release":"9.1","preemption":{"compiled":"quantum","hue":1}},"processors":{"x":[]}}"#;
         let facts: MachineFacts = serde_json::from_str(later).unwrap();
-        assert_eq!(facts.kernel.preemption.unwrap().compiled, Compiled::Unknown);
+        assert_eq!(facts.kernel.preemption.unwrap().compiled, CompiledPreemption::Unknown);
         assert_eq!(serde_json::from_str::<MachineFacts>("{}").unwrap(), MachineFacts::default());
     }
 }

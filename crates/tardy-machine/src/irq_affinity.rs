@@ -94,7 +94,7 @@ pub enum Refusal {
 
 /// What was found when a move was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoreOutcome {
     /// The old value is in place; it was already, or it was written over the new one.
     Done,
     /// The old value is in place, over a third one that somebody else had written in between.
@@ -177,19 +177,19 @@ impl IrqMove {
     ///
     /// # Errors
     /// The refusal, other than that the interrupt is gone.
-    pub fn restore(&self) -> Result<Restored, Refusal> {
+    pub fn restore(&self) -> Result<RestoreOutcome, Refusal> {
         let found = match current(&self.path) {
-            Err(Refusal::Gone) => return Ok(Restored::Gone),
+            Err(Refusal::Gone) => return Ok(RestoreOutcome::Gone),
             other => other?,
         };
         if found == self.old {
-            return Ok(Restored::Done);
+            return Ok(RestoreOutcome::Done);
         }
         match write(&self.path, &self.old) {
-            Err(Refusal::Gone) => Ok(Restored::Gone),
+            Err(Refusal::Gone) => Ok(RestoreOutcome::Gone),
             Err(refusal) => Err(refusal),
-            Ok(()) if found == self.new => Ok(Restored::Done),
-            Ok(()) => Ok(Restored::Over(found)),
+            Ok(()) if found == self.new => Ok(RestoreOutcome::Done),
+            Ok(()) => Ok(RestoreOutcome::Over(found)),
         }
     }
 }
@@ -283,9 +283,9 @@ mod tests {
         let journalled: IrqMove = serde_json::from_str(&serde_json::to_string(&change).unwrap()).unwrap();
         assert_eq!(change.apply(), Ok(cpus("0")));
         assert_eq!(change.effective(), Some(cpus("1")));
-        assert_eq!(journalled.restore(), Ok(Restored::Done));
+        assert_eq!(journalled.restore(), Ok(RestoreOutcome::Done));
         assert_eq!(fs::read_to_string(&change.path).unwrap(), "0-1\n");
-        assert_eq!(journalled.restore(), Ok(Restored::Done));
+        assert_eq!(journalled.restore(), Ok(RestoreOutcome::Done));
     }
 
     #[test]
@@ -293,9 +293,9 @@ mod tests {
         let fake = irq(FakeRoot::new(), 24, "0-3", "disk");
         let change = plan(&fake, "1", "0-3").moves.remove(0);
         fake.write("proc/irq/24/smp_affinity_list", "3\n");
-        assert_eq!(change.restore(), Ok(Restored::Over(cpus("3"))));
+        assert_eq!(change.restore(), Ok(RestoreOutcome::Over(cpus("3"))));
         fs::remove_file(&change.path).unwrap();
-        assert_eq!(change.restore(), Ok(Restored::Gone));
+        assert_eq!(change.restore(), Ok(RestoreOutcome::Gone));
         assert_eq!(change.apply(), Err(Refusal::Gone));
         assert!(!change.path.exists());
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::absent::Absent;
+use super::unsupported::Unsupported;
 
 /// Memory of one compiler process, in bytes: gcc 12 has peaks of about 200 MiB on the kernel's largest files.
 pub const JOB_BYTES: u64 = 256 << 20;
@@ -24,10 +24,10 @@ pub const MORE_PACKAGES: &str = "a configuration may need more packages, as libe
 ///
 /// # Errors
 /// What is missing: a source, or one that was not built in.
-pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Absent> {
+pub fn find(given: Option<&Path>, flag: &str) -> Result<PathBuf, Unsupported> {
     let packaged = || {
         let remedy = format!("install the package linux-source, or give a kernel tree with {flag}");
-        packaged_source(Path::new("/usr/src")).ok_or_else(|| Absent::new("a kernel's source in /usr/src", remedy))
+        packaged_source(Path::new("/usr/src")).ok_or_else(|| Unsupported::new("a kernel's source in /usr/src", remedy))
     };
     let tree = given.map_or_else(packaged, |tree| Ok(tree.to_owned()))?;
     check_tree(&tree, flag)?;
@@ -62,23 +62,23 @@ fn packaged_source(folder: &Path) -> Option<PathBuf> {
     entries.filter(is_source).max()
 }
 
-fn check_tree(tree: &Path, flag: &str) -> Result<(), Absent> {
+fn check_tree(tree: &Path, flag: &str) -> Result<(), Unsupported> {
     let shown = tree.display();
     if !tree.is_absolute() || !tree.exists() {
-        return Err(Absent::new(format!("kernel tree {shown}"), format!("give the whole path of one with {flag}")));
+        return Err(Unsupported::new(format!("kernel tree {shown}"), format!("give the whole path of one with {flag}")));
     }
     if tree.is_file() {
         return Ok(());
     }
     if !tree.join("Makefile").is_file() || !tree.join("Kconfig").is_file() {
-        return Err(Absent::new(
+        return Err(Unsupported::new(
             format!("a kernel tree in {shown}: it has no Makefile or no Kconfig"),
             "give the top folder of a kernel's source",
         ));
     }
     // The kernel's own Makefile refuses to build elsewhere from such a tree, and to clean it would be to write to it.
     if tree.join(".config").exists() || tree.join("include/config").exists() {
-        return Err(Absent::new(
+        return Err(Unsupported::new(
             format!("a clean kernel tree: {shown} has been built in"),
             "give a fresh copy of it: git worktree add, or cp and make mrproper",
         ));

@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod fake_root;
 
-pub mod absent;
 pub mod cgroup;
 pub mod checks;
 pub mod clock;
@@ -15,6 +14,7 @@ pub mod context_switches;
 pub mod cpu_time;
 pub mod facts;
 pub mod groups;
+pub mod host;
 pub mod idle;
 pub mod interrupts;
 pub mod irq_affinity;
@@ -28,9 +28,9 @@ pub mod root;
 pub mod smi;
 pub mod softirqs;
 pub mod state_series;
-pub mod surroundings;
 pub mod tasks;
 pub mod throttling;
 pub mod tracefs;
 pub mod undo;
+pub mod unsupported;
 pub mod watch;

@@ -20,7 +20,7 @@ pub struct Watch {
 
 /// What came between two looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchDelta {
     /// How long it was, by the caller's clock.
     pub span: Nanos,
     /// The interrupts; absent if the table cannot be read.
@@ -41,14 +41,14 @@ impl Watch {
 
     /// Looks for the second time, `span` later.
     #[must_use]
-    pub fn end(self, root: &Root, span: Nanos) -> Watched {
+    pub fn end(self, root: &Root, span: Nanos) -> WatchDelta {
         let interrupts = self.interrupts.and_then(|before| Some(Interrupts::read(root).ok()?.since(&before)));
         let stolen = self.times.and_then(|before| {
             let grown = CpuTimes::read(root).ok()?.since(&before);
             grown.cpus.iter().map(|(cpu, time)| Some((*cpu, time.steal?))).collect()
         });
         let smi = self.smi.and_then(|(reader, before)| reader.read().map(|after| smi::since(&after, &before)));
-        Watched { span, interrupts, stolen, smi }
+        WatchDelta { span, interrupts, stolen, smi }
     }
 }
 

@@ -38,7 +38,7 @@ pub mod usleep;
 pub mod work;
 
 pub use info::{Cycles, Placement, ProbeInfo, Refusal};
-pub use member::{FoundGrid, Member, Opened, Opening, Ready};
+pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, Ready};
 pub use request::ProbeSpec;
 pub use series_info::{SeriesInfo, SeriesKind};
 

@@ -100,21 +100,21 @@ pub struct MetricRecord {
     pub operations: u64,
     /// How much of its trials was waiting; only where instructions are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<IdleTime>,
     /// Its series in `samples/`.
     pub file: String,
 }
 
 /// Idle time during a metric's trials. The clock of an emulated machine moves on while its CPU is idle, without any instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct IdleTime {
     /// How long the CPU was idle, as the kernel tells it, to 10 ms a round.
     pub idle_ns: Nanos,
     /// Length of all trials.
     pub of_ns: Nanos,
 }
 
-impl Waiting {
+impl IdleTime {
     /// The idle part of the time; 0 of no time.
     #[must_use]
     pub fn share(self) -> f64 {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_share_of_waiting_is_of_all_trials_and_nothing_of_no_time() {
-        assert_eq!(Waiting { idle_ns: Nanos(30), of_ns: Nanos(120) }.share(), 0.25);
-        assert_eq!(Waiting::default().share(), 0.0);
+        assert_eq!(IdleTime { idle_ns: Nanos(30), of_ns: Nanos(120) }.share(), 0.25);
+        assert_eq!(IdleTime::default().share(), 0.0);
     }
 }

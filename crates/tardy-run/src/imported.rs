@@ -13,7 +13,7 @@ pub struct ImportRecord {
     /// Command line of the other tool, where its output has it.
     pub command_line: Option<String>,
     /// One for each series, in the order of the record's series.
-    pub series: Vec<Stated>,
+    pub series: Vec<StatedTotals>,
     /// Whether only the order of the samples is known: the n-th one then stands at n ns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_no_times: bool,
@@ -21,7 +21,7 @@ pub struct ImportRecord {
 
 /// What the other tool says of a series; absent what it does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stated {
+pub struct StatedTotals {
     /// How many samples it took.
     pub samples: Option<u64>,
     /// The smallest value.

@@ -332,7 +332,7 @@ impl Parameter {
 
 /// Why the part of a request behind its name is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum ParameterError {
     /// There is no parameter of this name.
     Unknown {
         /// As given.
@@ -356,8 +356,8 @@ pub enum Refused {
 /// The values in `text`, the part of a request behind its name: `64MiB:block=1MiB`, by name or in the order of `parameters`.
 ///
 /// # Errors
-/// [`Refused`].
-pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTreeMap<&'static str, Value>, Refused> {
+/// [`ParameterError`].
+pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTreeMap<&'static str, Value>, ParameterError> {
     let takes_text = parameters.iter().any(|parameter| parameter.kind == Kind::Text);
     let mut given = BTreeMap::new();
     let mut positional = parameters.iter();
@@ -368,14 +368,14 @@ pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTr
         let (parameter, value) = match named {
             // A command may contain `a=b`: where a text is taken, only the parameters that there are are names.
             Some((name, value)) if !takes_text || parameters.iter().any(|parameter| parameter.name == name) => {
-                let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| Refused::Unknown {
+                let parameter = parameters.iter().find(|parameter| parameter.name == name).ok_or_else(|| ParameterError::Unknown {
                     name: name.to_owned(),
                     known: parameters.iter().map(|parameter| parameter.name).collect(),
                 })?;
                 (parameter, value)
             }
             _ => {
-                let too_many = || Refused::TooMany { value: part.to_owned(), count: parameters.len() };
+                let too_many = || ParameterError::TooMany { value: part.to_owned(), count: parameters.len() };
                 (positional.next().ok_or_else(too_many)?, part)
             }
         };
@@ -384,9 +384,9 @@ pub fn parse_values(parameters: &[&'static Parameter], text: &str) -> Result<BTr
             Kind::Text => (&text[text.len() - value.len() - tail.map_or(0, |tail| tail.len() + 1)..], None),
             _ => (value, tail),
         };
-        let value = parameter.parse(value).map_err(Refused::Value)?;
+        let value = parameter.parse(value).map_err(ParameterError::Value)?;
         if given.insert(parameter.name, value).is_some() {
-            return Err(Refused::Twice(parameter.name));
+            return Err(ParameterError::Twice(parameter.name));
         }
         rest = tail;
     }

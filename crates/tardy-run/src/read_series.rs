@@ -207,7 +207,7 @@ impl Walk {
         let mut chunk = Chunk::default();
         while self.place < end {
             match self.next(&mut chunk)? {
-                Some(Found { bytes, is_last }) => {
+                Some(ChunkSpan { bytes, is_last }) => {
                     visit(&chunk);
                     self.end.is_closed |= is_last;
                     self.is_synchronised = true;
@@ -226,7 +226,7 @@ impl Walk {
     }
 
     /// Decodes the chunk at the current place; `None` where there is none.
-    fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<Found>> {
+    fn next(&mut self, chunk: &mut Chunk) -> io::Result<Option<ChunkSpan>> {
         let Ok(head) = ChunkHead::decode(self.window.fill(CHUNK_HEAD_BYTES)?) else {
             return Ok(None);
         };
@@ -236,7 +236,7 @@ impl Walk {
             return Ok(None);
         };
         let is_whole = chunk::verify(&head, body) && chunk.decode(body).is_ok();
-        Ok(is_whole.then_some(Found { bytes, is_last: head.last }))
+        Ok(is_whole.then_some(ChunkSpan { bytes, is_last: head.last }))
     }
 
     /// Leaves out at least one byte, up to the next place where a chunk may begin.
@@ -273,7 +273,7 @@ impl Walk {
     }
 }
 
-struct Found {
+struct ChunkSpan {
     bytes: usize,
     is_last: bool,
 }

@@ -198,7 +198,7 @@ pub struct SchedulingChange {
 
 /// When the run started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct StartTime {
     /// Wall-clock time, ns since 1970; for people, never for data.
     pub realtime_ns: Nanos,
     /// The same moment on the run's clock.
@@ -219,7 +219,7 @@ pub struct RunRecord {
     /// Clock of all times.
     pub clock: ClockKind,
     /// When it started.
-    pub started: Started,
+    pub started: StartTime,
     /// When its last probe ended; absent while it lasts.
     pub ended_ns: Option<Nanos>,
     /// What must be known before the numbers.

@@ -19,7 +19,7 @@ pub const CONTINUE: i32 = libc::SIGCONT;
 
 /// What waiting for children found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaped {
+pub enum WaitResult {
     /// A child ended and is gone from the process table.
     Ended(i32, ExitStatus),
     /// There are children, and all of them run.
@@ -80,7 +80,7 @@ fn is_single_threaded() -> bool {
 ///
 /// # Errors
 /// EINTR is not one: the wait goes on.
-pub fn reap_any(block: bool) -> io::Result<Reaped> {
+pub fn reap_any(block: bool) -> io::Result<WaitResult> {
     reap(-1, block)
 }
 
@@ -88,16 +88,16 @@ pub fn reap_any(block: bool) -> io::Result<Reaped> {
 ///
 /// # Errors
 /// EINVAL for a number that is none.
-pub fn reap(pid: i32, block: bool) -> io::Result<Reaped> {
+pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {
         let flags = if block { 0 } else { libc::WNOHANG };
         // SAFETY: `status` is a valid int for the kernel to fill.
         match crate::check(unsafe { libc::waitpid(pid, &mut status, flags) }) {
-            Ok(0) => return Ok(Reaped::NoneYet),
-            Ok(pid) => return Ok(Reaped::Ended(pid, ExitStatus::from_raw(status))),
+            Ok(0) => return Ok(WaitResult::NoneYet),
+            Ok(pid) => return Ok(WaitResult::Ended(pid, ExitStatus::from_raw(status))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Reaped::NoChildren),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(WaitResult::NoChildren),
             Err(error) => return Err(error),
         }
     }
@@ -196,10 +196,10 @@ mod tests {
         let child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         match reap(pid, true).unwrap() {
-            Reaped::Ended(ended, status) => assert_eq!((ended, status.code()), (pid, Some(7))),
+            WaitResult::Ended(ended, status) => assert_eq!((ended, status.code()), (pid, Some(7))),
             other => panic!("{other:?}"),
         }
-        assert_eq!(reap(pid, true).unwrap(), Reaped::NoChildren);
+        assert_eq!(reap(pid, true).unwrap(), WaitResult::NoChildren);
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
     fn a_killed_child_tells_its_signal() {
         let child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        assert_eq!(reap(pid, false).unwrap(), Reaped::NoneYet);
+        assert_eq!(reap(pid, false).unwrap(), WaitResult::NoneYet);
         kill(pid, KILL).unwrap();
         match reap(pid, true).unwrap() {
-            Reaped::Ended(_, status) => assert_eq!(status.signal(), Some(KILL)),
+            WaitResult::Ended(_, status) => assert_eq!(status.signal(), Some(KILL)),
             other => panic!("{other:?}"),
         }
         assert_eq!(kill(pid, 0).unwrap_err().raw_os_error(), Some(libc::ESRCH));

@@ -10,7 +10,7 @@ const CONTROL_WORDS: usize = 16;
 
 /// A datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
+pub struct Datagram {
     /// Its length, at most that of the buffer.
     pub bytes: usize,
     /// When the kernel received it, in ns of CLOCK_REALTIME; absent where it does not say.
@@ -45,7 +45,7 @@ fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Resul
 /// # Errors
 /// Those of recvmsg(2) but EAGAIN and EINTR, which are `None`: ECONNREFUSED where the peer's port is closed.
 #[inline]
-pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Received>> {
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<Option<Datagram>> {
     receive_with(socket, buffer, wait, None)
 }
 
@@ -54,7 +54,7 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: bool) -> io::Result<
 /// # Errors
 /// As [`receive`].
 #[inline]
-pub fn receive_from(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(Received, SocketAddr)>> {
+pub fn receive_from(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(Datagram, SocketAddr)>> {
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let Some(received) = receive_with(socket, buffer, true, Some(&mut name))? else { return Ok(None) };
     // SAFETY: sockaddr_storage is plain data, for which the zeros that it began as are valid, and so is what the kernel wrote over them.
@@ -86,7 +86,7 @@ fn receive_with(
     buffer: &mut [u8],
     wait: bool,
     name: Option<&mut MaybeUninit<libc::sockaddr_storage>>,
-) -> io::Result<Option<Received>> {
+) -> io::Result<Option<Datagram>> {
     let mut control = MaybeUninit::<[u64; CONTROL_WORDS]>::uninit();
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: msghdr is plain data, for which zeros are valid.
@@ -109,7 +109,7 @@ fn receive_with(
             _ => Err(error),
         };
     }
-    Ok(Some(Received { bytes: bytes as usize, stamp: stamp(&message) }))
+    Ok(Some(Datagram { bytes: bytes as usize, stamp: stamp(&message) }))
 }
 
 fn stamp(message: &libc::msghdr) -> Option<i64> {

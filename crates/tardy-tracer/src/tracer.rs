@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
-use tardy_machine::facts::{Compiled, MachineFacts};
+use tardy_machine::facts::{CompiledPreemption, MachineFacts};
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 use tardy_run::delays;
@@ -274,8 +274,10 @@ impl Tracer {
 /// What of the machine causes hang on.
 fn facts(machine: &MachineFacts) -> Facts {
     let preemption = machine.kernel.preemption.as_ref().and_then(|found| match (found.compiled, found.mode.as_deref()) {
-        (Compiled::RealTime | Compiled::Full | Compiled::Lazy, _) | (_, Some("full" | "lazy")) => Some(Preemption::Full),
-        (Compiled::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(Preemption::No),
+        (CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy, _) | (_, Some("full" | "lazy")) => {
+            Some(Preemption::Full)
+        }
+        (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(Preemption::No),
         _ => None,
     });
     Facts { preemption, is_guest: machine.virtualization.is_virtual(), ..Facts::default() }

@@ -184,7 +184,7 @@ impl StatisticsArgs {
 pub struct ListArgs {
     /// Which list
     #[arg(value_enum)]
-    pub what: Listed,
+    pub what: ListKind,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -192,7 +192,7 @@ pub struct ListArgs {
 
 /// What can be listed.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum Listed {
+pub enum ListKind {
     /// Ways to cause a wake-up and time it
     Probes,
     /// Ways to stress the system

@@ -3,7 +3,7 @@
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::series::Schedule;
-use tardy_core::summary::accumulator::{Questions, SeriesAccumulator};
+use tardy_core::summary::accumulator::{SeriesAccumulator, SummaryOptions};
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{Numbers, numbers_together};
@@ -84,7 +84,7 @@ impl Tally {
 
 /// What is counted of a kind of runs.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counted {
+pub(crate) struct BoundTally {
     /// Upper ends of [`PERCENTILES`].
     pub(crate) percentiles: [Tally; 4],
     /// Upper bounds of the share of misses: of a deadline that [`SHARE_SEEN`] misses, and of one that is hardly ever missed.
@@ -93,7 +93,7 @@ pub(crate) struct Counted {
     pub(crate) misses_lower: [Tally; 2],
 }
 
-impl Counted {
+impl BoundTally {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.percentiles.iter_mut().zip(&other.percentiles).for_each(|(own, other)| own.merge(other));
         self.misses.iter_mut().zip(&other.misses).for_each(|(own, other)| own.merge(other));
@@ -142,7 +142,8 @@ fn summarised(latencies: &[i64], deadline: Nanos, seed: u64, cpu: u64) -> Cell {
     // The CPUs' grids lie beside each other; the run begins at any time.
     let start = Nanos((seed as i64 % 1_000) * 7_919_000_000 + cpu as i64 * 11_003);
     let schedule = Schedule::Grid { period: Nanos(PERIOD), start, dither: Nanos::ZERO };
-    let mut accumulator = SeriesAccumulator::new(schedule, Questions { window: Some(Window::deadline(deadline)), ..Questions::default() });
+    let mut accumulator =
+        SeriesAccumulator::new(schedule, SummaryOptions { window: Some(Window::deadline(deadline)), ..SummaryOptions::default() });
     let mut counts = Counts::default();
     let mut chunk = Chunk::default();
     for (index, part) in latencies.chunks(SAMPLES_A_CHUNK).enumerate() {

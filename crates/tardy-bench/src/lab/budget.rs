@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Experiment, MODELS, holds, identity, runs_of};
 use crate::failure::Result;
-use crate::figure::{Bench, Figure, Measured, row};
+use crate::figure::{Bench, Figure, FigureResult, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-budget",
@@ -17,7 +17,7 @@ pub(crate) const FIGURE: Figure = Figure {
 
 const INSTRUCTIONS_MAX: f64 = 5e9;
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut commands = Vec::new();
     let scenario = ["--scenario", "crates/tardy/tests/data/lab/six-loads.toml"];
     let mut timed = |name: &str, more: &[&str]| {
@@ -47,7 +47,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
             &again["restore_ms"].to_string(),
         ]));
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "at most {:.2} G instructions: {}; {cold_s:.0} s cold, {restored_s:.0} s from snapshots ({first_s:.0} s with making them)",
             most / 1e9,

@@ -1,11 +1,11 @@
 //! Delays of known length in the kernel, and what of them reaches the probe.
 
-use tardy_lab::injection::{Firing, LOG_PATH, parse_log};
+use tardy_lab::injection::{InjectedDelay, LOG_PATH, parse_log};
 use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, MODELS, holds, identity};
 use crate::failure::{Failure, Result, While};
-use crate::figure::{Bench, Figure, Measured, row};
+use crate::figure::{Bench, Figure, FigureResult, row};
 use xtask::inject;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -23,7 +23,7 @@ const DELAYS: usize = 30;
 const PERIOD_NS: i64 = 100_000;
 const DELAY_NS: i64 = 1_000_000;
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     inject::build(&[])?;
     let mut commands = vec!["cargo xtask inject".to_owned()];
     let mut table = vec![row(["context", "variant", "delays", "seen", "largest us", "as promised"])];
@@ -57,7 +57,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         }
         packages = identity(&experiment);
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("the table below: {}", holds(is_all_held)),
         commands,
         tables: vec![table],
@@ -79,7 +79,7 @@ fn seen(experiment: &Experiment, variant: &str) -> Result<(usize, usize)> {
     let mut samples: Vec<(i64, i64)> = Vec::new();
     let read = file.read(|chunk| samples.extend(chunk.samples(&schedule).map(|(_, sample)| (sample.due.0, sample.latency.0))));
     read.map_err(|error| failure(&error))?;
-    let is_seen = |firing: &&Firing| {
+    let is_seen = |firing: &&InjectedDelay| {
         let (begun, ended) = (firing.begun.0, firing.ended.0);
         let is_late = |&(due, latency): &(i64, i64)| {
             due >= begun - PERIOD_NS && due < ended && due + latency >= ended && latency >= DELAY_NS - PERIOD_NS

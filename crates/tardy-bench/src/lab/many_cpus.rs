@@ -12,7 +12,7 @@ use tardy_lab::several_cpus::{self, Guest};
 
 use super::holds;
 use crate::failure::{Failure, Result, While};
-use crate::figure::{Bench, Figure, Measured, row};
+use crate::figure::{Bench, Figure, FigureResult, row};
 use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -29,7 +29,7 @@ const QUICK_CPUS: u32 = 8;
 const PROBES: [(&str, usize); 4] = [("cyclic", 1), ("timerfd", 1), ("futex", 2), ("work", 2)];
 const COUNTS: [&str; 4] = ["expected", "recorded", "missed", "lost"];
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpus = if bench.is_quick { QUICK_CPUS } else { CPUS };
     let cache = Cache::of_user().while_doing(|| "looking for the lab's cache".to_owned())?;
     let source = KERNEL.parse().while_doing(|| format!("reading {KERNEL}"))?;
@@ -64,7 +64,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         table.push(vec![probe.to_owned(), of_probe.len().to_string(), expected, recorded, skipped, lost, accounted.to_owned()]);
     }
     let qemu = program::capture(std::process::Command::new("qemu-system-x86_64").arg("--version")).unwrap_or_default();
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{} series on {cpus} CPUs: {}; {seconds:.0} s with the boot", series.len(), holds(is_held)),
         commands: vec![format!("tardy {}", arguments.join(" "))],
         tables: vec![table],

@@ -2,7 +2,7 @@
 
 use super::{Experiment, MODELS, holds, identity};
 use crate::failure::Result;
-use crate::figure::{Bench, Figure, Measured};
+use crate::figure::{Bench, Figure, FigureResult};
 use crate::statistics::median;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -23,7 +23,7 @@ const REAL_TIME_MAX_US: f64 = 60.0;
 const STOCK_MIN_US: f64 = 1000.0;
 const RATIO_MIN: f64 = 5.0;
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut commands = Vec::new();
     let replicas = if bench.is_quick { "2" } else { "10" };
     let mut arguments = MODELS.to_vec();
@@ -49,7 +49,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         stock = stock.min(largest("6.1-none", phase)?);
     }
     let ratio = largest("6.1-none", "munmap")? / largest("6.1-full", "munmap")?;
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!(
             "RT at most {real_time:.1} us: {}; none at least {stock:.0} us in memory, procfs and io: {}; munmap none / full {ratio:.1}: {}",
             holds(real_time < REAL_TIME_MAX_US),

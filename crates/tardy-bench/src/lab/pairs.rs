@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Experiment, holds, identity};
 use crate::failure::{Failure, Result};
-use crate::figure::{Bench, Figure, Measured, row};
+use crate::figure::{Bench, Figure, FigureResult, row};
 
 pub(crate) const FIGURE: Figure = Figure {
     name: "lab-pairs",
@@ -27,7 +27,7 @@ const KERNELS: [&str; 10] = [
     "debian:bookworm-backports/6.12-rt",
 ];
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let mut commands = Vec::new();
     let replicas = if bench.is_quick { "1" } else { "3" };
     let mut arguments = KERNELS.to_vec();
@@ -53,7 +53,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
         ]));
     }
     let pairs = table.len() - 1;
-    Ok(Measured {
+    Ok(FigureResult {
         reached: format!("{same} of {pairs} pairs identical and accounted for: {}", holds(same == pairs)),
         commands,
         tables: vec![table],

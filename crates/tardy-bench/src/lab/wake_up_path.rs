@@ -7,7 +7,7 @@ use tardy_run::read_series::SeriesFile;
 
 use super::{Experiment, holds, identity};
 use crate::failure::{Failure, Result, While};
-use crate::figure::{Bench, Figure, Measured, row};
+use crate::figure::{Bench, Figure, FigureResult, row};
 use crate::program;
 
 pub(crate) const FIGURE: Figure = Figure {
@@ -27,7 +27,7 @@ const INTERRUPTER: &str = "busy:length=1us:period=50.003us:priority=10";
 const INSTRUCTION_NS: i64 = 4;
 const DIFFERENCE_MAX: f64 = 0.01;
 
-fn measure(bench: &Bench) -> Result<Measured> {
+fn measure(bench: &Bench) -> Result<FigureResult> {
     let cyclictest = program::find("cyclictest").ok_or_else(|| Failure::new("there is no cyclictest: install the package rt-tests"))?;
     let mut commands = Vec::new();
     let added = with_libraries(&cyclictest)?;
@@ -62,7 +62,7 @@ fn measure(bench: &Bench) -> Result<Measured> {
             table.push(row([variant, what, &cell(own), &cell(peer), &format!("{:+.2} %", 100.0 * difference)]));
         }
     }
-    Ok(Measured {
+    Ok(FigureResult {
         reached: figures
             .iter()
             .zip(most)

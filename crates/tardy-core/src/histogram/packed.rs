@@ -5,13 +5,13 @@
 
 /// Values in ascending order with their counts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Packed {
+pub(super) struct PackedCounts {
     bytes: Box<[u8]>,
     first: i64,
     total: u64,
 }
 
-impl Packed {
+impl PackedCounts {
     /// Packs values that ascend.
     pub(super) fn new(values: impl Iterator<Item = (i64, u64)>) -> Self {
         let mut bytes = Vec::new();
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_packed_comes_out_as_it_was(values in proptest::collection::btree_map(any::<i64>(), 1..u64::MAX / 300, 0..200)) {
-            let packed = Packed::new(values.iter().map(|(&value, &count)| (value, count)));
+            let packed = PackedCounts::new(values.iter().map(|(&value, &count)| (value, count)));
             prop_assert_eq!(packed.total(), values.values().sum::<u64>());
             prop_assert_eq!(packed.iter().collect::<Vec<_>>(), values.into_iter().collect::<Vec<_>>());
         }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_whole_range_has_room() {
         let values = [(i64::MIN, 1), (-1, 2), (0, 1), (i64::MAX, u64::MAX / 2)];
-        assert_eq!(Packed::new(values.into_iter()).iter().collect::<Vec<_>>(), values);
-        assert!(Packed::new(std::iter::empty()).is_empty());
+        assert_eq!(PackedCounts::new(values.into_iter()).iter().collect::<Vec<_>>(), values);
+        assert!(PackedCounts::new(std::iter::empty()).is_empty());
     }
 }

@@ -25,7 +25,7 @@ pub struct PhaseSpan {
 
 /// What is looked for.
 #[derive(Debug, Clone)]
-pub struct Questions {
+pub struct SummaryOptions {
     /// Latencies that are in time.
     pub window: Option<Window>,
     /// Length of the stall that real-time throttling makes on this machine.
@@ -42,7 +42,7 @@ pub struct Questions {
     pub is_work: bool,
 }
 
-impl Default for Questions {
+impl Default for SummaryOptions {
     fn default() -> Self {
         Self {
             window: None,
@@ -56,7 +56,7 @@ impl Default for Questions {
     }
 }
 
-impl Questions {
+impl SummaryOptions {
     fn cell(&self) -> Cell {
         Cell::with_stretches(self.stretches)
     }
@@ -84,7 +84,7 @@ pub struct Early {
 #[derive(Debug, Clone)]
 pub struct SeriesAccumulator {
     schedule: Schedule,
-    questions: Questions,
+    questions: SummaryOptions,
     /// Samples by the phases that they belong to.
     pub cells: BTreeMap<Vec<usize>, Cell>,
     /// Absolute differences of successive wake-ups from the time between their due times: the period jitter.
@@ -113,7 +113,7 @@ pub struct SeriesAccumulator {
 
 /// A sample with its place in the series.
 #[derive(Clone, Copy)]
-struct Placed {
+struct IndexedSample {
     sample: Sample,
     place: u64,
 }
@@ -121,7 +121,7 @@ struct Placed {
 impl SeriesAccumulator {
     /// Nothing counted yet.
     #[must_use]
-    pub fn new(schedule: Schedule, questions: Questions) -> Self {
+    pub fn new(schedule: Schedule, questions: SummaryOptions) -> Self {
         Self {
             schedule,
             questions,
@@ -204,7 +204,7 @@ impl SeriesAccumulator {
         for (index, (gap, sample)) in chunk.samples(&schedule).enumerate() {
             place += self.note_gap(gap);
             if wanted.next_if_eq(&index).is_some() {
-                self.note(&mut cell, stratum, Placed { sample, place });
+                self.note(&mut cell, stratum, IndexedSample { sample, place });
             }
             place += 1 + u64::from(sample.missed);
         }
@@ -231,7 +231,7 @@ impl SeriesAccumulator {
             previous = Some(latency);
             let stratum = self.questions.stratum(&touched);
             cell.batches.add_all(stratum, sample.due, &[latency], u64::from(sample.missed));
-            self.note(&mut cell, stratum, Placed { sample, place });
+            self.note(&mut cell, stratum, IndexedSample { sample, place });
             self.cells.insert(touched, cell);
             place += 1 + u64::from(sample.missed);
         }
@@ -244,7 +244,7 @@ impl SeriesAccumulator {
     }
 
     /// A sample that may matter by itself.
-    fn note(&mut self, cell: &mut Cell, stratum: Stratum, Placed { sample, place }: Placed) {
+    fn note(&mut self, cell: &mut Cell, stratum: Stratum, IndexedSample { sample, place }: IndexedSample) {
         let latency = sample.latency.get();
         cell.note_worst(Some(sample));
         cell.top.add(latency, place);
@@ -317,7 +317,7 @@ impl SeriesAccumulator {
         self.sum(self.cells.values())
     }
 
-    /// The samples that belong to any of `phases`, by their places in [`Questions::phases`].
+    /// The samples that belong to any of `phases`, by their places in [`SummaryOptions::phases`].
     #[must_use]
     pub fn phases(&self, phases: &[usize]) -> Cell {
         let belongs = |touched: &Vec<usize>| touched.iter().any(|phase| phases.contains(phase));
@@ -368,7 +368,7 @@ fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedu
 }
 
 /// Latencies above this are looked at one by one.
-fn watch_above(questions: &Questions, cell: &Cell) -> i64 {
+fn watch_above(questions: &SummaryOptions, cell: &Cell) -> i64 {
     let window = questions.window.map_or(i64::MAX, |window| window.latest.get());
     let stall = questions.stall.map_or(i64::MAX, |stall| shortest_stall(stall) - 1);
     let worst = cell.worst.map_or(i64::MIN, |worst| worst.latency.get());
@@ -376,7 +376,7 @@ fn watch_above(questions: &Questions, cell: &Cell) -> i64 {
 }
 
 /// Latencies below this are looked at one by one.
-fn watch_below(questions: &Questions) -> i64 {
+fn watch_below(questions: &SummaryOptions) -> i64 {
     let early = questions.early_below.get();
     questions.window.and_then(|window| window.earliest).map_or(early, |earliest| earliest.get().max(early))
 }

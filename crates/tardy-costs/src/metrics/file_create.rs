@@ -23,7 +23,7 @@ pub(super) const CREATE_0K: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, created)"),
-    prepare: |place| files(place, 0, Timed::Creation),
+    prepare: |place| files(place, 0, TimedOperation::Creation),
 };
 
 /// Removing empty ones.
@@ -34,7 +34,7 @@ pub(super) const DELETE_0K: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (0k, deleted)"),
-    prepare: |place| files(place, 0, Timed::Removal),
+    prepare: |place| files(place, 0, TimedOperation::Removal),
 };
 
 /// Of 10 KiB.
@@ -45,7 +45,7 @@ pub(super) const CREATE_10K: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, created)"),
-    prepare: |place| files(place, TEN_KIB, Timed::Creation),
+    prepare: |place| files(place, TEN_KIB, TimedOperation::Creation),
 };
 
 /// Removing those of 10 KiB.
@@ -56,11 +56,11 @@ pub(super) const DELETE_10K: Metric = Metric {
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_fs (10k, deleted)"),
-    prepare: |place| files(place, TEN_KIB, Timed::Removal),
+    prepare: |place| files(place, TEN_KIB, TimedOperation::Removal),
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Timed {
+enum TimedOperation {
     Creation,
     Removal,
 }
@@ -69,10 +69,10 @@ struct Files {
     folder: File,
     names: Vec<CString>,
     contents: Vec<u8>,
-    timed: Timed,
+    timed: TimedOperation,
 }
 
-fn files(place: &Place, bytes: usize, timed: Timed) -> Result<Box<dyn Work>, Unavailable> {
+fn files(place: &Place, bytes: usize, timed: TimedOperation) -> Result<Box<dyn Work>, Unavailable> {
     let path = place.scratch.join("many");
     let open = || -> io::Result<File> {
         std::fs::create_dir_all(&path)?;
@@ -100,7 +100,7 @@ impl Work for Files {
                 file::remove(folder, name)?;
             }
             let end = clock::monotonic();
-            took += if self.timed == Timed::Creation { middle - begin } else { end - middle };
+            took += if self.timed == TimedOperation::Creation { middle - begin } else { end - middle };
             left -= names.len() as u64;
         }
         Ok(Nanos(took))

@@ -33,7 +33,7 @@ pub(super) const INHERITING_LOCK: Metric = Metric {
     state: CacheState::Warm,
     lmbench: None,
     prepare: |_| {
-        let mut contended = Contended::start()?;
+        let mut contended = ContendedLock::start()?;
         // Kernels without such locks refuse the first contended one.
         contended.run(1).map_err(Unavailable::system("take a mutex with priority inheritance"))?;
         Ok(Box::new(contended))
@@ -97,14 +97,14 @@ fn await_turn(whose: &AtomicU32, mine: u32, is_over: &AtomicBool) -> io::Result<
 }
 
 /// Both threads give the lock back only while the other one waits for it, so that it is handed over each time, through the kernel.
-struct Contended {
+struct ContendedLock {
     lock: Arc<InheritingLock>,
     /// Set while this thread is about to take the lock again: the other one keeps it until then.
     goes_on: Arc<AtomicBool>,
     partner: Partner,
 }
 
-impl Contended {
+impl ContendedLock {
     fn start() -> Result<Self, Unavailable> {
         let lock = Arc::new(InheritingLock::new());
         let goes_on = Arc::new(AtomicBool::new(false));
@@ -128,7 +128,7 @@ impl Contended {
     }
 }
 
-impl Work for Contended {
+impl Work for ContendedLock {
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         self.lock.lock()?;
         self.goes_on.store(true, Ordering::Release);
@@ -142,7 +142,7 @@ impl Work for Contended {
     }
 }
 
-impl Contended {
+impl ContendedLock {
     /// Gives the lock away and takes it back so often; holds it before and after.
     fn hand_over(&self, times: u64) -> io::Result<()> {
         for _ in 0..times {

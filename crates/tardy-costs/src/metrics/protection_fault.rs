@@ -19,19 +19,19 @@ pub(super) const METRIC: Metric = Metric {
     lmbench: Some("lat_sig prot FILE"),
     prepare: |_| {
         let page = ProtectedPage::new().map_err(Unavailable::system("protect a page and handle its faults"))?;
-        Ok(Box::new(Protected { page, handle: Handle::new()? }))
+        Ok(Box::new(ProtectionFault { page, handle: Handle::new()? }))
     },
 };
 
 /// Faults between two looks at what a handler costs.
 const STRETCH: u64 = 1000;
 
-struct Protected {
+struct ProtectionFault {
     page: ProtectedPage,
     handle: Handle,
 }
 
-impl Work for Protected {
+impl Work for ProtectionFault {
     fn run(&mut self, operations: u64) -> io::Result<Nanos> {
         let (mut took, mut left) = (0, operations);
         while left > 0 {

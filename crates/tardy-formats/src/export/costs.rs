@@ -5,7 +5,7 @@ use std::io::Write;
 
 use tardy_report::report::compare::markdown;
 use tardy_results::cost::run::CostRun;
-use tardy_results::cost::shown::Shown;
+use tardy_results::cost::shown::DisplayUnit;
 use tardy_run::cost::Group;
 
 use super::ExportError;
@@ -57,7 +57,7 @@ fn table(run: &CostRun) -> String {
         .metrics
         .iter()
         .map(|metric| {
-            let shown = Shown::new(summary, metric);
+            let shown = DisplayUnit::new(summary, metric);
             let figure = if metric.group == Group::Program { metric.mean } else { metric.cost };
             let values = [figure, metric.min, metric.median, metric.max].map(|value| shown.text(value));
             [metric.name.clone(), shown.unit.to_owned()].into_iter().chain(values).collect()

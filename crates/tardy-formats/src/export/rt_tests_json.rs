@@ -9,7 +9,7 @@ use std::io::Write;
 use serde::{Serialize, Serializer};
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
-use tardy_machine::facts::{Compiled, MachineFacts};
+use tardy_machine::facts::{CompiledPreemption, MachineFacts};
 use tardy_report::report::date::rfc_2822;
 use tardy_report::report::repeat;
 use tardy_results::exit::Exit;
@@ -110,7 +110,7 @@ impl Exporter for RtTestsJson {
 
 fn system_info(machine: &MachineFacts) -> SystemInfo {
     let kernel = &machine.kernel;
-    let is_real_time = kernel.preemption.as_ref().is_some_and(|preemption| preemption.compiled == Compiled::RealTime);
+    let is_real_time = kernel.preemption.as_ref().is_some_and(|preemption| preemption.compiled == CompiledPreemption::RealTime);
     SystemInfo {
         sysname: "Linux",
         nodename: machine.host_name.clone().unwrap_or_default(),

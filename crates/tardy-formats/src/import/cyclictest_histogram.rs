@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::{SummaryLine, THREAD_NOTE};
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
 use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
@@ -37,7 +37,7 @@ struct Table {
     last_line: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let table = table(source, &text)?;
     let footer = |name: &str| {
@@ -56,14 +56,14 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     }
     let told = unit_told::unit(source, settings, &table.typical(settings, threads))?;
     let unit = told.unit;
-    let mut imported = Imported { tool: "cyclictest".into(), notes: vec![THREAD_NOTE.into()], ..Imported::default() };
+    let mut imported = ImportedRun { tool: "cyclictest".into(), notes: vec![THREAD_NOTE.into()], ..ImportedRun::default() };
     imported.notes.extend(told.note);
     imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
     let value = |name: &str, thread: usize| table.footers.get(name).and_then(|(_, values)| values.get(thread)).copied();
     let mut series = Vec::new();
     for thread in 0..threads {
         let id = u32::try_from(thread).unwrap_or(u32::MAX);
-        let mut counted = Counted::new("cyclictest", LATENCY, Some(id));
+        let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(id));
         counted.period = settings.period.or_else(|| table.intervals.get(&id).copied());
         let in_unit = |value: i64| value.saturating_mul(unit.nanos());
         counted.buckets =
@@ -80,13 +80,13 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         let min = signed(minima[thread], max);
         // A mean below the least value was not counted.
         let mean = value("Avg Latencies", thread).filter(|&mean| samples > 0 && mean >= min);
-        counted.stated = Stated {
+        counted.stated = StatedTotals {
             samples: Some(samples),
             min_ns: Some(Nanos(in_unit(min))).filter(|_| samples > 0),
             max_ns: Some(Nanos(in_unit(max))).filter(|_| samples > 0),
             mean_ns: mean.map(|average| in_unit(average) as f64),
             resolution_ns: Nanos(unit.nanos()),
-            ..Stated::default()
+            ..StatedTotals::default()
         };
         let end = table.rows.last().map_or(0, |(at, _)| at.saturating_add(1));
         // NuttX counts what is below 0 as overflow too.

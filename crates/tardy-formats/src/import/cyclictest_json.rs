@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
@@ -18,7 +18,7 @@ fn detect(head: &[u8]) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"file_version\"") && (text.contains("\"cycles\"") || text.contains("cyclictest"))
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "cyclictest");
     let stated_unit = (document.value.get("resolution_in_ns").and_then(Value::as_u64) == Some(1)).then_some(Unit::Ns);
@@ -42,12 +42,12 @@ fn counted(
     number: u32,
     thread: &Value,
     unit: Unit,
-) -> Result<Counted, ImportError> {
+) -> Result<BucketSeries, ImportError> {
     let keys = ["thread", &number.to_string()];
     let cycles = thread.get("cycles").and_then(Value::as_u64);
     let cycles = cycles.ok_or_else(|| document.expected(source, &keys, format!("`cycles` in thread {number}"), &thread.to_string()))?;
     let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
-    let mut counted = Counted::new("cyclictest", LATENCY, Some(cpu));
+    let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(cpu));
     // Of our own exports.
     let stated_period = thread.get("interval_ns").and_then(Value::as_i64).filter(|&period| period > 0).map(Nanos);
     counted.period = settings.period.or(stated_period);
@@ -55,7 +55,7 @@ fn counted(
     counted.buckets = buckets.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count)).collect();
     // Of our own exports too.
     let missed = thread.get("missed").and_then(Value::as_u64);
-    counted.stated = Stated { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed, ..Stated::default() };
+    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed, ..StatedTotals::default() };
     // Without a cycle the least value is the tool's starting value.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());

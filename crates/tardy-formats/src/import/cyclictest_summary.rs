@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
@@ -60,7 +60,7 @@ impl SummaryLine {
     }
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let mut last = 0;
     let mut of_unit = |unit| {
@@ -86,16 +86,16 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         let expected = "a line such as `T: 0 ( 1234) P:95 I:1000 C: 500 Min: 19 Act: 20 Avg: 23 Max: 44`";
         return Err(source.expected(last, expected, "none in the whole file"));
     }
-    let mut imported = Imported { tool: "cyclictest".into(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: "cyclictest".into(), ..ImportedRun::default() };
     imported.notes.push("only extremes and mean are known: there are no percentiles".into());
     imported.notes.push(THREAD_NOTE.into());
     imported.notes.extend(told.note);
-    let mut series: Vec<Counted> = threads
+    let mut series: Vec<BucketSeries> = threads
         .values()
         .map(|line| {
-            let mut counted = Counted::new("cyclictest", LATENCY, Some(line.thread));
+            let mut counted = BucketSeries::new("cyclictest", LATENCY, Some(line.thread));
             counted.period = settings.period.or(Some(line.interval).filter(|interval| interval.get() > 0));
-            counted.stated = Stated { samples: Some(line.cycles), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
+            counted.stated = StatedTotals { samples: Some(line.cycles), resolution_ns: Nanos(unit.nanos()), ..StatedTotals::default() };
             if line.cycles > 0 {
                 counted.stated.min_ns = Some(Nanos(line.min));
                 counted.stated.max_ns = Some(Nanos(line.max));

@@ -14,10 +14,10 @@ use tardy_core::cpu::CPU_MAX;
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::THREAD_NOTE;
-use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::unit_told::{self, Typical};
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -87,7 +87,7 @@ fn detect(head: &[u8]) -> Option<()> {
     lines.find_map(|line| matches!(parse(line)?, Line::Sample { .. }).then_some(()))
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let mut reader = Reader {
         unit: settings.unit,
         held: Vec::new(),
@@ -236,7 +236,7 @@ impl Reader<'_> {
         Ok(place)
     }
 
-    fn finish(mut self, source: &Source, line: u64) -> Result<Imported, ImportError> {
+    fn finish(mut self, source: &Source, line: u64) -> Result<ImportedRun, ImportError> {
         if !self.held.is_empty() {
             self.release(source)?;
         }
@@ -251,7 +251,7 @@ impl Reader<'_> {
         ];
         notes.extend(self.notes);
         for thread in &self.threads {
-            let stated = Stated { resolution_ns: Nanos(unit.nanos()), missed: Some(thread.missed), ..Stated::default() };
+            let stated = StatedTotals { resolution_ns: Nanos(unit.nanos()), missed: Some(thread.missed), ..StatedTotals::default() };
             self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(
@@ -260,7 +260,7 @@ impl Reader<'_> {
                 ));
             }
         }
-        Ok(Imported { tool: "cyclictest".into(), notes, ..Imported::default() })
+        Ok(ImportedRun { tool: "cyclictest".into(), notes, ..ImportedRun::default() })
     }
 }
 

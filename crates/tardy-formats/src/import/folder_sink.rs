@@ -16,12 +16,12 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::histogram_file;
-use tardy_run::imported::{ImportRecord, Stated};
+use tardy_run::imported::{ImportRecord, StatedTotals};
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, RunKind, RunRecord, SeriesRecord, Started, State, Tool};
+use tardy_run::record::{FORMAT, RunKind, RunRecord, SeriesRecord, StartTime, State, Tool};
 use tardy_run::series_writer::SeriesWriter;
 
-use super::sink::{Imported, Sink};
+use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source};
 
 /// Many samples a chunk: nobody waits for them, and fewer chunks are smaller and faster to read.
@@ -29,7 +29,7 @@ const SAMPLES_A_CHUNK: u64 = 4096;
 
 /// What an import came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct ImportResult {
     pub folder: PathBuf,
     /// Name of the format.
     pub format: &'static str,
@@ -44,7 +44,7 @@ pub struct Made {
 ///
 /// # Errors
 /// [`ImportError`]; nothing is left of `out` then.
-pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings, out: &Path) -> Result<Made, ImportError> {
+pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings, out: &Path) -> Result<ImportResult, ImportError> {
     if fs::symlink_metadata(out).is_ok() {
         return Err(FolderError::Exists(out.to_owned()).into());
     }
@@ -63,14 +63,14 @@ pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings,
     made
 }
 
-fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<Made, ImportError> {
+fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<ImportResult, ImportError> {
     let mut sink = FolderSink { folder: RunFolder::create(part)?, series: Vec::new() };
     let imported = format.read(source, settings, &mut sink)?;
     let unwritable = |error| ImportError::Unwritable { path: out.to_owned(), error };
     let modified = fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
     let made = sink.close(format, source, imported, modified).map_err(unwritable)?;
     fs::rename(part, out).map_err(unwritable)?;
-    Ok(Made { folder: out.to_owned(), ..made })
+    Ok(ImportResult { folder: out.to_owned(), ..made })
 }
 
 struct FolderSink {
@@ -86,7 +86,7 @@ struct Open {
     counts: Counts,
     /// The last sample: up to where the grid has come.
     last: Option<Sample>,
-    stated: Stated,
+    stated: StatedTotals,
 }
 
 impl Open {
@@ -112,7 +112,7 @@ impl FolderSink {
             bytes: Vec::new(),
             counts: Counts::default(),
             last: None,
-            stated: Stated::default(),
+            stated: StatedTotals::default(),
         });
         Ok(self.series.len() - 1)
     }
@@ -121,21 +121,28 @@ impl FolderSink {
         mut self,
         format: &'static Format,
         source: &Source,
-        imported: Imported,
+        imported: ImportedRun,
         modified: Option<std::time::SystemTime>,
-    ) -> io::Result<Made> {
+    ) -> io::Result<ImportResult> {
         for series in &mut self.series {
             series.write(true)?;
             series.writer.sync()?;
         }
         let samples = self.series.iter().map(|series| series.counts.recorded).sum();
-        let made = Made { folder: PathBuf::new(), format: format.name, series: self.series.len(), samples, notes: imported.notes.clone() };
+        let made =
+            ImportResult { folder: PathBuf::new(), format: format.name, series: self.series.len(), samples, notes: imported.notes.clone() };
         let record = self.record(format, source, imported, modified);
         self.folder.finish(&record).map_err(io::Error::other)?;
         Ok(made)
     }
 
-    fn record(&self, format: &'static Format, source: &Source, imported: Imported, modified: Option<std::time::SystemTime>) -> RunRecord {
+    fn record(
+        &self,
+        format: &'static Format,
+        source: &Source,
+        imported: ImportedRun,
+        modified: Option<std::time::SystemTime>,
+    ) -> RunRecord {
         let mut notes = imported.notes;
         let since_1970 = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         let written = since_1970.and_then(|time| i64::try_from(time.as_nanos()).ok()).map(Nanos);
@@ -164,7 +171,7 @@ impl FolderSink {
             tool: Tool { name: imported.tool.clone(), version: env!("CARGO_PKG_VERSION").into(), process: 0 },
             state: State::Finished,
             clock: ClockKind::Hardware,
-            started: Started { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start },
+            started: StartTime { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start },
             ended_ns: imported.length.map(|length| start.saturating_add(length)),
             warnings,
             // What another tool planned is not known.
@@ -214,13 +221,13 @@ impl Sink for FolderSink {
         if open.encoder.samples() >= SAMPLES_A_CHUNK { open.write(false) } else { Ok(()) }
     }
 
-    fn state(&mut self, series: usize, stated: Stated) {
+    fn state(&mut self, series: usize, stated: StatedTotals) {
         if let Some(open) = self.series.get_mut(series) {
             open.stated = stated;
         }
     }
 
-    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: Stated) -> io::Result<()> {
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()> {
         let samples = stated.samples.unwrap_or(0).saturating_sub(stated.lost).max(histogram.count());
         let path = self.folder.samples().join(descriptor.file_name()).with_extension("histogram");
         let series = self.create(descriptor)?;

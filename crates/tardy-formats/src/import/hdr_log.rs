@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines};
 use super::{Format, ImportError, Settings, Source, hdr_v2};
 
@@ -25,10 +25,10 @@ pub(super) const FORMAT: Format = Format {
 /// More tags than a log of latencies has.
 const TAGS_MAX: usize = 4096;
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.ok_or_else(|| source.ask("a log of HdrHistogram", "the unit of its values", "--unit ns (or us, ms, s)"))?;
-    let mut imported = Imported { tool: "HdrHistogram".into(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: "HdrHistogram".into(), ..ImportedRun::default() };
     let mut of_tag: BTreeMap<String, BTreeMap<i64, u64>> = BTreeMap::new();
     let (mut length, mut last_line) = (0.0, 0);
     for (line, text) in lines(&text) {
@@ -77,10 +77,10 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         if let Some(number) = number {
             imported.notes.push(format!("cpu {number} stands for the tag `{tag}`"));
         }
-        let mut counted = Counted::new("hlog", LATENCY, number);
+        let mut counted = BucketSeries::new("hlog", LATENCY, number);
         counted.period = settings.period;
         counted.buckets = counts.into_iter().collect();
-        counted.stated = Stated { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1), ..Stated::default() };
+        counted.stated = StatedTotals { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1), ..StatedTotals::default() };
         series.push(counted);
     }
     hand_over_all(&mut series, &mut imported, source, sink)?;

@@ -3,9 +3,9 @@
 //! What lies between two lines counts at the later one, so that no percentile looks better than it was. The unit is not in the file.
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -21,10 +21,10 @@ fn is_head(line: &str) -> bool {
     words.starts_with(&["Value", "Percentile", "TotalCount"])
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.ok_or_else(|| source.ask("a .hgrm file", "the unit of its values", "--unit us (or ns, ms, s)"))?;
-    let mut counted = Counted::new("hgrm", LATENCY, None);
+    let mut counted = BucketSeries::new("hgrm", LATENCY, None);
     counted.period = settings.period;
     counted.stated.resolution_ns = Nanos(1);
     let (mut has_begun, mut seen, mut last_line) = (false, 0_u64, 0);
@@ -49,7 +49,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     }
     counted.stated.samples = Some(seen);
     counted.stated.min_ns = None;
-    let mut imported = Imported { tool: "HdrHistogram".into(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: "HdrHistogram".into(), ..ImportedRun::default() };
     imported.notes.push("of values between two listed percentiles only the upper one is known: they count as that".into());
     hand_over_all(&mut [counted], &mut imported, source, sink)?;
     Ok(imported)
@@ -63,7 +63,7 @@ fn row(text: &str, unit: Unit) -> Option<(i64, u64)> {
 }
 
 /// `Mean    =       25.123, StdDeviation   =        5.123]`.
-fn footer_value(stated: &mut Stated, footer: &str, unit: Unit) {
+fn footer_value(stated: &mut StatedTotals, footer: &str, unit: Unit) {
     for part in footer.trim_end_matches(']').split(',') {
         let Some((name, value)) = part.split_once('=') else { continue };
         let value = value.trim();

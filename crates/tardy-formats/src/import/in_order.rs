@@ -5,9 +5,9 @@ use std::io;
 use tardy_core::sample::{Record, Sample};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::{Settings, Unit};
 
 /// What is said where the file has values and nothing else.
@@ -63,12 +63,12 @@ impl<'a> InOrder<'a> {
     }
 
     /// Ends the series, and says what is not known of it.
-    pub(super) fn close(self, tool: &str) -> Imported {
-        self.sink.state(self.series, Stated { resolution_ns: Nanos(self.resolution), ..Stated::default() });
+    pub(super) fn close(self, tool: &str) -> ImportedRun {
+        self.sink.state(self.series, StatedTotals { resolution_ns: Nanos(self.resolution), ..StatedTotals::default() });
         let mut notes = Vec::new();
         if !self.has_times {
             notes.push(NO_TIMES_NOTE.to_owned());
         }
-        Imported { tool: tool.to_owned(), notes, has_no_times: !self.has_times, ..Imported::default() }
+        ImportedRun { tool: tool.to_owned(), notes, has_no_times: !self.has_times, ..ImportedRun::default() }
     }
 }

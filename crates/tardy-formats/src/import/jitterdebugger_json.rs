@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::THREAD_NOTE;
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::{Format, ImportError, Settings, Source, tool_json};
 
 pub(super) const FORMAT: Format = Format { name: "jitterdebugger-json", about: "results.json of jitterdebugger", detect, reader: read };
@@ -15,7 +15,7 @@ fn detect(head: &[u8]) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"version\"") && text.contains("\"cpu\"") && !text.contains("\"file_version\"")
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "jitterdebugger");
     let resolution = document.value.get("sysinfo").and_then(|system| system.get("resolution_in_ns")).and_then(Value::as_i64);
@@ -25,7 +25,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     imported.notes.push(format!("values are multiples of {}, rounded down", Nanos(unit).exact()));
     let mut series = Vec::new();
     for (number, cpu) in tool_json::numbered(source, &document, "cpu")? {
-        let mut counted = Counted::new("jitterdebugger", LATENCY, Some(number));
+        let mut counted = BucketSeries::new("jitterdebugger", LATENCY, Some(number));
         counted.period = settings.period;
         counted.buckets = tool_json::histogram(source, &document, ["cpu", &number.to_string()], cpu)?
             .iter()
@@ -33,7 +33,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
             .collect();
         let stated = |key: &str| tool_json::nanos(cpu, key, unit);
         let samples = cpu.get("count").and_then(Value::as_u64).unwrap_or(counted.in_buckets());
-        counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), missed: Some(0), ..Stated::default() };
+        counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), missed: Some(0), ..StatedTotals::default() };
         if samples > 0 {
             counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));
             counted.stated.max_ns = stated("max").map(|value| Nanos(value as i64));

@@ -10,10 +10,10 @@ use tardy_core::cpu::CPU_MAX;
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::THREAD_NOTE;
-use super::sink::{Imported, LATENCY, Sink, descriptor};
+use super::sink::{ImportedRun, LATENCY, Sink, descriptor};
 use super::text::head_lines;
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -80,7 +80,7 @@ fn parse(line: &str) -> Option<Row> {
     Row::new(thread.parse().ok()?, seconds.parse().ok()?, nanos.parse().ok()?, value.parse().ok()?)
 }
 
-fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let mut threads = Threads::new(settings, sink);
     let mut buffer = vec![0_u8; RECORD_BYTES << 14];
     let (mut kept, mut place) = (0, 0_u64);
@@ -104,7 +104,7 @@ fn read_raw(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Re
     }
 }
 
-fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_csv(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     const LINE_BYTES_MAX: u64 = 4096;
     let mut threads = Threads::new(settings, sink);
     let (mut text, mut line) = (Vec::new(), 0_u64);
@@ -229,7 +229,7 @@ impl<'a> Threads<'a> {
         self.sink.push(*series, Record::Sample(sample)).map_err(unwritable)
     }
 
-    fn finish(mut self, source: &Source, place: Place, torn: Option<String>) -> Result<Imported, ImportError> {
+    fn finish(mut self, source: &Source, place: Place, torn: Option<String>) -> Result<ImportedRun, ImportError> {
         let learning: Vec<u32> =
             self.threads.iter().filter(|(_, thread)| matches!(thread, Thread::Learning(_))).map(|(&thread, _)| thread).collect();
         for thread in learning {
@@ -241,7 +241,7 @@ impl<'a> Threads<'a> {
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {
             if let Thread::Known { series, .. } = thread {
-                self.sink.state(*series, Stated { resolution_ns: Nanos(unit), missed: Some(0), ..Stated::default() });
+                self.sink.state(*series, StatedTotals { resolution_ns: Nanos(unit), missed: Some(0), ..StatedTotals::default() });
             }
         }
         let mut notes = vec![THREAD_NOTE.to_owned(), format!("values are multiples of {}, rounded down", Nanos(unit).exact())];
@@ -250,7 +250,7 @@ impl<'a> Threads<'a> {
             notes.push(format!("the unit is not stated: {} makes due times regular", Nanos(unit).exact()));
         }
         notes.extend(torn);
-        Ok(Imported { tool: "jitterdebugger".into(), notes, ..Imported::default() })
+        Ok(ImportedRun { tool: "jitterdebugger".into(), notes, ..ImportedRun::default() })
     }
 }
 

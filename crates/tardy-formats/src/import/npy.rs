@@ -4,7 +4,7 @@
 use std::io::Read;
 
 use super::in_order::{InOrder, TIME_MAX};
-use super::sink::{Imported, Sink};
+use super::sink::{ImportedRun, Sink};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
@@ -44,7 +44,7 @@ struct Layout {
     samples: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let unit = settings.unit.ok_or_else(|| source.ask("an array of NumPy", "the unit of its values", "--unit ns (or us, ms, s)"))?;
     let (layout, begin) = head(source, settings)?;
     let opened = InOrder::open(sink, ("values", None), settings, unit);

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
@@ -33,10 +33,10 @@ const QUANTITY: &str = "gap between clock reads";
 const BUCKET_NOTE: &str = "buckets are named by their upper end in us";
 const OVERFLOW_NOTE: &str = "the last bucket holds all longer gaps too: its samples count as the maximum";
 
-fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut imported = Imported { tool: "oslat".into(), notes: vec![BUCKET_NOTE.into()], ..Imported::default() };
-    let mut series: Vec<Counted> = Vec::new();
+    let mut imported = ImportedRun { tool: "oslat".into(), notes: vec![BUCKET_NOTE.into()], ..ImportedRun::default() };
+    let mut series: Vec<BucketSeries> = Vec::new();
     let mut last_bucket = None;
     let mut last_line = 0;
     for (line, text) in lines(&text) {
@@ -51,7 +51,7 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
             series.clear();
             for value in &values {
                 let core = value.parse().map_err(|_| source.expected(line, "numbers of CPUs", &text))?;
-                series.push(Counted::new("oslat", QUANTITY, Some(core)));
+                series.push(BucketSeries::new("oslat", QUANTITY, Some(core)));
             }
             continue;
         }
@@ -87,7 +87,7 @@ fn read_text(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
     Ok(imported)
 }
 
-fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, "oslat");
     imported.notes.push(BUCKET_NOTE.into());
@@ -95,7 +95,7 @@ fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
     let mut last_bucket = None;
     for (number, thread) in tool_json::numbered(source, &document, "thread")? {
         let cpu = thread.get("cpu").and_then(Value::as_u64).and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(number);
-        let mut counted = Counted::new("oslat", QUANTITY, Some(cpu));
+        let mut counted = BucketSeries::new("oslat", QUANTITY, Some(cpu));
         counted.buckets = tool_json::histogram(source, &document, ["thread", &number.to_string()], thread)?
             .iter()
             .map(|&(us, count)| ((us * 1e3) as i64, count))
@@ -114,9 +114,9 @@ fn read_json(source: &mut Source, _: &Settings, sink: &mut dyn Sink) -> Result<I
 }
 
 /// What the last bucket holds is not known to lie in it, once the maximum lies beyond.
-fn finish(series: &mut [Counted], last_bucket: Option<i64>, imported: &mut Imported) {
+fn finish(series: &mut [BucketSeries], last_bucket: Option<i64>, imported: &mut ImportedRun) {
     for counted in series.iter_mut() {
-        counted.stated = Stated { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1_000), ..counted.stated };
+        counted.stated = StatedTotals { samples: Some(counted.in_buckets()), resolution_ns: Nanos(1_000), ..counted.stated };
         let max = counted.stated.max_ns.map_or(0, Nanos::get);
         if let Some(last) = last_bucket.filter(|&last| max > last) {
             let counts = counted.buckets.iter().filter(|&&(bucket, _)| bucket == last).map(|&(_, count)| count);

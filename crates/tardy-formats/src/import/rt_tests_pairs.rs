@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::tool_json::Document;
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
@@ -49,14 +49,15 @@ struct Pair {
 }
 
 impl Pair {
-    fn counted(self, probe: &'static str, settings: &Settings, unit: Unit) -> Counted {
-        let mut counted = Counted::new(probe, LATENCY, self.cpu);
+    fn counted(self, probe: &'static str, settings: &Settings, unit: Unit) -> BucketSeries {
+        let mut counted = BucketSeries::new(probe, LATENCY, self.cpu);
         counted.period = settings.period.or(self.interval.filter(|interval| *interval > Nanos::ZERO));
         counted.is_event = true;
-        counted.stated = Stated { samples: self.samples, resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..Stated::default() };
+        counted.stated =
+            StatedTotals { samples: self.samples, resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..StatedTotals::default() };
         // Without a sample the least value is the tool's starting value.
         if self.samples != Some(0) {
-            counted.stated = Stated {
+            counted.stated = StatedTotals {
                 min_ns: self.min.map(Nanos),
                 max_ns: self.max.map(Nanos),
                 mean_ns: self.mean.map(|mean| mean * unit.nanos() as f64).filter(|mean| mean.is_finite()),
@@ -67,7 +68,7 @@ impl Pair {
     }
 }
 
-fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, UNNAMED);
     let probe = TOOLS.into_iter().find(|tool| imported.tool.starts_with(tool)).unwrap_or(UNNAMED);
@@ -85,7 +86,7 @@ fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
     Ok(imported)
 }
 
-fn note(imported: &mut Imported, timeouts: u64) {
+fn note(imported: &mut ImportedRun, timeouts: u64) {
     imported.notes.extend([EXTREMES_NOTE.to_owned(), SECOND_NOTE.to_owned()]);
     if timeouts > 0 {
         imported.notes.push(format!("{timeouts} messages had not come when the tool's time-out ended: they are in no number"));
@@ -115,7 +116,7 @@ fn pair_of_json((source, document): (&Source, &Document), keys: [&str; 2], threa
     Ok((pair, whole(receiver, "timeoutcount").unwrap_or(0)))
 }
 
-fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut heads, mut pairs) = (BTreeMap::new(), BTreeMap::new());
@@ -135,7 +136,7 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
     }
     let is_pmqtest = heads.values().any(|head| head.timeouts.is_some());
     let probe = if is_pmqtest { TOOLS[0] } else { UNNAMED };
-    let mut imported = Imported { tool: probe.to_owned(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: probe.to_owned(), ..ImportedRun::default() };
     if !is_pmqtest {
         imported.notes.push("the text does not say whether ptsematest, svsematest or sigwaittest wrote it".to_owned());
     }

@@ -5,10 +5,10 @@
 
 use roxmltree::{Document, Node, ParsingOptions};
 use tardy_core::units::Nanos;
-use tardy_machine::facts::{Compiled, KernelFacts, MachineFacts, Preemption};
-use tardy_run::imported::Stated;
+use tardy_machine::facts::{CompiledPreemption, KernelFacts, MachineFacts, Preemption};
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::{Format, ImportError, Settings, Source, Unit};
 
 pub(super) const FORMAT: Format = Format {
@@ -21,7 +21,7 @@ pub(super) const FORMAT: Format = Format {
 /// More elements than a summary of thousands of cores has.
 const NODES_MAX: u32 = 50_000_000;
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(&text, options)
@@ -60,11 +60,11 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(imported)
 }
 
-fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Node<'_, '_>) -> Option<Counted> {
+fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Node<'_, '_>) -> Option<BucketSeries> {
     let statistics = node.children().find(|node| node.has_tag_name("statistics"))?;
     let stated = |name: &str| statistics.children().find(|node| node.has_tag_name(name)).and_then(|node| node.text()).map(str::trim);
     let unit = settings.unit.unwrap_or(Unit::Us).nanos();
-    let mut counted = Counted::new(probe, LATENCY, cpu);
+    let mut counted = BucketSeries::new(probe, LATENCY, cpu);
     counted.period = settings.period;
     if let Some(histogram) = node.children().find(|node| node.has_tag_name("histogram")) {
         for bucket in histogram.children().filter(|node| node.has_tag_name("bucket")) {
@@ -76,7 +76,7 @@ fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Nod
     let samples: Option<u64> = stated("samples").and_then(|text| text.parse().ok());
     let time = |name: &str| stated(name).and_then(|text| text.parse::<f64>().ok()).map(|value| value * unit as f64);
     let samples = samples.unwrap_or(counted.in_buckets());
-    counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit), ..Stated::default() };
+    counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), ..StatedTotals::default() };
     if samples > 0 {
         counted.stated.min_ns = time("minimum").map(|value| Nanos(value as i64));
         counted.stated.max_ns = time("maximum").map(|value| Nanos(value as i64));
@@ -89,7 +89,7 @@ fn counted(probe: &'static str, cpu: Option<u32>, settings: &Settings, node: Nod
     Some(counted)
 }
 
-fn head(root: Node<'_, '_>) -> Imported {
+fn head(root: Node<'_, '_>) -> ImportedRun {
     let find = |name: &str| root.descendants().find(|node| node.has_tag_name(name));
     let text = |name: &str| find(name).and_then(|node| node.text()).map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let is_real_time = find("kernel").and_then(|node| node.attribute("is_RT")) == Some("1");
@@ -98,7 +98,7 @@ fn head(root: Node<'_, '_>) -> Imported {
         release: text("kernel"),
         architecture: text("arch"),
         clocksource: clocksource.and_then(|node| node.text()).map(str::to_owned),
-        preemption: is_real_time.then(|| Preemption { compiled: Compiled::RealTime, ..Preemption::default() }),
+        preemption: is_real_time.then(|| Preemption { compiled: CompiledPreemption::RealTime, ..Preemption::default() }),
         ..KernelFacts::default()
     };
     let seconds = |name: &str| find(name).and_then(|node| node.text()).and_then(|text| text.trim().parse::<f64>().ok());
@@ -107,13 +107,13 @@ fn head(root: Node<'_, '_>) -> Imported {
     let loads: Vec<&str> =
         root.descendants().filter(|node| node.has_tag_name("command_line")).filter_map(|node| node.attribute("name")).collect();
     let notes = if loads.is_empty() { Vec::new() } else { vec![format!("loads that rteval ran: {}", loads.join(", "))] };
-    Imported {
+    ImportedRun {
         tool: format!("rteval {}", root.attribute("version").unwrap_or_default()).trim().to_owned(),
         command_line: None,
         started: start,
         length: start.zip(stop).map(|(start, stop)| stop - start).filter(|length| length.get() > 0),
         machine: MachineFacts { host_name: text("node"), distribution: text("baseos"), kernel, ..MachineFacts::default() },
         notes,
-        ..Imported::default()
+        ..ImportedRun::default()
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -33,10 +33,10 @@ fn header(line: &str) -> Option<Vec<(&'static str, u32)>> {
     names.split_whitespace().map(column).collect::<Option<Vec<_>>>().filter(|columns| !columns.is_empty())
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut imported = Imported { tool: "rtla timerlat hist".into(), ..Imported::default() };
-    let mut columns: Vec<Counted> = Vec::new();
+    let mut imported = ImportedRun { tool: "rtla timerlat hist".into(), ..ImportedRun::default() };
+    let mut columns: Vec<BucketSeries> = Vec::new();
     let mut unit = settings.unit;
     let mut footers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut last_line = 0;
@@ -48,7 +48,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         } else if let Some(length) = text.strip_prefix("# Duration:") {
             imported.length = duration(length);
         } else if let Some(names) = header(&text) {
-            columns = names.into_iter().map(|(probe, cpu)| Counted::new(probe, LATENCY, Some(cpu))).collect();
+            columns = names.into_iter().map(|(probe, cpu)| BucketSeries::new(probe, LATENCY, Some(cpu))).collect();
         } else if text.starts_with("ALL:") {
             // The sums of all CPUs, and whatever follows a stop.
             break;
@@ -75,7 +75,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
 
 fn row(
     source: &Source,
-    columns: &mut [Counted],
+    columns: &mut [BucketSeries],
     (line, text): (u64, &str),
     first: &str,
     values: &[&str],
@@ -97,7 +97,7 @@ fn row(
 fn finish(
     source: &Source,
     settings: &Settings,
-    columns: &mut [Counted],
+    columns: &mut [BucketSeries],
     footers: &BTreeMap<String, Vec<String>>,
     unit: Unit,
     last_line: u64,
@@ -115,7 +115,7 @@ fn finish(
         let samples = number("count")?.map_or(in_all, |count| count.max(0) as u64);
         let time = |value: Option<i64>| value.and_then(|value| value.checked_mul(unit.nanos()));
         counted.period = settings.period;
-        counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
+        counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..StatedTotals::default() };
         if samples > 0 {
             counted.stated.min_ns = time(number("min")?).map(Nanos);
             counted.stated.max_ns = time(number("max")?).map(Nanos);

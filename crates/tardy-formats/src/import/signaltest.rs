@@ -6,12 +6,12 @@
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use super::cyclictest_summary::SummaryLine;
 use super::cyclictest_verbose::sample;
 use super::in_order::InOrder;
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit, tool_json};
 
@@ -46,7 +46,7 @@ fn command(text: &str) -> Option<&str> {
     rest.split(['"', ' ', '\n']).next()
 }
 
-fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let document = tool_json::document(source)?;
     let mut imported = tool_json::envelope(&document, PROBE);
     let unit = settings.unit.unwrap_or(Unit::Us);
@@ -64,23 +64,23 @@ fn read_json(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
     Ok(imported)
 }
 
-fn note(imported: &mut Imported, threads: usize) {
+fn note(imported: &mut ImportedRun, threads: usize) {
     imported.notes.push(ROUND_NOTE.to_owned());
     imported.notes.extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
 /// The first thread. Its rounds begin when the round before is over: nothing can be missed.
-fn counted(cpu: Option<u32>, cycles: u64, (min, mean, max): (Option<i64>, Option<f64>, Option<i64>), unit: Unit) -> Counted {
-    let mut counted = Counted::new(PROBE, LATENCY, cpu);
+fn counted(cpu: Option<u32>, cycles: u64, (min, mean, max): (Option<i64>, Option<f64>, Option<i64>), unit: Unit) -> BucketSeries {
+    let mut counted = BucketSeries::new(PROBE, LATENCY, cpu);
     counted.is_event = true;
-    counted.stated = Stated { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..Stated::default() };
+    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..StatedTotals::default() };
     if cycles > 0 {
-        counted.stated = Stated { min_ns: min.map(Nanos), max_ns: max.map(Nanos), mean_ns: mean, ..counted.stated };
+        counted.stated = StatedTotals { min_ns: min.map(Nanos), max_ns: max.map(Nanos), mean_ns: mean, ..counted.stated };
     }
     counted
 }
 
-fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
     let (mut summary, mut threads, mut last_line) = (None, 1, 1);
@@ -94,7 +94,7 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
             samples.push((line, cycle, value));
         }
     }
-    let mut imported = Imported { tool: PROBE.to_owned(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: PROBE.to_owned(), ..ImportedRun::default() };
     note(&mut imported, threads);
     // The zero in front is no sample.
     if samples.first().is_some_and(|&(_, cycle, value)| (cycle, value) == (0, 0)) {
@@ -111,7 +111,7 @@ fn read_text(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> R
         }
         let closed = series.close(PROBE);
         imported.notes.push("signaltest -v keeps no times: only the order of the samples is known".to_owned());
-        return Ok(Imported { notes: imported.notes, ..closed });
+        return Ok(ImportedRun { notes: imported.notes, ..closed });
     }
     let Some(summary) = summary else {
         let expected = "a line such as `T: 0 ( 1234) P:80 C: 1000 Min: 33 Act: 34 Avg: 46 Max: 248`";

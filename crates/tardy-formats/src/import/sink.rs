@@ -8,7 +8,7 @@ use tardy_core::sample::Record;
 use tardy_core::series::{ClockKind, Descriptor, Meaning, Schedule};
 use tardy_core::units::Nanos;
 use tardy_machine::facts::MachineFacts;
-use tardy_run::imported::{Overflow, Stated};
+use tardy_run::imported::{Overflow, StatedTotals};
 
 use super::{ImportError, Source};
 
@@ -30,18 +30,18 @@ pub trait Sink {
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
     /// Notes what the other tool states of a series of samples.
-    fn state(&mut self, series: usize, stated: Stated);
+    fn state(&mut self, series: usize, stated: StatedTotals);
 
     /// Adds a series of which only a histogram is known, or nothing but what is stated.
     ///
     /// # Errors
     /// Those of writing.
-    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: Stated) -> io::Result<()>;
+    fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()>;
 }
 
 /// What a file says beside its series.
 #[derive(Debug, Clone, Default)]
-pub struct Imported {
+pub struct ImportedRun {
     /// Name of the tool that wrote it, and its version where it says that.
     pub tool: String,
     pub command_line: Option<String>,
@@ -59,7 +59,7 @@ pub struct Imported {
 
 /// A series that a tool counted by buckets.
 #[derive(Debug, Clone)]
-pub struct Counted {
+pub struct BucketSeries {
     /// Name of the probe.
     pub probe: &'static str,
     /// What a value is.
@@ -73,14 +73,14 @@ pub struct Counted {
     /// Value of each bucket in ns, and its count.
     pub buckets: Vec<(i64, u64)>,
     /// What the tool states.
-    pub stated: Stated,
+    pub stated: StatedTotals,
 }
 
-impl Counted {
+impl BucketSeries {
     /// A series without buckets yet.
     #[must_use]
     pub fn new(probe: &'static str, quantity: &'static str, cpu: Option<u32>) -> Self {
-        Self { probe, quantity, cpu, period: None, is_event: false, buckets: Vec::new(), stated: Stated::default() }
+        Self { probe, quantity, cpu, period: None, is_event: false, buckets: Vec::new(), stated: StatedTotals::default() }
     }
 
     /// How many samples the buckets hold.
@@ -160,7 +160,7 @@ impl Counted {
 
 /// Where two series of a probe name the same CPU, all of them are numbered in their order: each needs a name of its own. So are they
 /// where a number is above that of any CPU.
-fn number_anew(series: &mut [Counted], imported: &mut Imported) {
+fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     let mut names: Vec<(&str, Option<u32>)> = series.iter().map(|counted| (counted.probe, counted.cpu)).collect();
     names.sort_unstable();
     let is_above_all = names.iter().any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
@@ -190,7 +190,12 @@ pub fn descriptor(probe: &str, quantity: &str, cpu: Option<u32>, schedule: Sched
 ///
 /// # Errors
 /// [`ImportError::Unwritable`].
-pub fn hand_over_all(series: &mut [Counted], imported: &mut Imported, source: &Source, sink: &mut dyn Sink) -> Result<(), ImportError> {
+pub fn hand_over_all(
+    series: &mut [BucketSeries],
+    imported: &mut ImportedRun,
+    source: &Source,
+    sink: &mut dyn Sink,
+) -> Result<(), ImportError> {
     if series.len() > CPU_MAX as usize {
         return Err(source.expected(1, format!("at most {CPU_MAX} series"), &series.len().to_string()));
     }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_machine::facts::{Compiled, KernelFacts, MachineFacts, Preemption};
+use tardy_machine::facts::{CompiledPreemption, KernelFacts, MachineFacts, Preemption};
 use tardy_report::report::date::from_rfc_2822;
 
-use super::sink::Imported;
+use super::sink::ImportedRun;
 use super::{ImportError, Source};
 
 /// A document, with the text that it was read from: values do not know their lines.
@@ -76,7 +76,7 @@ fn command_line(line: &str, rest: &str) -> String {
 }
 
 /// What rt-tests and jitterdebugger say of themselves and of the machine; keys may end in a colon.
-pub(super) fn envelope(document: &Document, tool: &str) -> Imported {
+pub(super) fn envelope(document: &Document, tool: &str) -> ImportedRun {
     let document = &document.value;
     let text = |key: &str| {
         let found = document.get(key).or_else(|| document.get(format!("{key}:")));
@@ -87,20 +87,20 @@ pub(super) fn envelope(document: &Document, tool: &str) -> Imported {
     let name = name.unwrap_or(tool);
     let start = text("start_time").as_deref().and_then(from_rfc_2822);
     let end = text("end_time").as_deref().and_then(from_rfc_2822);
-    Imported {
+    ImportedRun {
         tool: text("rt_test_version").map_or_else(|| name.to_owned(), |version| format!("{name} {version}")),
         started: start,
         length: start.zip(end).and_then(|(start, end)| end.get().checked_sub(start.get())).filter(|&length| length > 0).map(Nanos),
         machine: document.get("sysinfo").map(machine).unwrap_or_default(),
         command_line,
-        ..Imported::default()
+        ..ImportedRun::default()
     }
 }
 
 fn machine(system: &Value) -> MachineFacts {
     let text = |key: &str| system.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let is_real_time = system.get("realtime").and_then(Value::as_u64) == Some(1);
-    let real_time = Preemption { compiled: Compiled::RealTime, ..Preemption::default() };
+    let real_time = Preemption { compiled: CompiledPreemption::RealTime, ..Preemption::default() };
     let kernel = KernelFacts {
         release: text("release"),
         version: text("version"),

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 
 use super::in_order::{InOrder, TIME_MAX};
-use super::sink::{Imported, Sink};
+use super::sink::{ImportedRun, Sink};
 use super::text::{head_lines, nanos};
 use super::{Format, ImportError, Settings, Source};
 
@@ -74,7 +74,7 @@ struct Layout {
     name: String,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let unit = settings.unit.ok_or_else(|| source.ask("a file of values", "their unit", "--unit ns (or us, ms, s)"))?;
     let named = source.name_only();
     let unwritable = |error| ImportError::Unwritable { path: named.path.clone(), error };

@@ -5,9 +5,9 @@
 //! so that early wake-ups look late; overruns are periods that passed unused. Source: Xenomai, testsuite/latency/latency.c.
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -25,7 +25,7 @@ const MEAN_TOLERANCE: f64 = 0.6;
 
 /// What the file says.
 #[derive(Default)]
-struct Found {
+struct Statements {
     period: Option<Nanos>,
     mode: Option<String>,
     /// Lines of data, and what they come to: least and largest value, sum of the means, overruns so far.
@@ -48,9 +48,9 @@ struct Whole {
     seconds: Option<i64>,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
-    let mut found = Found::default();
+    let mut found = Statements::default();
     let mut last_line = 1;
     for (line, text) in lines(&text) {
         last_line = line;
@@ -74,7 +74,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     if found.whole.is_none() && found.seconds == 0 {
         return Err(source.expected(last_line, "lines of data, `RTD|...` or `RTS|...`", "none in the whole file"));
     }
-    let mut imported = Imported { tool: "latency".to_owned(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: "latency".to_owned(), ..ImportedRun::default() };
     imported.notes.extend(found.mode.clone().map(|mode| format!("measured by the tool's {mode}")));
     let mut counted = counted(&found, period, &mut imported);
     if counted.buckets.is_empty() {
@@ -85,22 +85,22 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(imported)
 }
 
-fn counted(found: &Found, period: Nanos, imported: &mut Imported) -> Counted {
-    let mut counted = Counted::new("xenomai-latency", LATENCY, None);
+fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> BucketSeries {
+    let mut counted = BucketSeries::new("xenomai-latency", LATENCY, None);
     counted.period = Some(period);
     let a_second = (1_000_000_000 / period.get()).max(0) as u64;
     let seconds = found.length().map_or(0, |length| (length.get() / 1_000_000_000) as u64);
     let whole = found.whole.as_ref();
     let (min, max) = (whole.map(|whole| whole.min).or(found.min), whole.map(|whole| whole.max).or(found.max));
     let mean = whole.map(|whole| whole.mean).or((found.seconds > 0).then(|| found.mean_sum / found.seconds as f64));
-    counted.stated = Stated {
+    counted.stated = StatedTotals {
         samples: Some(seconds.saturating_mul(a_second)),
         min_ns: min.map(Nanos),
         max_ns: max.map(Nanos),
         mean_ns: mean.filter(|mean| mean.is_finite()),
         resolution_ns: Nanos(1),
         missed: Some(whole.map_or(found.overruns, |whole| whole.overruns)),
-        ..Stated::default()
+        ..StatedTotals::default()
     };
     if whole.is_none() {
         imported.notes.push("the line of the whole run is missing: the tool was killed, and these are its seconds".to_owned());
@@ -124,7 +124,7 @@ fn counted(found: &Found, period: Nanos, imported: &mut Imported) -> Counted {
     counted
 }
 
-impl Found {
+impl Statements {
     /// `  00:00:01  (periodic user-mode task, 100 us period, priority 99)`.
     fn head(&mut self, rest: &str) {
         let Some((_, inside)) = rest.split_once('(') else { return };
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_lines_are_known() {
-        let mut found = Found::default();
+        let mut found = Statements::default();
         found.head("  00:00:01  (periodic user-mode task, 100 us period, priority 99)");
         assert_eq!((found.period, found.mode.as_deref()), (Some(Nanos(100_000)), Some("periodic user-mode task")));
         found.second("      1.207|      1.502|      9.817|       3|     0|      1.207|      9.817").unwrap();

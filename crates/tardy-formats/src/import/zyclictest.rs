@@ -5,9 +5,9 @@
 //! passed, so that after a latency longer than the interval all later ones hold it too.
 
 use tardy_core::units::Nanos;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::sink::{Counted, Imported, LATENCY, Sink, hand_over_all};
+use super::sink::{BucketSeries, ImportedRun, LATENCY, Sink, hand_over_all};
 use super::text::{head_lines, lines, nanos};
 use super::{Format, ImportError, Settings, Source, Unit};
 
@@ -21,7 +21,7 @@ pub(super) const FORMAT: Format = Format {
 const PROBES: [&str; 2] = ["zyclictest-irq", "zyclictest-thread"];
 
 #[derive(Default)]
-struct Found {
+struct Statements {
     interval: Option<Nanos>,
     count: Option<u64>,
     min: Option<[i64; 2]>,
@@ -33,16 +33,16 @@ struct Found {
     last_line: u64,
 }
 
-fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<Imported, ImportError> {
+fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result<ImportedRun, ImportError> {
     let text = source.text()?;
     let unit = settings.unit.unwrap_or(Unit::Us);
-    let mut found = Found { last_line: 1, ..Found::default() };
+    let mut found = Statements { last_line: 1, ..Statements::default() };
     for (line, text) in lines(&text) {
         found.line(source, line, &text)?;
     }
     let max =
         found.max.ok_or_else(|| source.expected(found.last_line, "a line `Max-Latency:` with two numbers", "none in the whole file"))?;
-    let mut imported = Imported { tool: "zyclictest".to_owned(), ..Imported::default() };
+    let mut imported = ImportedRun { tool: "zyclictest".to_owned(), ..ImportedRun::default() };
     imported.notes.push(format!("values are whole {}, rounded down", unit.word()));
     let period = settings.period.or(found.interval);
     if period.is_some_and(|period| max.iter().any(|&max| max.saturating_mul(unit.nanos()) > period.get())) {
@@ -50,7 +50,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     }
     let mut series = Vec::new();
     for (place, probe) in PROBES.into_iter().enumerate() {
-        series.push(counted(&found, source, place, Counted { period, ..Counted::new(probe, LATENCY, None) }, unit)?);
+        series.push(counted(&found, source, place, BucketSeries { period, ..BucketSeries::new(probe, LATENCY, None) }, unit)?);
     }
     if series.iter().all(|counted| counted.buckets.is_empty()) {
         imported.notes.push("only extremes and mean are known: there are no percentiles".to_owned());
@@ -59,7 +59,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     Ok(imported)
 }
 
-fn counted(found: &Found, source: &Source, place: usize, mut counted: Counted, unit: Unit) -> Result<Counted, ImportError> {
+fn counted(found: &Statements, source: &Source, place: usize, mut counted: BucketSeries, unit: Unit) -> Result<BucketSeries, ImportError> {
     let in_unit = |value: i64| value.saturating_mul(unit.nanos());
     let whole = |count: i64| u64::try_from(count).map_err(|_| source.expected(found.last_line, "counts from 0 on", &count.to_string()));
     for &(bucket, counts) in &found.rows {
@@ -71,7 +71,7 @@ fn counted(found: &Found, source: &Source, place: usize, mut counted: Counted, u
     let overflow = whole(found.overflow.map_or(0, |overflow| overflow[place]))?;
     let in_all = counted.in_buckets().saturating_add(overflow);
     let samples = if counted.buckets.is_empty() { found.count.unwrap_or(in_all) } else { in_all };
-    counted.stated = Stated { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..Stated::default() };
+    counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit.nanos()), ..StatedTotals::default() };
     let of = |values: Option<[i64; 2]>| values.map(|values| in_unit(values[place]));
     // A time before the due time wraps round in the tool, and its maximum then is no time.
     let max = of(found.max).filter(|&max| max >= 0);
@@ -90,7 +90,7 @@ fn counted(found: &Found, source: &Source, place: usize, mut counted: Counted, u
     Ok(counted)
 }
 
-impl Found {
+impl Statements {
     fn line(&mut self, source: &Source, line: u64, text: &str) -> Result<(), ImportError> {
         if let Some(interval) = text.split_once("Cycle interval:").and_then(|(_, rest)| rest.trim().strip_suffix("us")) {
             self.interval = nanos(interval.trim(), Unit::Us).filter(|&interval| interval > 0).map(Nanos);

@@ -7,7 +7,7 @@
 use std::io;
 
 use tardy_sys::mapping::Mapping;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 
 use super::system;
 
@@ -23,7 +23,7 @@ pub(super) fn empty() -> io::Result<()> {
     let bytes = system::memory()? / PART_OF_MEMORY;
     let process = process::fork(|| i32::from(touch(bytes).is_err()))?;
     match process::reap(process, true)? {
-        Reaped::Ended(_, status) if status.success() => Ok(()),
+        WaitResult::Ended(_, status) if status.success() => Ok(()),
         _ => Err(io::Error::other("the process that was to free pages failed")),
     }
 }

@@ -17,12 +17,12 @@ pub fn modules(kernel: &Kernel, names: &[&str], cache: &Cache) -> Result<Vec<Pat
     let folder = cache.folder(&format!("modules/{}", kernel.digest.as_str()))?;
     // Whoever comes second finds what the first one fetched.
     let _turn = cache.lock(&format!("modules-{}", kernel.digest.as_str()))?;
-    let mut found = Found { kernel, cache, folder, package: None, order: Vec::new() };
+    let mut found = ModuleFinder { kernel, cache, folder, package: None, order: Vec::new() };
     names.iter().try_for_each(|name| found.add(&file_name(name)))?;
     Ok(found.order)
 }
 
-struct Found<'a> {
+struct ModuleFinder<'a> {
     kernel: &'a Kernel,
     cache: &'a Cache,
     /// Where this kernel's modules are kept.
@@ -38,7 +38,7 @@ enum Package {
     Fetched { files: Vec<PathBuf>, _folder: TempDir },
 }
 
-impl Found<'_> {
+impl ModuleFinder<'_> {
     /// Adds a module behind its dependencies, where it is not there yet.
     fn add(&mut self, name: &str) -> Result<(), KernelError> {
         let path = self.folder.join(name);

@@ -39,7 +39,7 @@ pub enum ControlError {
 
 /// The process; ended on drop.
 #[derive(Debug)]
-pub(crate) struct Controlled {
+pub(crate) struct QemuProcess {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
@@ -48,7 +48,7 @@ pub(crate) struct Controlled {
     deadline: Instant,
 }
 
-impl Controlled {
+impl QemuProcess {
     /// Starts `command`, which has [`OPTIONS`] among its arguments; everything later fails with [`ControlError::WallLimit`] after the deadline.
     pub(crate) fn start(command: &mut Command, deadline: Instant) -> Result<Self, ControlError> {
         let mut child = kill_with_parent(command.stdin(Stdio::piped()).stdout(Stdio::piped())).spawn()?;
@@ -151,7 +151,7 @@ impl Controlled {
     }
 }
 
-impl Drop for Controlled {
+impl Drop for QemuProcess {
     fn drop(&mut self) {
         // Only this process, and it may have ended.
         self.child.kill().ok();
@@ -164,9 +164,9 @@ mod tests {
     use super::*;
 
     /// A shell in the place of QEMU.
-    fn machine(script: &str, limit: Duration) -> Result<Controlled, ControlError> {
+    fn machine(script: &str, limit: Duration) -> Result<QemuProcess, ControlError> {
         let greeting = r#"echo '{"QMP": {}}'; read line; echo '{"return": {}}'; "#;
-        Controlled::start(Command::new("sh").args(["-c", &format!("{greeting}{script}")]), Instant::now() + limit)
+        QemuProcess::start(Command::new("sh").args(["-c", &format!("{greeting}{script}")]), Instant::now() + limit)
     }
 
     const LONG: Duration = Duration::from_secs(60);

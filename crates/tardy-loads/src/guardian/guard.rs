@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command as Program, ExitCode, Stdio};
 use tardy_core::cpu::CpuList;
 use tardy_machine::undo::{Undo, run_all};
 use tardy_sys::namespace::{self, Namespace};
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sched::{self, Policy};
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
@@ -88,10 +88,10 @@ impl Guard {
         let init = i32::try_from(self.init.id()).unwrap_or(i32::MAX);
         loop {
             match process::reap_any(false) {
-                Ok(Reaped::Ended(pid, _)) if pid == init => return true,
-                Ok(Reaped::Ended(..)) => {}
-                Ok(Reaped::NoneYet) => return false,
-                Ok(Reaped::NoChildren) | Err(_) => return true,
+                Ok(WaitResult::Ended(pid, _)) if pid == init => return true,
+                Ok(WaitResult::Ended(..)) => {}
+                Ok(WaitResult::NoneYet) => return false,
+                Ok(WaitResult::NoChildren) | Err(_) => return true,
             }
         }
     }
@@ -138,9 +138,9 @@ fn end_orphans() {
         // All that have ended, before /proc is read again: that takes long where there are many processes.
         loop {
             match process::reap_any(false) {
-                Ok(Reaped::Ended(..)) => {}
-                Ok(Reaped::NoneYet) => break,
-                Ok(Reaped::NoChildren) | Err(_) => return,
+                Ok(WaitResult::Ended(..)) => {}
+                Ok(WaitResult::NoneYet) => break,
+                Ok(WaitResult::NoChildren) | Err(_) => return,
             }
         }
         for child in crate::children::of_this_process() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::message::{Command, Containment, LoadEvent, Message};
@@ -91,7 +91,7 @@ impl Init {
         for load in &mut self.loads {
             load.listen(&mut tell);
         }
-        while let Ok(Reaped::Ended(pid, status)) = process::reap_any(false) {
+        while let Ok(WaitResult::Ended(pid, status)) = process::reap_any(false) {
             if let Some(load) = self.loads.iter_mut().find(|load| load.owns(pid)) {
                 self.orphans_possible |= !status.success();
                 load.reaped(pid, status, &mut tell);

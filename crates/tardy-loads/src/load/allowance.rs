@@ -25,7 +25,7 @@ pub(super) const COMPILER_WRITES_A_CPU: u64 = 1 << 20;
 
 /// States what the load usually writes to the device behind the scratch folder, where nothing bounds it.
 pub(super) fn estimate(resolution: &mut Resolution<'_>, rate_a_cpu: u64) {
-    let backing = Backing::of(&resolution.surroundings.scratch, resolution.surroundings);
+    let backing = Backing::of(&resolution.host.scratch, resolution.host);
     if !matches!(backing, Backing::Memory(_)) {
         let rate = rate_a_cpu * resolution.plan.cpus.len() as u64;
         resolution.plan.device_writes = Some(DeviceWrites { device: backing.name().to_owned(), rate, is_estimate: true });

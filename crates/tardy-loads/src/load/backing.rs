@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 
 /// What a file that is written in a folder ends up on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,9 +24,9 @@ const WITHOUT_DEVICE_FILE: [&str; 3] = ["zfs", "ubifs", "jffs2"];
 impl Backing {
     /// That of `folder`, which exists.
     #[must_use]
-    pub fn of(folder: &Path, surroundings: &Surroundings) -> Self {
+    pub fn of(folder: &Path, host: &Host) -> Self {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let mounts = std::fs::read_to_string(surroundings.proc.join("self/mountinfo")).unwrap_or_default();
+        let mounts = std::fs::read_to_string(host.proc.join("self/mountinfo")).unwrap_or_default();
         // Later mounts hide earlier ones at the same place.
         let covers = mounts.lines().filter_map(Mount::parse).filter(|mount| folder.starts_with(&mount.point));
         covers.max_by_key(|mount| mount.point.len()).map_or_else(|| Self::Unknown("unknown".to_owned()), Mount::backing)
@@ -94,8 +94,8 @@ mod tests {
             + &line(23, &layered, "overlay overlay rw,lowerdir=/a")
             + &line(24, &flash, "ubifs ubi0:data rw");
         std::fs::write(root.path().join("self/mountinfo"), text).unwrap();
-        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::of_this_machine() };
-        let of = |folder: &Path| Backing::of(folder, &surroundings);
+        let host = Host { proc: root.path().to_owned(), ..Host::of_this_machine() };
+        let of = |folder: &Path| Backing::of(folder, &host);
         assert_eq!(of(&disk), Backing::Device("/dev/nvme0n1p2".to_owned()));
         assert_eq!(of(&memory), Backing::Memory("tmpfs".to_owned()));
         assert_eq!(of(&flash), Backing::Device("ubi0:data".to_owned()));

@@ -1,6 +1,6 @@
 //! How much of the machine all loads together may take.
 
-use tardy_machine::surroundings::{Surroundings, disk_floor};
+use tardy_machine::host::{Host, disk_floor};
 
 /// What the loads of one phase may take together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ const PROCESSES_UNKNOWN: u64 = 4096;
 impl Bounds {
     /// The default bounds on this machine.
     #[must_use]
-    pub fn of(surroundings: &Surroundings) -> Self {
-        let disk = surroundings.room(&surroundings.scratch).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+    pub fn of(host: &Host) -> Self {
+        let disk = host.room(&host.scratch).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
         Self {
-            memory: surroundings.memory_available().unwrap_or(MEMORY_UNKNOWN) / 2,
+            memory: host.memory_available().unwrap_or(MEMORY_UNKNOWN) / 2,
             disk,
-            processes: surroundings.processes_max().unwrap_or(PROCESSES_UNKNOWN) / 4,
+            processes: host.processes_max().unwrap_or(PROCESSES_UNKNOWN) / 4,
         }
     }
 
@@ -48,8 +48,8 @@ mod tests {
         std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
         std::fs::write(root.path().join("meminfo"), "MemAvailable: 1024 kB\n").unwrap();
         std::fs::write(root.path().join("sys/kernel/pid_max"), "4000\n").unwrap();
-        let surroundings = Surroundings { proc: root.path().to_owned(), ..Surroundings::of_this_machine() };
-        let bounds = Bounds::of(&surroundings);
+        let host = Host { proc: root.path().to_owned(), ..Host::of_this_machine() };
+        let bounds = Bounds::of(&host);
         assert_eq!((bounds.memory, bounds.processes), (512 * 1024, 1000));
         assert_eq!(bounds.shared_by(4).memory, 128 * 1024);
         assert_eq!(bounds.shared_by(0), bounds);

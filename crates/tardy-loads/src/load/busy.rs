@@ -8,8 +8,8 @@ use tardy_run::parameter::{Kind, Parameter};
 use tardy_sys::clock;
 use tardy_sys::sched::{self, Policy};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -45,11 +45,11 @@ const WINDOW_OCCUPIED_MAX: Nanos = Nanos::from_millis(90);
 const INTERVALS_MAX: u64 = 10_000_000;
 const LINE_BYTES_MAX: u64 = 60;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let plan = &resolution.plan;
     let (length, period) = (plan.parameters.duration("length"), plan.parameters.duration("period"));
     if length > period {
-        return Err(Absent::new(
+        return Err(Unsupported::new(
             format!("time: a length of {length} does not fit into a period of {period}"),
             "give a longer busy:period=...",
         ));
@@ -57,12 +57,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let priority = plan.parameters.number("priority") as u32;
     if priority > 0 && !may_use_priority(priority) {
         let missing = format!("the right to real-time priority {priority}");
-        return Err(Absent::new(missing, "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)"));
+        return Err(Unsupported::new(missing, "run as root, or raise the limit rtprio (ulimit -r, /etc/security/limits.conf)"));
     }
     if let Some(record) = plan.parameters.path("record") {
         if !record.is_absolute() || !record.parent().is_some_and(std::path::Path::is_dir) {
             let missing = format!("the folder of {}", record.display());
-            return Err(Absent::new(missing, "give the whole path of a file in a folder that exists with busy:record=..."));
+            return Err(Unsupported::new(missing, "give the whole path of a file in a folder that exists with busy:record=..."));
         }
         resolution.plan.budget.disk = (INTERVALS_MAX * LINE_BYTES_MAX).min(resolution.share.disk);
     }
@@ -78,7 +78,7 @@ fn may_use_priority(priority: u32) -> bool {
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let (length, period) = (worker.plan.load.parameters.duration("length").get(), worker.plan.load.parameters.duration("period").get());
     let mut record = Record::open(worker)?;
-    let mut yielding = Yielding::new(clock::monotonic());
+    let mut yielding = YieldBudget::new(clock::monotonic());
     let priority = worker.number("priority") as u32;
     if priority > 0 {
         sched::set_policy(0, Policy::Fifo { priority }).doing("take the real-time priority")?;
@@ -87,7 +87,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     loop {
         let woke = worker.sleep_until(due);
         // From here on to the next sleep is part of the interval.
-        let mut occupied = Occupied::from(woke);
+        let mut occupied = BusyInterval::from(woke);
         if !worker.go_on() {
             return record.write(worker);
         }
@@ -103,7 +103,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             if now >= end {
                 break;
             }
-            occupied = Occupied::from(now);
+            occupied = BusyInterval::from(now);
         }
         // Due times that passed meanwhile are left out: to catch up would occupy the CPU for longer than was asked for.
         due += period * ((clock::monotonic() - due).max(0) / period + 1);
@@ -111,14 +111,14 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Occupied {
+struct BusyInterval {
     start: i64,
     end: i64,
     /// What the thread really had of the CPU in between; less where something of higher priority, or the host, took it.
     cpu_time: i64,
 }
 
-impl Occupied {
+impl BusyInterval {
     fn from(start: i64) -> Self {
         // The CPU time at the start, until the end is known.
         Self { start, end: start, cpu_time: clock::thread_cpu_time() }
@@ -134,12 +134,12 @@ impl Occupied {
 
 /// What of the present window of 100 ms may still be occupied.
 #[derive(Debug)]
-struct Yielding {
+struct YieldBudget {
     window_start: i64,
     used: i64,
 }
 
-impl Yielding {
+impl YieldBudget {
     fn new(now: i64) -> Self {
         Self { window_start: now, used: 0 }
     }
@@ -168,7 +168,7 @@ struct Record {
     file: Option<BufWriter<File>>,
     left: u64,
     /// The last interval. It is written while the next one lasts: writing takes its time, and would belong to no interval.
-    noted: Option<Occupied>,
+    noted: Option<BusyInterval>,
 }
 
 impl Record {
@@ -182,7 +182,7 @@ impl Record {
         Ok(Self { file: Some(BufWriter::new(file)), left: INTERVALS_MAX, noted: None })
     }
 
-    fn note(&mut self, occupied: Occupied) {
+    fn note(&mut self, occupied: BusyInterval) {
         self.noted = Some(occupied);
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::mapping::Mapping;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -34,11 +34,11 @@ const CACHE_UNKNOWN: u64 = 8 << 20;
 /// Pages between two writes of the second walk: more than any prefetcher follows.
 const JUMP: usize = 17 * tardy_sys::mapping::PAGE_BYTES;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let room = resolution.share.memory / workers;
     if !resolution.plan.parameters.contains_key("size") {
-        let size = 2 * largest_cache(&resolution.surroundings.sys).unwrap_or(CACHE_UNKNOWN);
+        let size = 2 * largest_cache(&resolution.host.sys).unwrap_or(CACHE_UNKNOWN);
         resolution.plan.parameters.insert("size".to_owned(), Value::Bytes(size));
     }
     let size = resolution.fit_within("size", room, "memory")?;

@@ -7,9 +7,9 @@ use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 use tardy_sys::console;
 
-use super::Absent;
+use super::Unsupported;
 use super::console::open_console;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -34,9 +34,9 @@ enum Light {
     Console(std::fs::File),
 }
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.plan.budget.processes = 1;
-    if let Some(device) = led_device(&resolution.surroundings.sys) {
+    if let Some(device) = led_device(&resolution.host.sys) {
         resolution.needs_superuser(&format!("write to {}", device.display()))?;
         let undo = undo_of_device(&device);
         resolution.plan.undo.extend(undo);
@@ -44,12 +44,12 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     }
     let remedy = "plug in a keyboard with one, on a kernel with CONFIG_VT and CONFIG_INPUT_KEYBOARD";
     // The console takes the ioctl without any keyboard, and does nothing.
-    if !has_keyboard_with_light(&resolution.surroundings.sys) {
-        return Err(Absent::new("a keyboard with a caps-lock light", remedy));
+    if !has_keyboard_with_light(&resolution.host.sys) {
+        return Err(Unsupported::new("a keyboard with a caps-lock light", remedy));
     }
-    let path = resolution.surroundings.dev.join("tty0");
+    let path = resolution.host.dev.join("tty0");
     let file = open_console(&path)?;
-    console::lights(&file).map_err(|error| Absent::new(format!("the lights of {} ({error})", path.display()), remedy))?;
+    console::lights(&file).map_err(|error| Unsupported::new(format!("the lights of {} ({error})", path.display()), remedy))?;
     resolution.plan.undo.push(Undo::FollowKeyboardState { console: path });
     Ok(())
 }

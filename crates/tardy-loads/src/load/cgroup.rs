@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -26,18 +26,18 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Kernel memory of a group with its files, in bytes, rounded up.
 const GROUP_BYTES: u64 = 256 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let groups = resolution.fit_within("groups", resolution.share.memory / workers / GROUP_BYTES, "memory")?;
     resolution.plan.budget.memory = workers * groups * GROUP_BYTES;
     resolution.plan.budget.processes = workers;
-    let own = own_group(&resolution.surroundings.proc)
-        .ok_or_else(|| Absent::new("a cgroup2 file system", "mount one: mount -t cgroup2 none /sys/fs/cgroup"))?;
+    let own = own_group(&resolution.host.proc)
+        .ok_or_else(|| Unsupported::new("a cgroup2 file system", "mount one: mount -t cgroup2 none /sys/fs/cgroup"))?;
     let group = own.join(format!("{FOLDER_PREFIX}cgroup-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
     // Only trying tells whether the group may be written to: it can be delegated to any user.
     std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
         let remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes tardy ...";
-        Absent::new(format!("the right to make groups in {} ({error})", own.display()), remedy)
+        Unsupported::new(format!("the right to make groups in {} ({error})", own.display()), remedy)
     })?;
     resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
     resolution.plan.scratch = Some(group);

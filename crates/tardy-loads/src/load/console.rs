@@ -7,8 +7,8 @@ use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 use tardy_sys::console;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -27,8 +27,8 @@ pub const INFO: LoadInfo = LoadInfo {
 
 const CONSOLE: &str = "tty0";
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let path = resolution.surroundings.dev.join(CONSOLE);
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
+    let path = resolution.host.dev.join(CONSOLE);
     let console = open_console(&path)?;
     let number = console::active(&console).map_err(|error| no_terminal(&path, &error))?;
     console::free(&console).map_err(|error| no_terminal(&path, &error))?;
@@ -38,13 +38,13 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 }
 
 /// Opens a virtual terminal as the loads need it.
-pub(super) fn open_console(path: &std::path::Path) -> Result<File, Absent> {
+pub(super) fn open_console(path: &std::path::Path) -> Result<File, Unsupported> {
     OpenOptions::new().read(true).write(true).open(path).map_err(|error| no_terminal(path, &error))
 }
 
-fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Absent {
+fn no_terminal(path: &std::path::Path, error: &std::io::Error) -> Unsupported {
     let remedy = "run as root, on a kernel with CONFIG_VT and a screen or CONFIG_DUMMY_CONSOLE";
-    Absent::new(format!("a virtual terminal: {} ({error})", path.display()), remedy)
+    Unsupported::new(format!("a virtual terminal: {} ({error})", path.display()), remedy)
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {

@@ -8,8 +8,8 @@ use tardy_machine::undo::Undo;
 use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::affinity;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -35,8 +35,8 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let cpus = resolution.surroundings.sys.join("devices/system/cpu");
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
+    let cpus = resolution.host.sys.join("devices/system/cpu");
     let candidates = hotpluggable(&cpus);
     let chosen = match resolution.plan.parameters.get("cpu") {
         Some(Value::Count(number)) => candidates.into_iter().find(|cpu| u64::from(cpu.0) == *number),
@@ -44,13 +44,13 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     };
     let absent = || {
         let remedy = "give cpu-hotplug:cpu=... another one; CPU 0 stays on most machines, and the kernel needs CONFIG_HOTPLUG_CPU";
-        Absent::new("a CPU that is online and can go offline", remedy)
+        Unsupported::new("a CPU that is online and can go offline", remedy)
     };
     let cpu = chosen.ok_or_else(absent)?;
     resolution.needs_superuser("take a CPU offline")?;
     let rest = resolution.plan.cpus.minus(&CpuList::from_iter([cpu]));
     if rest.is_empty() {
-        return Err(Absent::new(format!("a CPU to run on besides CPU {cpu}"), "give more --load-cpus"));
+        return Err(Unsupported::new(format!("a CPU to run on besides CPU {cpu}"), "give more --load-cpus"));
     }
     resolution.plan.cpus = rest;
     resolution.plan.parameters.insert("cpu".to_owned(), Value::Count(u64::from(cpu.0)));

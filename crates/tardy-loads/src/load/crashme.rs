@@ -3,11 +3,11 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_run::parameter::Parameter;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sandbox;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -30,7 +30,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Kernel memory of the short-lived process, in bytes, as for `fork`.
 const PROCESS_BYTES: u64 = 256 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let size = resolution.fit("size", 1, Resource::Memory)?;
     resolution.plan.budget.memory = ((size + PROCESS_BYTES) * workers).min(resolution.share.memory);
@@ -45,15 +45,15 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         random.fill_bytes(&mut code);
         sandbox::execute_in_child(&code).map_err(|error| absent(&error))?;
         match process::reap_any(true).doing("reap the process")? {
-            Reaped::Ended(_, status) if status.code() == Some(sandbox::SEAL_FAILED) => {
-                return Err(WorkError::Absent(Absent::new(
+            WaitResult::Ended(_, status) if status.code() == Some(sandbox::SEAL_FAILED) => {
+                return Err(WorkError::Absent(Unsupported::new(
                     "a sandbox: seccomp and close_range",
                     "use Linux 5.9 or later with CONFIG_SECCOMP",
                 )));
             }
             // Nearly all of them die by a signal; that is the work.
-            Reaped::Ended(..) => worker.did(1, code.len() as u64),
-            Reaped::NoneYet | Reaped::NoChildren => worker.failed(),
+            WaitResult::Ended(..) => worker.did(1, code.len() as u64),
+            WaitResult::NoneYet | WaitResult::NoChildren => worker.failed(),
         }
     }
     Ok(())
@@ -61,5 +61,5 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 fn absent(error: &std::io::Error) -> WorkError {
     let missing = format!("the right to execute a memory file ({error})");
-    WorkError::Absent(Absent::new(missing, "set sysctl vm.memfd_noexec to 0, or allow it in the security module"))
+    WorkError::Absent(Unsupported::new(missing, "set sysctl vm.memfd_noexec to 0, or allow it in the security module"))
 }

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Calls between two looks at the clock, as long as a block is small.
 const BATCH: u64 = 64;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())

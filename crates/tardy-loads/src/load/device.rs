@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use tardy_core::units::Nanos;
-use tardy_machine::surroundings::disk_floor;
+use tardy_machine::host::disk_floor;
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance;
 use super::backing::Backing;
 use super::resolution::Resolution;
@@ -23,19 +23,19 @@ const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 ///
 /// # Errors
 /// A folder that was given and is none.
-pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backing), Absent> {
-    let surroundings = resolution.surroundings;
+pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backing), Unsupported> {
+    let host = resolution.host;
     let folder = match resolution.plan.parameters.path(FOLDER.name) {
         Some(given) if given.is_dir() => given.to_owned(),
         Some(given) => {
             let remedy = format!("give a folder that exists with {}:folder=...", resolution.plan.name);
-            return Err(Absent::new(format!("folder {}", given.display()), remedy));
+            return Err(Unsupported::new(format!("folder {}", given.display()), remedy));
         }
-        None => surroundings.run.clone().unwrap_or_else(|| surroundings.scratch.clone()),
+        None => host.run.clone().unwrap_or_else(|| host.scratch.clone()),
     };
-    let room = surroundings.room(&folder).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
+    let room = host.room(&folder).map_or(0, |room| room.free.saturating_sub(disk_floor(room.total)));
     resolution.share.disk = resolution.share.disk.min(room);
-    let backing = Backing::of(&folder, surroundings);
+    let backing = Backing::of(&folder, host);
     Ok((folder, backing))
 }
 

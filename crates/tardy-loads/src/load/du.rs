@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_run::parameter::{Kind, Parameter};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -28,10 +28,10 @@ pub const INFO: LoadInfo = LoadInfo {
 const WAITING_MAX: usize = 100_000;
 const NAME_BYTES: u64 = 100;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let folder = resolution.plan.parameters.path("folder").unwrap_or(Path::new("/"));
     if !folder.is_dir() {
-        return Err(Absent::new(format!("folder {}", folder.display()), "give a folder that exists with du:folder=..."));
+        return Err(Unsupported::new(format!("folder {}", folder.display()), "give a folder that exists with du:folder=..."));
     }
     let workers = resolution.workers();
     resolution.plan.budget.memory = (workers * WAITING_MAX as u64 * NAME_BYTES).min(resolution.share.memory);

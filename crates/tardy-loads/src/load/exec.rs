@@ -3,7 +3,7 @@
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Kind, Parameter};
 
-use super::Absent;
+use super::Unsupported;
 use super::info::{LoadInfo, Placement, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
@@ -28,7 +28,7 @@ const FAILURES_MAX: u32 = 3;
 /// Rest after a failure.
 const FAILURE_REST: Nanos = Nanos::from_millis(500);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.needs_program("sh", "dash")?;
     resolution.plan.budget.processes = 2;
     Ok(())

@@ -5,12 +5,12 @@ use std::io::{PipeReader, Read, Write};
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -32,7 +32,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     resolution.fit("size", 1, Resource::Disk)?;
     // The file's pages are in memory while they are mapped.
@@ -42,8 +42,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.plan.budget.disk = size * workers;
     resolution.plan.budget.memory = (size + block) * workers;
     resolution.plan.budget.processes = 2 * workers;
-    let folder = resolution.surroundings.scratch.clone();
-    let backing = Backing::of(&folder, resolution.surroundings);
+    let folder = resolution.host.scratch.clone();
+    let backing = Backing::of(&folder, resolution.host);
     allowance::declare(resolution, &backing);
     resolution.plan.scratch = Some(folder);
     Ok(())
@@ -91,8 +91,8 @@ fn send(worker: &mut Worker, size: u64, block: usize) -> Result<(), WorkError> {
     }
     loop {
         match process::reap_any(false).doing("reap the reader")? {
-            Reaped::Ended(_, status) if status.success() => return Ok(()),
-            Reaped::NoneYet => worker.rest(Nanos::from_millis(1)),
+            WaitResult::Ended(_, status) if status.success() => return Ok(()),
+            WaitResult::NoneYet => worker.rest(Nanos::from_millis(1)),
             _ => {
                 worker.failed();
                 return Ok(());

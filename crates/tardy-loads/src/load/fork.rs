@@ -3,11 +3,11 @@
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 
-use super::Absent;
+use super::Unsupported;
 use super::gate::Gate;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -32,7 +32,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Kernel memory of a small process (stacks, page tables, task structure), in bytes: measured as 180 KiB on Linux 6.18, rounded up.
 const PROCESS_BYTES: u64 = 256 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     // A quarter of the share for the area itself, the rest for the processes.
     let memory = resolution.fit("memory", 4, Resource::Memory)?;
@@ -87,9 +87,9 @@ fn burst(worker: &mut Worker, count: u64, gate: &Gate, area: &mut Mapping, touch
     gate.open(made).doing("start the burst")?;
     for _ in 0..made {
         match process::reap_any(true).doing("reap the burst")? {
-            Reaped::Ended(_, status) if status.success() => worker.did(1, touch as u64),
-            Reaped::Ended(..) => worker.failed(),
-            Reaped::NoneYet | Reaped::NoChildren => break,
+            WaitResult::Ended(_, status) if status.success() => worker.did(1, touch as u64),
+            WaitResult::Ended(..) => worker.failed(),
+            WaitResult::NoneYet | WaitResult::NoChildren => break,
         }
         worker.go_on();
     }

@@ -2,7 +2,7 @@
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
+use super::Unsupported;
 use super::info::{LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -20,7 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let bytes = |size: u64| 3 * 8 * size * size;
     // The largest size whose three matrices fit.

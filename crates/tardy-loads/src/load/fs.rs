@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -36,18 +36,18 @@ pub const INFO: LoadInfo = LoadInfo {
 /// One in so many blocks is written; the others are holes.
 const HOLE_RATIO: u64 = 16;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
-    let mut surroundings = resolution.surroundings.clone();
+    let mut host = resolution.host.clone();
     if let Some(folder) = resolution.plan.parameters.path("folder") {
         if !folder.is_dir() || !folder.is_absolute() {
-            return Err(Absent::new(
+            return Err(Unsupported::new(
                 format!("folder {}", folder.display()),
                 "give the whole path of a folder that exists with fs:folder=...",
             ));
         }
-        surroundings.scratch = folder.to_owned();
-        resolution.share.disk = super::bounds::Bounds::of(&surroundings).disk;
+        host.scratch = folder.to_owned();
+        resolution.share.disk = super::bounds::Bounds::of(&host).disk;
     }
     let files = resolution.plan.parameters.number("files");
     // A sixteenth of each file is written; a sixteenth more is granted for what the file system adds.
@@ -56,9 +56,9 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     resolution.plan.budget.disk = size / (HOLE_RATIO / 2) * files * workers;
     resolution.plan.budget.memory = resolution.plan.parameters.number("block") * workers;
     resolution.plan.budget.processes = workers;
-    let backing = Backing::of(&surroundings.scratch, &surroundings);
+    let backing = Backing::of(&host.scratch, &host);
     allowance::declare(resolution, &backing);
-    resolution.take_scratch_folder_in(&surroundings.scratch);
+    resolution.take_scratch_folder_in(&host.scratch);
     Ok(())
 }
 

@@ -12,14 +12,14 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::affinity;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::shared_words::SharedWords;
 use tardy_sys::signal::SignalFd;
 
-use super::Absent;
+use super::Unsupported;
 use super::gate::Gate;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -55,7 +55,7 @@ const GROUPS_MAX: u64 = 1000;
 /// On a slow board, a whole round with the default parameters takes some seconds.
 const WHOLE_LIMIT: Nanos = Nanos::from_secs(60);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     if !resolution.is_given("groups") {
         let groups = resolution.plan.parameters.number("groups").max(GROUPS_A_CPU * resolution.plan.cpus.len() as u64).min(GROUPS_MAX);
         resolution.plan.parameters.insert("groups".to_owned(), Value::Count(groups));
@@ -283,7 +283,7 @@ impl Round {
                 return Ok(true);
             }
             while let Ok(Some(_)) = self.ended.take() {}
-            while let Reaped::Ended(task, status) = process::reap_any(false).doing("reap the round")? {
+            while let WaitResult::Ended(task, status) = process::reap_any(false).doing("reap the round")? {
                 good &= status.success();
                 tasks.remove(&task);
             }
@@ -311,7 +311,7 @@ fn end(tasks: &BTreeSet<i32>) -> Result<(), WorkError> {
 fn reap_all(tasks: &BTreeSet<i32>) -> Result<bool, WorkError> {
     let mut good = true;
     for &task in tasks {
-        good &= matches!(process::reap(task, true).doing("reap the round")?, Reaped::Ended(_, status) if status.success());
+        good &= matches!(process::reap(task, true).doing("reap the round")?, WaitResult::Ended(_, status) if status.success());
     }
     Ok(good)
 }
@@ -346,8 +346,8 @@ mod tests {
         let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
         let groups = |text: &str, cpus: &str| {
             let requests = crate::load::LoadRequest::parse(text).unwrap();
-            let surroundings = tardy_machine::surroundings::Surroundings::of_this_machine();
-            let mut plans = crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &surroundings, bounds);
+            let host = tardy_machine::host::Host::of_this_machine();
+            let mut plans = crate::load::resolve_all(&requests, &cpus.parse().unwrap(), &host, bounds);
             plans.remove(0).1.unwrap().parameters.number("groups")
         };
         assert_eq!(["0", "0-1", "0-3"].map(|cpus| groups("hackbench:fds=2", cpus)), [10, 10, 20]);

@@ -4,7 +4,7 @@ use std::io;
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
+use super::Unsupported;
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -37,7 +37,7 @@ pub struct LoadInfo {
     /// Whether it writes files to a disk, and so needs a share of its room.
     pub uses_disk: bool,
     /// Looks whether the machine has what it needs, and states its budget; called in the measuring process, changes nothing.
-    pub resolve: fn(&mut Resolution<'_>) -> Result<(), Absent>,
+    pub resolve: fn(&mut Resolution<'_>) -> Result<(), Unsupported>,
     /// Works until [`Worker::go_on`] says no; called in a process of its own.
     pub run: fn(&mut Worker) -> Result<(), WorkError>,
 }
@@ -47,7 +47,7 @@ pub struct LoadInfo {
 pub enum WorkError {
     /// The machine lacks something that only trying could tell.
     #[error("{}: {}", .0.missing, .0.remedy)]
-    Absent(Absent),
+    Absent(Unsupported),
     /// A system call failed that has no reason to.
     #[error("{doing}: {source}; the load cannot go on")]
     System {
@@ -62,7 +62,7 @@ pub enum WorkError {
 }
 
 /// Says what a failed system call was about.
-pub trait Doing<T> {
+pub trait ErrorContext<T> {
     /// Turns the error into a [`WorkError::System`] about `doing`.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ pub trait Doing<T> {
     fn doing(self, doing: &'static str) -> Result<T, WorkError>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> ErrorContext<T> for io::Result<T> {
     fn doing(self, doing: &'static str) -> Result<T, WorkError> {
         self.map_err(|source| WorkError::System { doing, source })
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 use tardy_run::parameter::{Parameter, Value};
 use tardy_sys::file_pages;
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let (folder, backing) = device::folder(resolution)?;
     let is_given = resolution.plan.parameters.path("folder").is_some();

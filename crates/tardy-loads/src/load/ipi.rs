@@ -5,10 +5,10 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use tardy_sys::membarrier::{self, Reach};
 
-use super::Absent;
+use super::Unsupported;
 use super::info::{LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
-use super::threads::{self, Done};
+use super::threads::{self, RoundWork};
 use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
@@ -29,10 +29,10 @@ const PAGES: usize = 16;
 /// Stack, kernel memory and pages of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 256 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let threads = resolution.plan.cpus.len().max(1) as u64;
     if threads < 2 {
-        return Err(Absent::new("a second CPU to interrupt", "load at least two CPUs (--load-cpus)"));
+        return Err(Unsupported::new("a second CPU to interrupt", "load at least two CPUs (--load-cpus)"));
     }
     resolution.plan.budget.memory = threads * THREAD_BYTES;
     resolution.plan.budget.processes = threads + 1;
@@ -44,7 +44,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let cpus: Vec<CpuId> = worker.plan.cpus.iter().collect();
     let reaches = if by == "protections" { Vec::new() } else { registered() };
     if reaches.is_empty() && by == "barriers" {
-        return Err(WorkError::Absent(Absent::new(
+        return Err(WorkError::Absent(Unsupported::new(
             "membarrier(2) with expedited barriers",
             "use Linux 4.14 or newer with CONFIG_MEMBARRIER",
         )));
@@ -61,7 +61,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
             if protects {
                 operations += protect(&mut pages)?;
             }
-            Ok(Done { operations, bytes: 0 })
+            Ok(RoundWork { operations, bytes: 0 })
         })
     })
 }

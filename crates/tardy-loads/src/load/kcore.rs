@@ -5,8 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -28,13 +28,13 @@ pub const INFO: LoadInfo = LoadInfo {
 
 const KCORE: &str = "/proc/kcore";
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let kcore = resolution.surroundings.proc.join("kcore");
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
+    let kcore = resolution.host.proc.join("kcore");
     if !kcore.exists() {
-        return Err(Absent::new(KCORE, "use a kernel with CONFIG_PROC_KCORE"));
+        return Err(Unsupported::new(KCORE, "use a kernel with CONFIG_PROC_KCORE"));
     }
     File::open(&kcore)
-        .map_err(|error| Absent::new(format!("the right to read {KCORE} ({error})"), "run as root, without kernel lockdown"))?;
+        .map_err(|error| Unsupported::new(format!("the right to read {KCORE} ({error})"), "run as root, without kernel lockdown"))?;
     resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())

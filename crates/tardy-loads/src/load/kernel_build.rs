@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, JOB_BYTES, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES, find};
 use tardy_run::parameter::{Kind, Parameter, Value};
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -36,7 +36,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     for (program, package) in PROGRAMS {
         resolution.needs_program(program, package)?;
     }
@@ -50,7 +50,7 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     let disk = OBJECTS_BYTES + if archive { TREE_BYTES } else { 0 };
     if disk > resolution.share.disk {
         let missing = format!("disk: {} for objects", tardy_core::bytes::format_bytes(disk));
-        return Err(Absent::new(missing, "set TMPDIR to a folder on a larger file system, or run fewer loads at a time"));
+        return Err(Unsupported::new(missing, "set TMPDIR to a folder on a larger file system, or run fewer loads at a time"));
     }
     let cpus = resolution.plan.cpus.len() as u64;
     resolution.plan.parameters.entry("jobs".to_owned()).or_insert(Value::Count(2 * cpus));

@@ -2,10 +2,10 @@
 
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -26,7 +26,7 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let size = resolution.fit("size", 1, Resource::Memory)?;
     resolution.plan.budget.memory = size * resolution.workers();
     resolution.plan.budget.processes = 2 * resolution.workers();
@@ -42,7 +42,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     while worker.go_on() {
         process::fork(|| child(size as usize, small)).doing("fork")?;
         match process::reap_any(true).doing("reap the process that touched the area")? {
-            Reaped::Ended(_, status) if status.success() => worker.did(1, size),
+            WaitResult::Ended(_, status) if status.success() => worker.did(1, size),
             _ => worker.failed(),
         }
     }

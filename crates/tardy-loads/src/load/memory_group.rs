@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 
-use super::Absent;
+use super::Unsupported;
 
 /// The file that says which controllers the groups below have; of version 2 alone.
 const CONTROLLERS_BELOW: &str = "cgroup.subtree_control";
@@ -19,16 +19,16 @@ const LIMITS: [&str; 2] = ["memory.max", "memory.limit_in_bytes"];
 ///
 /// # Errors
 /// No memory controller, or no right to make a group.
-pub(super) fn place(surroundings: &Surroundings, name: &str) -> Result<(PathBuf, Option<Undo>), Absent> {
-    let parent = parent(&surroundings.proc).ok_or_else(|| {
-        Absent::new(
+pub(super) fn place(host: &Host, name: &str) -> Result<(PathBuf, Option<Undo>), Unsupported> {
+    let parent = parent(&host.proc).ok_or_else(|| {
+        Unsupported::new(
             "control groups with limits of memory",
             "use a kernel with CONFIG_MEMCG, and mount them: mount -t cgroup2 none /sys/fs/cgroup",
         )
     })?;
     let group = parent.folder.join(format!("{FOLDER_PREFIX}{name}-{}-{}", std::process::id(), tardy_sys::clock::monotonic()));
     std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).map_err(|error| {
-        Absent::new(format!("the right to make control groups in {} ({error})", parent.folder.display()), "run as root")
+        Unsupported::new(format!("the right to make control groups in {} ({error})", parent.folder.display()), "run as root")
     })?;
     let switch = parent.folder.join(CONTROLLERS_BELOW);
     Ok((group, parent.needs_switching_on.then_some(Undo::Write { path: switch, value: "-memory".to_owned() })))

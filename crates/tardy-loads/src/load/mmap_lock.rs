@@ -4,10 +4,10 @@ use tardy_core::cpu::CpuId;
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
-use super::Absent;
+use super::Unsupported;
 use super::info::{LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
-use super::threads::{self, Done};
+use super::threads::{self, RoundWork};
 use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
@@ -29,7 +29,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Stack and kernel memory of a thread, in bytes, rounded up.
 const THREAD_BYTES: u64 = 64 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let cpus = resolution.plan.cpus.len().max(1) as u64;
     let share = resolution.share;
     let threads = resolution.fit_within("threads", share.processes.saturating_sub(1) / cpus, "processes")? * cpus;
@@ -45,7 +45,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let cpus: Vec<CpuId> = worker.plan.cpus.iter().flat_map(|cpu| std::iter::repeat_n(cpu, threads)).collect();
     // Errors after the first round, as at the limit of mappings, are the other threads' doing.
     threads::repeat(worker, &cpus, "change the address space", |_| {
-        Ok(move || once(size).map(|()| Done { operations: 6, bytes: size as u64 }))
+        Ok(move || once(size).map(|()| RoundWork { operations: 6, bytes: size as u64 }))
     })
 }
 

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -34,9 +34,9 @@ const DONE: u16 = 3;
 const HEADER_BYTES: usize = 16;
 const QUESTION_BYTES: usize = HEADER_BYTES + 16;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     tardy_sys::socket::route_netlink()
-        .map_err(|error| Absent::new(format!("route netlink ({error})"), "use a kernel with CONFIG_NET and CONFIG_INET"))?;
+        .map_err(|error| Unsupported::new(format!("route netlink ({error})"), "use a kernel with CONFIG_NET and CONFIG_INET"))?;
     resolution.plan.budget.memory = resolution.fit("block", 1, Resource::Memory)? * resolution.workers();
     resolution.plan.budget.processes = resolution.workers();
     Ok(())

@@ -13,9 +13,9 @@ use tardy_run::parameter::{Kind, Parameter, Value};
 use tardy_sys::namespace::{self, Namespace};
 use tardy_sys::{clock, mount, process, signal, socket};
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, COMPILER_WRITES_A_CPU};
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::program::{self, Outcome};
 use super::resolution::Resolution;
 use super::worker::Worker;
@@ -55,7 +55,7 @@ const SERVER_LIMIT: Nanos = Nanos::from_secs(30);
 /// Unmounting waits for what is on its way to the server.
 const FINISH_LIMIT: Nanos = Nanos::from_secs(30);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     resolution.needs_superuser("mount, in a namespace of the load's own")?;
     needs_client(resolution)?;
     for (program, package) in [("ganesha.nfsd", "nfs-ganesha-vfs"), ("make", "make"), ("gcc", "gcc")] {
@@ -77,8 +77,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
 }
 
 /// The kernel's NFS client, built in or as a module that a mount loads.
-fn needs_client(resolution: &Resolution<'_>) -> Result<(), Absent> {
-    let read = |name: &str| std::fs::read_to_string(resolution.surroundings.proc.join(name)).unwrap_or_default();
+fn needs_client(resolution: &Resolution<'_>) -> Result<(), Unsupported> {
+    let read = |name: &str| std::fs::read_to_string(resolution.host.proc.join(name)).unwrap_or_default();
     if read("filesystems").lines().any(|line| line.split_whitespace().next_back() == Some("nfs4")) {
         return Ok(());
     }
@@ -88,7 +88,10 @@ fn needs_client(resolution: &Resolution<'_>) -> Result<(), Absent> {
     if std::fs::read_dir(modules).is_ok_and(|mut files| files.any(|file| file.is_ok_and(|file| is_module(file.file_name())))) {
         return Ok(());
     }
-    Err(Absent::new("the kernel's NFS client", "use a kernel with CONFIG_NFS_V4, as the distribution's; for a module, install its modules"))
+    Err(Unsupported::new(
+        "the kernel's NFS client",
+        "use a kernel with CONFIG_NFS_V4, as the distribution's; for a module, install its modules",
+    ))
 }
 
 fn run(worker: &mut Worker) -> Result<(), WorkError> {
@@ -161,7 +164,7 @@ fn wait_for_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<b
         if !worker.rest(Nanos::from_millis(100)) {
             return Ok(false);
         }
-        let ended = process::reap(server, false).doing("look after the NFS server")? != process::Reaped::NoneYet;
+        let ended = process::reap(server, false).doing("look after the NFS server")? != process::WaitResult::NoneYet;
         if ended || clock::monotonic() > deadline {
             let log = std::fs::read_to_string(scratch.join("server.log")).unwrap_or_default();
             let critical: Vec<&str> = log.lines().filter_map(|line| line.split_once(":CRIT :")).map(|(_, text)| text).collect();
@@ -174,7 +177,7 @@ fn wait_for_server(worker: &mut Worker, scratch: &Path, server: i32) -> Result<b
 
 fn end_server(server: i32) {
     let deadline = clock::monotonic() + Nanos::from_secs(5).get();
-    while let Ok(process::Reaped::NoneYet) = process::reap(server, false) {
+    while let Ok(process::WaitResult::NoneYet) = process::reap(server, false) {
         if clock::monotonic() > deadline {
             let _ = process::kill(server, process::KILL);
         }

@@ -7,11 +7,11 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::inheriting_lock::InheritingLock;
 use tardy_sys::sched::{self, Policy};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::pace::Pace;
 use super::resolution::Resolution;
-use super::threads::{self, Done};
+use super::threads::{self, RoundWork};
 use super::worker::Worker;
 
 pub const INFO: LoadInfo = LoadInfo {
@@ -38,7 +38,7 @@ const HOLD: Duration = Duration::from_micros(50);
 /// How long the real-time thread rests after each round: the priority that it lends never takes a CPU for long.
 const REST: Duration = Duration::from_micros(200);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let cpus = resolution.plan.cpus.len().max(1) as u64;
     let share = resolution.share;
     let limit = share.processes.saturating_sub(1).min(share.memory / THREAD_BYTES) / cpus;
@@ -86,7 +86,7 @@ fn may_be_real_time(priority: u32) -> bool {
 }
 
 /// Takes the own lock, then that of the neighbour below; in this order everywhere, so that no two wait for each other.
-fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<Done> {
+fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result<RoundWork> {
     let mut waits = take(&chain[place])?;
     let below = match place.checked_sub(1) {
         Some(below) => take(&chain[below]).and_then(|more| chain[below].unlock().map(|()| more)),
@@ -100,7 +100,7 @@ fn round(chain: &[InheritingLock], place: usize, lends: bool) -> std::io::Result
     if lends {
         std::thread::sleep(REST);
     }
-    Ok(Done { operations: waits, bytes: 0 })
+    Ok(RoundWork { operations: waits, bytes: 0 })
 }
 
 /// Takes a lock; 1 where it was held, so that the kernel walked the chain, and 0 where it was free.

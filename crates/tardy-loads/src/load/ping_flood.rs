@@ -6,8 +6,8 @@ use std::time::Duration;
 use tardy_run::parameter::Parameter;
 use tardy_sys::socket::{self, EchoKind};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -33,10 +33,10 @@ const IP_HEADER_MAX: usize = 60;
 /// An answer from the own machine is late only when it was dropped.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     socket::echo().map_err(|error| {
         let remedy = "run as root, or let your group in with sysctl net.ipv4.ping_group_range";
-        Absent::new(format!("the right to send echo requests ({error})"), remedy)
+        Unsupported::new(format!("the right to send echo requests ({error})"), remedy)
     })?;
     resolution.plan.budget.processes = resolution.workers();
     Ok(())

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tardy_core::bytes::format_bytes;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Values;
 use tardy_run::plan::{Budget, LoadPlan, Share};
 
@@ -23,9 +23,9 @@ pub const FINISH_LIMIT: Nanos = Nanos::from_secs(10);
 pub fn resolve_all(
     requests: &[LoadRequest],
     cpus: &CpuList,
-    surroundings: &Surroundings,
+    host: &Host,
     bounds: Bounds,
-) -> Vec<(LoadRequest, Result<LoadPlan, Absent>)> {
+) -> Vec<(LoadRequest, Result<LoadPlan, Unsupported>)> {
     // Most loads write no file; those that do share the room among themselves.
     let writers = requests.iter().filter(|request| request.info.uses_disk).count();
     let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
@@ -34,18 +34,18 @@ pub fn resolve_all(
     for request in requests {
         let times = labels.entry(&request.text).and_modify(|times| *times += 1).or_insert(1);
         let label = if *times == 1 { request.text.clone() } else { format!("{}#{times}", request.text) };
-        resolved.push((request.clone(), resolve(request, label, cpus, surroundings, share)));
+        resolved.push((request.clone(), resolve(request, label, cpus, host, share)));
     }
     resolved
 }
 
-fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &Surroundings, share: Bounds) -> Result<LoadPlan, Absent> {
+fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, host: &Host, share: Bounds) -> Result<LoadPlan, Unsupported> {
     let info = request.info;
     if info.by_name_only && !request.by_name {
-        return Err(Absent::new("your word for it: this load can do harm", format!("ask for it by its name, `{}`", info.name)));
+        return Err(Unsupported::new("your word for it: this load can do harm", format!("ask for it by its name, `{}`", info.name)));
     }
     if cpus.is_empty() {
-        return Err(Absent::new("a CPU to run on", "give at least one with --load-cpus"));
+        return Err(Unsupported::new("a CPU to run on", "give at least one with --load-cpus"));
     }
     let mut parameters = Values::default();
     for parameter in info.parameters {
@@ -70,14 +70,14 @@ fn resolve(request: &LoadRequest, label: String, cpus: &CpuList, surroundings: &
         share: Share::default(),
         beside: 0,
     };
-    let mut resolution = Resolution::new(surroundings, share, plan, &request.given);
+    let mut resolution = Resolution::new(host, share, plan, &request.given);
     (info.resolve)(&mut resolution)?;
     check_budget(&resolution.plan, &resolution.share)?;
     Ok(resolution.plan)
 }
 
 /// Whatever a load computes of its needs, it never gets more than its share.
-fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Absent> {
+fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Unsupported> {
     let Budget { memory, disk, processes } = plan.budget;
     let beyond = [
         (memory > share.memory).then(|| format!("memory: {} of {}", format_bytes(memory), format_bytes(share.memory))),
@@ -88,7 +88,7 @@ fn check_budget(plan: &LoadPlan, share: &Bounds) -> Result<(), Absent> {
         None => Ok(()),
         Some(beyond) => {
             let remedy = "give smaller values, run fewer loads at a time or fewer --load-cpus";
-            Err(Absent::new(format!("{beyond} is this load's share of the machine"), remedy))
+            Err(Unsupported::new(format!("{beyond} is this load's share of the machine"), remedy))
         }
     }
 }
@@ -99,10 +99,10 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { memory: 64 << 20, disk: 1 << 30, processes: 1000 };
 
-    fn resolve_texts(texts: &[&str], bounds: Bounds) -> Vec<Result<LoadPlan, Absent>> {
+    fn resolve_texts(texts: &[&str], bounds: Bounds) -> Vec<Result<LoadPlan, Unsupported>> {
         let requests: Vec<_> = texts.iter().flat_map(|text| LoadRequest::parse(text).unwrap()).collect();
         let cpus = "0-1".parse().unwrap();
-        resolve_all(&requests, &cpus, &Surroundings::of_this_machine(), bounds).into_iter().map(|(_, plan)| plan).collect()
+        resolve_all(&requests, &cpus, &Host::of_this_machine(), bounds).into_iter().map(|(_, plan)| plan).collect()
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
             // Most loads write no file; those that do share the room among themselves.
             let writers = requests.iter().filter(|request| request.info.uses_disk).count();
             let share = Bounds { disk: bounds.shared_by(writers).disk, ..bounds.shared_by(requests.len()) };
-            for (request, plan) in resolve_all(&requests, &cpus, &Surroundings::of_this_machine(), bounds) {
+            for (request, plan) in resolve_all(&requests, &cpus, &Host::of_this_machine(), bounds) {
                 let Ok(plan) = plan else { continue };
                 let name = request.info.name;
                 assert!(plan.budget.memory <= share.memory, "{name}: {:?} beyond {share:?}", plan.budget);

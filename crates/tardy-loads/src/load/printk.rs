@@ -7,8 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -34,18 +34,18 @@ const LIMIT: &str = "sys/kernel/printk_devkmsg";
 /// The facility of user programs, in the place where the kernel has it (include/linux/syslog.h).
 const FACILITY_USER: u64 = 1 << 3;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let log = resolution.surroundings.dev.join(LOG);
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
+    let log = resolution.host.dev.join(LOG);
     open(&log)?;
-    let limit = resolution.surroundings.proc.join(LIMIT);
+    let limit = resolution.host.proc.join(LIMIT);
     // Kernels before 4.9 drop nothing.
     if let Ok(value) = std::fs::read_to_string(&limit) {
         if value.trim() == "off" {
-            return Err(Absent::new("messages from user programs in the kernel's log", format!("echo on > {}", limit.display())));
+            return Err(Unsupported::new("messages from user programs in the kernel's log", format!("echo on > {}", limit.display())));
         }
         if value.trim() != "on" {
             OpenOptions::new().write(true).open(&limit).map_err(|error| {
-                Absent::new(format!("the right to let all messages through: {} ({error})", limit.display()), "run as root")
+                Unsupported::new(format!("the right to let all messages through: {} ({error})", limit.display()), "run as root")
             })?;
             // The kernel takes the value with its line end only, as it gives it.
             resolution.plan.undo.push(Undo::Write { path: limit, value });
@@ -55,8 +55,8 @@ fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
     Ok(())
 }
 
-fn open(log: &std::path::Path) -> Result<File, Absent> {
-    let absent = |error| Absent::new(format!("the kernel's log: {} ({error})", log.display()), "run as root, with CONFIG_PRINTK");
+fn open(log: &std::path::Path) -> Result<File, Unsupported> {
+    let absent = |error| Unsupported::new(format!("the kernel's log: {} ({error})", log.display()), "run as root, with CONFIG_PRINTK");
     OpenOptions::new().write(true).open(log).map_err(absent)
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -34,7 +34,7 @@ const SYSTEM_FILES: [&str; 8] = ["kallsyms", "slabinfo", "vmallocinfo", "zoneinf
 /// Kernel memory of a mapping (a vm_area_struct with its tree nodes) and the page that it maps, in bytes, rounded up.
 const MAPPING_BYTES: u64 = 8 << 10;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let block = resolution.fit("block", 2, Resource::Memory)?;
     let room = (resolution.share.memory / workers).saturating_sub(block) / MAPPING_BYTES;

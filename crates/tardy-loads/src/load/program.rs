@@ -5,10 +5,10 @@ use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use tardy_core::units::Nanos;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::signal;
 
-use super::info::{Doing, WorkError};
+use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 use crate::lines::Lines;
 
@@ -37,7 +37,7 @@ pub(super) fn run(worker: &mut Worker, command: &mut Command, mut line: impl FnM
         let going_on = worker.rest(CHECK_INTERVAL);
         output.take(|text| line(worker, text));
         // Whatever the program forked and left comes to this process, its subreaper, and is reaped here, too.
-        while let Reaped::Ended(ended, status) = process::reap_any(false).doing("reap a program")? {
+        while let WaitResult::Ended(ended, status) = process::reap_any(false).doing("reap a program")? {
             if ended == pid {
                 output.take(|text| line(worker, text));
                 return Ok(if going_on { Outcome::Ended(status, output.last_error) } else { Outcome::Stopped });
@@ -59,10 +59,10 @@ fn end(worker: &mut Worker, pid: i32, output: &mut Output) -> Result<(), WorkErr
         // A program that is busy printing must not wait for a reader.
         output.take(|_| ());
         match process::reap_any(false).doing("reap a program")? {
-            Reaped::Ended(ended, _) if ended == pid => return Ok(()),
-            Reaped::Ended(..) => continue,
-            Reaped::NoChildren => return Ok(()),
-            Reaped::NoneYet => {}
+            WaitResult::Ended(ended, _) if ended == pid => return Ok(()),
+            WaitResult::Ended(..) => continue,
+            WaitResult::NoChildren => return Ok(()),
+            WaitResult::NoneYet => {}
         }
         if !killed && tardy_sys::clock::monotonic() >= deadline {
             killed = true;

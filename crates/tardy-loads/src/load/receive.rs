@@ -7,8 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
 use tardy_sys::socket;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::veth::{self, Pair};
 use super::worker::Worker;
@@ -35,7 +35,7 @@ const WORKER_BYTES: u64 = 4 << 20;
 /// How often the first packet is tried: a device takes a moment to be up.
 const FIRST_TRIES: u32 = 500;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     // The kernel shrinks its buffers when memory is short, so that a small share is no reason not to run.
     resolution.plan.budget.memory = (workers * WORKER_BYTES).min(resolution.share.memory);

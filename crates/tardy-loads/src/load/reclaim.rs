@@ -5,15 +5,15 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use tardy_core::units::Nanos;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_machine::undo::Undo;
 use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
 use tardy_sys::mapping::Mapping;
 
-use super::Absent;
+use super::Unsupported;
 use super::backing::Backing;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::memory_group::{self, MemoryGroup};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
@@ -41,12 +41,12 @@ const AREA_QUARTERS: u64 = 3;
 const STEP_BYTES: usize = 1 << 20;
 const COMPACT: &str = "sys/vm/compact_memory";
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let size = resolution.fit("size", 1, Resource::Memory)?;
     let workers = resolution.workers();
     resolution.plan.budget.memory = size * workers;
     resolution.plan.budget.processes = workers;
-    let (group, undo) = memory_group::place(resolution.surroundings, "reclaim")?;
+    let (group, undo) = memory_group::place(resolution.host, "reclaim")?;
     resolution.plan.undo.extend(undo);
     resolution.plan.undo.push(Undo::RemoveCgroup(group.clone()));
     resolution.plan.scratch = Some(group);
@@ -100,11 +100,11 @@ fn fill(worker: &mut Worker, area: &mut Mapping) -> Result<(), WorkError> {
 
 /// A file of holes, larger than what the group may have: reading it fills the page cache, and nothing is ever written. None where files are in memory anyway.
 fn empty_file(size: u64) -> Option<File> {
-    let surroundings = Surroundings::of_this_machine();
-    if matches!(Backing::of(&surroundings.scratch, &surroundings), Backing::Memory(_)) {
+    let host = Host::of_this_machine();
+    if matches!(Backing::of(&host.scratch, &host), Backing::Memory(_)) {
         return None;
     }
-    let file = scratch::file(&surroundings.scratch).ok()?;
+    let file = scratch::file(&host.scratch).ok()?;
     file.set_len(2 * size).ok()?;
     Some(file)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tardy_run::parameter::{self, Refused, Value, ValueError};
+use tardy_run::parameter::{self, ParameterError, Value, ValueError};
 
 use super::composite::Composite;
 use super::info::LoadInfo;
@@ -111,10 +111,10 @@ fn known_names() -> Vec<&'static str> {
 fn parse_values(info: &'static LoadInfo, rest: &str) -> Result<BTreeMap<&'static str, Value>, RequestError> {
     let load = info.name;
     parameter::parse_values(&info.parameters.iter().collect::<Vec<_>>(), rest).map_err(|refused| match refused {
-        Refused::Unknown { name, known } => RequestError::UnknownParameter { load, name, known },
-        Refused::TooMany { value, count } => RequestError::TooMany { load, value, count },
-        Refused::Twice(name) => RequestError::Twice { load, name },
-        Refused::Value(source) => RequestError::Value { load, source },
+        ParameterError::Unknown { name, known } => RequestError::UnknownParameter { load, name, known },
+        ParameterError::TooMany { value, count } => RequestError::TooMany { load, value, count },
+        ParameterError::Twice(name) => RequestError::Twice { load, name },
+        ParameterError::Value(source) => RequestError::Value { load, source },
     })
 }
 

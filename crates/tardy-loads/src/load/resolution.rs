@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tardy_core::bytes::format_bytes;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::{Kind, Value};
 use tardy_run::plan::LoadPlan;
 
@@ -16,7 +16,7 @@ use super::bounds::Bounds;
 #[derive(Debug)]
 pub struct Resolution<'a> {
     /// The machine.
-    pub surroundings: &'a Surroundings,
+    pub host: &'a Host,
     /// What this load may take, over all workers.
     pub share: Bounds,
     /// The plan so far: parameters as given or by default, CPUs.
@@ -26,8 +26,8 @@ pub struct Resolution<'a> {
 
 impl<'a> Resolution<'a> {
     /// Of `plan`, some of whose parameters were `given`.
-    pub(super) fn new(surroundings: &'a Surroundings, share: Bounds, plan: LoadPlan, given: &'a BTreeMap<&'static str, Value>) -> Self {
-        Self { surroundings, share, plan, given }
+    pub(super) fn new(host: &'a Host, share: Bounds, plan: LoadPlan, given: &'a BTreeMap<&'static str, Value>) -> Self {
+        Self { host, share, plan, given }
     }
 }
 
@@ -49,7 +49,7 @@ impl Resolution<'_> {
     ///
     /// # Errors
     /// The share, where a given value is beyond it, or the parameter's least is.
-    pub fn fit(&mut self, name: &'static str, times: u64, resource: Resource) -> Result<u64, Absent> {
+    pub fn fit(&mut self, name: &'static str, times: u64, resource: Resource) -> Result<u64, Unsupported> {
         let share = match resource {
             Resource::Memory => self.share.memory,
             Resource::Disk => self.share.disk,
@@ -63,7 +63,7 @@ impl Resolution<'_> {
     ///
     /// # Errors
     /// The limit, where a given value is beyond it, or the parameter's least is.
-    pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Absent> {
+    pub fn fit_within(&mut self, name: &'static str, limit: u64, what: &str) -> Result<u64, Unsupported> {
         let value = self.plan.parameters.number(name);
         let parameter = super::find(&self.plan.name).and_then(|info| info.parameters.iter().find(|parameter| parameter.name == name));
         let least = parameter.map_or(0, |parameter| match parameter.kind {
@@ -74,7 +74,7 @@ impl Resolution<'_> {
         let fitting = if self.given.contains_key(name) { value } else { value.min(limit) };
         if fitting > limit || fitting < least {
             let print = |number: u64| if is_size { format_bytes(number) } else { number.to_string() };
-            return Err(Absent::new(
+            return Err(Unsupported::new(
                 format!("{what}: `{name}` of {} is beyond this load's share of the machine, {}", print(value), print(limit)),
                 format!("give {}:{name}=... a smaller value, run fewer loads at a time or fewer --load-cpus", self.plan.name),
             ));
@@ -91,7 +91,7 @@ impl Resolution<'_> {
 
     /// Gives the load a folder of its own for named files, which it makes itself; whoever survives it removes it.
     pub fn take_scratch_folder(&mut self) {
-        let scratch = self.surroundings.scratch.clone();
+        let scratch = self.host.scratch.clone();
         self.take_scratch_folder_in(&scratch);
     }
 
@@ -107,20 +107,20 @@ impl Resolution<'_> {
     ///
     /// # Errors
     /// The program and its package, where it is not there.
-    pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Absent> {
-        let absent = || Absent::new(format!("program `{name}`"), format!("install the package `{package}`"));
-        self.surroundings.program(name).ok_or_else(absent)
+    pub fn needs_program(&self, name: &str, package: &str) -> Result<PathBuf, Unsupported> {
+        let absent = || Unsupported::new(format!("program `{name}`"), format!("install the package `{package}`"));
+        self.host.program(name).ok_or_else(absent)
     }
 
     /// That the tool runs as the superuser, which the load needs to do `what`.
     ///
     /// # Errors
     /// The right that is missing.
-    pub fn needs_superuser(&self, what: &str) -> Result<(), Absent> {
-        if self.surroundings.superuser {
+    pub fn needs_superuser(&self, what: &str) -> Result<(), Unsupported> {
+        if self.host.superuser {
             return Ok(());
         }
-        Err(Absent::new(format!("the right to {what}"), "run as root"))
+        Err(Unsupported::new(format!("the right to {what}"), "run as root"))
     }
 }
 

@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use tardy_machine::surroundings::disk_floor;
+use tardy_machine::host::disk_floor;
 use tardy_sys::{disk, memory_file};
 
-use super::info::{Doing, WorkError};
+use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
 /// A file in `folder`'s file system that has no name, or loses it right after it was made.

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_machine::undo::{FOLDER_PREFIX, Undo};
 use tardy_run::parameter::Value;
 use tardy_run::plan::{LoadPlan, Share};
@@ -40,13 +40,13 @@ struct Crowd {
 const PACED: &[&str] = &["pi-futex"];
 
 /// Gives loads that run together equal shares. Says whether that can be had.
-pub fn share_equally(loads: &mut [LoadPlan], surroundings: &Surroundings) -> bool {
+pub fn share_equally(loads: &mut [LoadPlan], host: &Host) -> bool {
     if loads.len() < 2 {
         return true;
     }
     let beside = u32::try_from(loads.len() - 1).unwrap_or(u32::MAX);
     loads.iter_mut().for_each(|load| load.beside = beside);
-    let proc = &surroundings.proc;
+    let proc = &host.proc;
     let groups = Groups::find(proc);
     if has_sessions(proc, groups.as_ref()) {
         loads.iter_mut().for_each(|load| load.share = Share::Session);
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     /// A machine with these files below /proc and below its cgroup mount.
-    fn machine(own: &str, mounts: &str, autogroup: &str) -> (tempfile::TempDir, Surroundings) {
+    fn machine(own: &str, mounts: &str, autogroup: &str) -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -237,27 +237,27 @@ mod tests {
         write("proc/self/cgroup", own);
         write("proc/self/mounts", &mounts.replace("GROUPS", &point.display().to_string()));
         write("proc/sys/kernel/sched_autogroup_enabled", autogroup);
-        let surroundings = Surroundings { proc: root.path().join("proc"), ..Surroundings::of_this_machine() };
-        (root, surroundings)
+        let host = Host { proc: root.path().join("proc"), ..Host::of_this_machine() };
+        (root, host)
     }
 
-    fn loads(texts: &[&str], surroundings: &Surroundings) -> (Vec<LoadPlan>, bool) {
+    fn loads(texts: &[&str], host: &Host) -> (Vec<LoadPlan>, bool) {
         let requests: Vec<_> = texts.iter().flat_map(|text| crate::load::LoadRequest::parse(text).unwrap()).collect();
         let bounds = crate::load::bounds::Bounds { memory: 1 << 40, disk: 1 << 40, processes: 1_000_000 };
-        let real = Surroundings::of_this_machine();
+        let real = Host::of_this_machine();
         let mut plans: Vec<LoadPlan> = crate::load::resolve_all(&requests, &"0-1".parse().unwrap(), &real, bounds)
             .into_iter()
             .map(|(_, plan)| plan.unwrap())
             .collect();
-        let is_equal = share_equally(&mut plans, surroundings);
+        let is_equal = share_equally(&mut plans, host);
         (plans, is_equal)
     }
 
     #[test]
     fn each_load_gets_a_group_below_the_own_one_of_version_1() {
-        let (root, surroundings) = machine("2:cpuacct,cpu:/a\n0::/\n", "cgroup GROUPS cgroup rw,cpu,cpuacct 0 0\n", "1\n");
+        let (root, host) = machine("2:cpuacct,cpu:/a\n0::/\n", "cgroup GROUPS cgroup rw,cpu,cpuacct 0 0\n", "1\n");
         std::fs::create_dir(root.path().join("groups/a")).unwrap();
-        let (plans, is_equal) = loads(&["io", "fork"], &surroundings);
+        let (plans, is_equal) = loads(&["io", "fork"], &host);
         assert!(is_equal);
         let groups: Vec<&PathBuf> =
             plans.iter().map(|plan| if let Share::Group(group) = &plan.share { group } else { panic!("{plan:?}") }).collect();
@@ -268,29 +268,29 @@ mod tests {
         let group = of_worker(groups[0], 1);
         make(&group, 3.0).unwrap();
         assert!(group.file_name().unwrap().to_str().unwrap().ends_with("-0-1"), "{group:?}");
-        assert_eq!(loads(&["io"], &surroundings).0[0].share, Share::Tasks, "a load alone has nobody to share with");
+        assert_eq!(loads(&["io"], &host).0[0].share, Share::Tasks, "a load alone has nobody to share with");
     }
 
     #[test]
     fn a_real_time_load_stays_out_of_a_group_that_would_refuse_it() {
-        let (root, surroundings) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "0\n");
+        let (root, host) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "0\n");
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
-        let (plans, is_equal) = loads(&["io", "busy:length=1ms:period=10ms:priority=3"], &surroundings);
+        let (plans, is_equal) = loads(&["io", "busy:length=1ms:period=10ms:priority=3"], &host);
         assert!(matches!(plans[0].share, Share::Group(_)) && plans[1].share == Share::Tasks && !is_equal, "{plans:?}");
-        let (plans, is_equal) = loads(&["io", "pi-futex"], &surroundings);
+        let (plans, is_equal) = loads(&["io", "pi-futex"], &host);
         assert!(plans[1].share == Share::Tasks && is_equal, "it sees to its share itself: {plans:?}");
     }
 
     #[test]
     fn the_root_of_version_2_gives_the_controller_and_takes_it_back() {
-        let (root, surroundings) = machine("0::/user.slice\n", "cgroup2 GROUPS cgroup2 rw 0 0\n", "0\n");
+        let (root, host) = machine("0::/user.slice\n", "cgroup2 GROUPS cgroup2 rw 0 0\n", "0\n");
         let groups = root.path().join("groups");
         std::fs::write(groups.join("cgroup.controllers"), "cpuset cpu memory\n").unwrap();
         std::fs::write(groups.join(CHILDREN_HAVE), "\n").unwrap();
-        let (plans, _) = loads(&["io", "fork"], &surroundings);
+        let (plans, _) = loads(&["io", "fork"], &host);
         assert!(plans[0].undo.contains(&Undo::Write { path: groups.join(CHILDREN_HAVE), value: "-cpu".into() }), "{:?}", plans[0].undo);
         std::fs::write(groups.join(CHILDREN_HAVE), "cpu\n").unwrap();
-        let (plans, _) = loads(&["io", "fork"], &surroundings);
+        let (plans, _) = loads(&["io", "fork"], &host);
         assert!(!plans[0].undo.iter().any(|undo| matches!(undo, Undo::Write { .. })), "who has given it keeps it: {:?}", plans[0].undo);
     }
 
@@ -310,23 +310,23 @@ mod tests {
 
     #[test]
     fn a_load_of_hundreds_of_tasks_has_fewer_where_only_tasks_have_shares() {
-        let (_root, surroundings) = machine("3:cpu:/a\n", "", "0\n");
+        let (_root, host) = machine("3:cpu:/a\n", "", "0\n");
         let size = |plan: &LoadPlan| (plan.parameters.number("groups"), plan.parameters.number("fds"));
-        let (plans, _) = loads(&["io", "hackbench", "hackbench", "hackbench:groups=3"], &surroundings);
+        let (plans, _) = loads(&["io", "hackbench", "hackbench", "hackbench:groups=3"], &host);
         assert_eq!(plans[1..].iter().map(size).collect::<Vec<_>>(), [(1, 10), (1, 10), (3, 10)]);
-        assert_eq!(size(&loads(&["hackbench:fds=20"], &surroundings).0[0]), (10, 20), "alone it is what it is called");
-        let (_root, surroundings) = machine("0::/\n", "", "1\n");
-        assert_eq!(size(&loads(&["io", "hackbench:fds=20"], &surroundings).0[1]), (10, 20), "the kernel sees to it");
+        assert_eq!(size(&loads(&["hackbench:fds=20"], &host).0[0]), (10, 20), "alone it is what it is called");
+        let (_root, host) = machine("0::/\n", "", "1\n");
+        assert_eq!(size(&loads(&["io", "hackbench:fds=20"], &host).0[1]), (10, 20), "the kernel sees to it");
     }
 
     #[test]
     fn sessions_come_before_groups_and_only_in_the_root_group() {
-        let (root, surroundings) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "1\n");
+        let (root, host) = machine("2:cpu:/\n", "cgroup GROUPS cgroup rw,cpu 0 0\n", "1\n");
         std::fs::write(root.path().join("groups/cpu.rt_runtime_us"), "950000\n").unwrap();
-        assert!(loads(&["io", "pi-futex"], &surroundings).0.iter().all(|plan| plan.share == Share::Session));
+        assert!(loads(&["io", "pi-futex"], &host).0.iter().all(|plan| plan.share == Share::Session));
         for (own, autogroup) in [("3:cpu:/a\n", "1\n"), ("0::/\n", "0\n")] {
-            let (_root, surroundings) = machine(own, "", autogroup);
-            let (plans, is_equal) = loads(&["io", "fork"], &surroundings);
+            let (_root, host) = machine(own, "", autogroup);
+            let (plans, is_equal) = loads(&["io", "fork"], &host);
             assert!(!is_equal && plans.iter().all(|plan| plan.share == Share::Tasks), "{own} {autogroup}");
         }
     }

@@ -5,8 +5,8 @@ use tardy_run::parameter::Parameter;
 use tardy_sys::clock;
 use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -30,12 +30,12 @@ const LEFT_BYTES: usize = 2 * HUGE_BYTES;
 /// How long the area of small pages waits for khugepaged, which looks at the system's areas every 10 s (scan_sleep_millisecs).
 const LEFT_TO_KHUGEPAGED: Nanos = Nanos::from_secs(20);
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
-    let setting = resolution.surroundings.sys.join("kernel/mm/transparent_hugepage/enabled");
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
+    let setting = resolution.host.sys.join("kernel/mm/transparent_hugepage/enabled");
     let enabled = std::fs::read_to_string(&setting)
-        .map_err(|_| Absent::new("transparent huge pages", "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"))?;
+        .map_err(|_| Unsupported::new("transparent huge pages", "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"))?;
     if enabled.contains("[never]") {
-        return Err(Absent::new("transparent huge pages, which are switched off", format!("echo madvise > {}", setting.display())));
+        return Err(Unsupported::new("transparent huge pages, which are switched off", format!("echo madvise > {}", setting.display())));
     }
     // The area that is worked on, and the one that is left to khugepaged, which is no larger.
     let size = resolution.fit("size", 2, Resource::Memory)?;

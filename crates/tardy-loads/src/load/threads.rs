@@ -7,12 +7,12 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_sys::affinity;
 
-use super::info::{Doing, WorkError};
+use super::info::{ErrorContext, WorkError};
 use super::worker::Worker;
 
 /// What one round of a thread did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Done {
+pub(super) struct RoundWork {
     pub(super) operations: u64,
     /// Bytes moved.
     pub(super) bytes: u64,
@@ -20,7 +20,7 @@ pub(super) struct Done {
 
 /// What the threads share with the worker.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedState {
     stop: AtomicBool,
     operations: AtomicU64,
     bytes: AtomicU64,
@@ -40,9 +40,9 @@ pub(super) fn repeat<R>(
     prepare: impl Fn(usize) -> std::io::Result<R> + Sync,
 ) -> Result<(), WorkError>
 where
-    R: FnMut() -> std::io::Result<Done>,
+    R: FnMut() -> std::io::Result<RoundWork>,
 {
-    let shared = Shared::default();
+    let shared = SharedState::default();
     std::thread::scope(|scope| {
         let mut result = Ok(());
         for (index, &cpu) in cpus.iter().enumerate() {
@@ -64,8 +64,8 @@ where
     first.map_or(Ok(()), Err).doing(doing)
 }
 
-impl Shared {
-    fn work<R: FnMut() -> std::io::Result<Done>>(&self, prepared: std::io::Result<R>) {
+impl SharedState {
+    fn work<R: FnMut() -> std::io::Result<RoundWork>>(&self, prepared: std::io::Result<R>) {
         let first = prepared.and_then(|mut round| round().map(|done| (round, done)));
         let (mut round, done) = match first {
             Ok(first) => first,
@@ -87,7 +87,7 @@ impl Shared {
         }
     }
 
-    fn count(&self, done: Done) {
+    fn count(&self, done: RoundWork) {
         self.operations.fetch_add(done.operations, Ordering::Relaxed);
         self.bytes.fetch_add(done.bytes, Ordering::Relaxed);
     }

@@ -6,8 +6,8 @@ use tardy_sys::clock::{self, Instant};
 use tardy_sys::rlimit::{self, Resource as Limit};
 use tardy_sys::timer_fd::TimerFd;
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
 use super::worker::Worker;
 
@@ -32,7 +32,7 @@ const TIMER_BYTES: u64 = 1 << 10;
 /// Descriptors that the worker needs for itself.
 const OTHER_FILES: u64 = 16;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let files = rlimit::get(Limit::OpenFiles).map_or(1024, |(_, hard)| hard).saturating_sub(OTHER_FILES);
     let room = resolution.share.memory / workers / TIMER_BYTES;

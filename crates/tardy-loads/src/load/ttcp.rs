@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use tardy_run::parameter::Parameter;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 
-use super::Absent;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::Unsupported;
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::worker::Worker;
 
@@ -27,7 +27,7 @@ pub const INFO: LoadInfo = LoadInfo {
 /// Socket buffers of one connection at their largest by default (net.ipv4.tcp_rmem and tcp_wmem: 6 MiB and 4 MiB), in bytes.
 const SOCKET_BYTES: u64 = 10 << 20;
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let workers = resolution.workers();
     let block = resolution.fit("block", 2, Resource::Memory)?;
     // The kernel shrinks its buffers when memory is short, so that a small share is no reason not to run.
@@ -51,7 +51,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     }
     drop(stream);
     match process::reap_any(true).doing("reap the receiver")? {
-        Reaped::Ended(_, status) if status.success() => Ok(()),
+        WaitResult::Ended(_, status) if status.success() => Ok(()),
         _ => {
             worker.failed();
             Ok(())

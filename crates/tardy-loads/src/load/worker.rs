@@ -14,7 +14,7 @@ use tardy_run::plan::LoadPlan;
 use tardy_sys::usage::{Who, usage};
 use tardy_sys::{clock, signal};
 
-use super::Absent;
+use super::Unsupported;
 
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub enum WorkerReport {
     /// How much was done so far.
     Work(Work),
     /// The load cannot run here.
-    Absent(Absent),
+    Absent(Unsupported),
     /// Something went wrong, or is worth saying.
     Problem(String),
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::plan::Share;
-use tardy_sys::process::{self, Reaped};
+use tardy_sys::process::{self, WaitResult};
 use tardy_sys::sched::Policy;
 use tardy_sys::{affinity, clock, rlimit, sched, signal};
 
-use super::info::{Doing, LoadInfo, WorkError};
+use super::info::{ErrorContext, LoadInfo, WorkError};
 use super::worker::{Worker, WorkerPlan, WorkerReport};
 
 /// Runs the worker that `plan` (JSON) describes; the exit code is the process's.
@@ -90,9 +90,9 @@ fn take_share(worker: &mut Worker) {
 fn end_descendants() {
     loop {
         match process::reap_any(false) {
-            Ok(Reaped::Ended(..)) => {}
-            Ok(Reaped::NoChildren) | Err(_) => return,
-            Ok(Reaped::NoneYet) => {
+            Ok(WaitResult::Ended(..)) => {}
+            Ok(WaitResult::NoChildren) | Err(_) => return,
+            Ok(WaitResult::NoneYet) => {
                 for child in crate::children::of_this_process() {
                     // A child that ended in between needs no signal.
                     let _ = process::kill(child, process::KILL);

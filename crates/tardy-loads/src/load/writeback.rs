@@ -8,11 +8,11 @@ use rand_pcg::Pcg64Mcg;
 use tardy_run::parameter::Parameter;
 use tardy_sys::file_pages;
 
-use super::Absent;
+use super::Unsupported;
 use super::allowance::{self, Allowance};
 use super::backing::Backing;
 use super::device;
-use super::info::{Doing, LoadInfo, Placement, WorkError};
+use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
 use super::worker::Worker;
@@ -36,10 +36,10 @@ pub const INFO: LoadInfo = LoadInfo {
     run,
 };
 
-fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Absent> {
+fn resolve(resolution: &mut Resolution<'_>) -> Result<(), Unsupported> {
     let (folder, backing) = device::folder(resolution)?;
     if let Backing::Memory(kind) = &backing {
-        return Err(Absent::new(
+        return Err(Unsupported::new(
             format!("a file system on a device: {} is on {kind}", folder.display()),
             "put the run on a disk with --out, or give writeback:folder=...",
         ));

@@ -1,6 +1,6 @@
 //! What the kernel and the system do now and then of their own accord.
 
-use super::{Check, Examined, Importance, State, Weight, either, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
 pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
@@ -41,14 +41,14 @@ pub(super) const SCHEDULED_JOBS: Check = Check {
     look: |examined| either(scheduled_jobs(examined)),
 };
 
-fn pressure(examined: &Examined<'_>) -> Result<State, State> {
+fn pressure(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match examined.optional("proc/pressure/cpu")? {
         None => State::good("off"),
         Some(_) => State::improvable_at_start("on", "off, unless something of yours reads it", "psi=0 on the kernel's command line"),
     })
 }
 
-fn scheduled_jobs(examined: &Examined<'_>) -> Result<State, State> {
+fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
     let timers = root.matching("etc/systemd/system/timers.target.wants/*.timer");
     let name = |path: &String| path.rsplit('/').next().unwrap_or_default().trim_end_matches(".timer").to_owned();

@@ -1,6 +1,6 @@
 //! Whether the last cache can be, and is, divided.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 pub(super) const CHECK: Check = Check {
     name: "cache-partition",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look: |examined| either(look(examined)),
 };
 
-fn look(examined: &Examined<'_>) -> Result<State, State> {
+fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let information = examined.text("proc/cpuinfo")?;
     let has_flag = |flag: &str| information.split_whitespace().any(|word| word == flag);
     let can_be_divided = ["cat_l3", "cat_l2", "mba"].iter().any(|flag| has_flag(flag));

@@ -1,6 +1,6 @@
 //! What the time is read from.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "clock-source",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let kernel = &examined.facts.kernel;
     match kernel.clocksource.as_deref() {
         None => State::unknown("/sys/devices/system/clocksource/clocksource0/current_clocksource"),

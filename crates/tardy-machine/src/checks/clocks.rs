@@ -1,6 +1,6 @@
 //! Whether the clock can be trusted, and what fires timers.
 
-use super::{Check, Examined, Importance, State, Weight, either};
+use super::{Check, CheckInput, Importance, State, Weight, either};
 
 pub(super) const STABILITY: Check = Check {
     name: "clock-stability",
@@ -20,7 +20,7 @@ pub(super) const EVENT_DEVICE: Check = Check {
     look: |examined| either(event_device(examined)),
 };
 
-fn stability(examined: &Examined<'_>) -> Result<State, State> {
+fn stability(examined: &CheckInput<'_>) -> Result<State, State> {
     let information = examined.text("proc/cpuinfo")?;
     let clock = examined.facts.kernel.clocksource.clone().ok_or_else(|| State::unknown("the clock source"))?;
     let flags = information.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "flags");
@@ -42,7 +42,7 @@ fn stability(examined: &Examined<'_>) -> Result<State, State> {
 }
 
 /// Devices that stop in idle states are those with `CLOCK_EVT_FEAT_C3STOP`; the kernel puts their CPUs into the broadcast mask.
-fn event_device(examined: &Examined<'_>) -> Result<State, State> {
+fn event_device(examined: &CheckInput<'_>) -> Result<State, State> {
     let list = examined.text("proc/timer_list")?;
     let device = |line: &str| line.trim().strip_prefix("Clock Event Device:").map(|name| name.trim().to_owned());
     // The broadcast device comes first; those of the CPUs follow.

@@ -3,7 +3,7 @@
 //! Rules for the debug options are in [`super::kernel_debug`], the one for PREEMPT_RT in [`super::kernel_real_time`], the one for EFI in
 //! [`super::firmware`], because the running kernel tells more than the configuration.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
@@ -89,7 +89,7 @@ pub(super) const REAL_TIME_GROUPS: Check = Check {
     look: |examined| either(real_time_groups(examined)),
 };
 
-fn option_on(examined: &Examined<'_>, option: &str) -> State {
+fn option_on(examined: &CheckInput<'_>, option: &str) -> State {
     match examined.configuration() {
         Err(state) => state,
         Ok(configuration) if configuration.is_on(option) => State::good(format!("CONFIG_{option} is on")),
@@ -101,7 +101,7 @@ fn rebuild(current: impl Into<String>, expected: &str, option: &str, value: &str
     State::improvable_at_start(current, expected, format!("use a kernel built with CONFIG_{option}={value}"))
 }
 
-fn lockup_detector(examined: &Examined<'_>) -> Result<State, State> {
+fn lockup_detector(examined: &CheckInput<'_>) -> Result<State, State> {
     if !examined.configuration()?.is_on("LOCKUP_DETECTOR") {
         return Ok(State::good("CONFIG_LOCKUP_DETECTOR is off"));
     }
@@ -116,7 +116,7 @@ fn lockup_detector(examined: &Examined<'_>) -> Result<State, State> {
     ))
 }
 
-fn default_governor(examined: &Examined<'_>) -> Result<State, State> {
+fn default_governor(examined: &CheckInput<'_>) -> Result<State, State> {
     let configuration = examined.configuration()?;
     if !configuration.is_on("CPU_FREQ") {
         return Ok(State::none("CONFIG_CPU_FREQ is off"));
@@ -137,7 +137,7 @@ fn default_governor(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn other_governors(examined: &Examined<'_>) -> Result<State, State> {
+fn other_governors(examined: &CheckInput<'_>) -> Result<State, State> {
     let configuration = examined.configuration()?;
     if !configuration.is_on("CPU_FREQ") {
         return Ok(State::none("CONFIG_CPU_FREQ is off"));
@@ -155,7 +155,7 @@ fn other_governors(examined: &Examined<'_>) -> Result<State, State> {
     ))
 }
 
-fn tick(examined: &Examined<'_>) -> Result<State, State> {
+fn tick(examined: &CheckInput<'_>) -> Result<State, State> {
     let configuration = examined.configuration()?;
     let has = |option: &str| configuration.is_on(option);
     let current = match (has("NO_HZ_FULL"), has("NO_HZ_IDLE") || has("NO_HZ") || has("NO_HZ_COMMON")) {
@@ -177,7 +177,7 @@ fn tick(examined: &Examined<'_>) -> Result<State, State> {
     Ok(State::improvable_at_start(current, "a tick at all times", "nohz=off on the kernel's command line, or CONFIG_HZ_PERIODIC=y"))
 }
 
-fn graphics(examined: &Examined<'_>) -> Result<State, State> {
+fn graphics(examined: &CheckInput<'_>) -> Result<State, State> {
     let cards = examined.root()?.names("sys/class/drm");
     if !examined.configuration()?.is_on("DRM") {
         return Ok(State::good("CONFIG_DRM is off"));
@@ -192,7 +192,7 @@ fn graphics(examined: &Examined<'_>) -> Result<State, State> {
     ))
 }
 
-fn real_time_groups(examined: &Examined<'_>) -> Result<State, State> {
+fn real_time_groups(examined: &CheckInput<'_>) -> Result<State, State> {
     if !examined.configuration()?.is_on("RT_GROUP_SCHED") {
         return Ok(State::good("CONFIG_RT_GROUP_SCHED is off"));
     }

@@ -1,6 +1,6 @@
 //! Where the kernel's messages go.
 
-use super::{Check, Examined, Importance, State, Weight, either};
+use super::{Check, CheckInput, Importance, State, Weight, either};
 
 pub(super) const CHECK: Check = Check {
     name: "console",
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 /// KERN_ERR and worse: a machine that is well logs nothing of this.
 const LEVEL_MAX: i64 = 4;
 
-fn look(examined: &Examined<'_>) -> Result<State, State> {
+fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let levels = examined.text("proc/sys/kernel/printk")?;
     let level: i64 =
         levels.split_whitespace().next().and_then(|level| level.parse().ok()).ok_or_else(|| State::unknown("/proc/sys/kernel/printk"))?;

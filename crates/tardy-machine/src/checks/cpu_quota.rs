@@ -1,6 +1,6 @@
 //! Whether a control group takes the CPU away.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "cpu-quota",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let cgroup = &examined.facts.cgroup;
     match cgroup.cpu_quota {
         Some(quota) => State::improvable(

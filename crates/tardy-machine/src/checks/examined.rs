@@ -12,7 +12,7 @@ use crate::kernel_configuration::KernelConfiguration;
 use crate::program::Program;
 use crate::root::Root;
 use crate::tasks::{self, Task};
-use crate::watch::Watched;
+use crate::watch::WatchDelta;
 
 /// Why a file is not read.
 pub(super) const NOT_HERE: &str = "the run is of another machine, or of an earlier start of this one: run tardy doctor there";
@@ -30,7 +30,7 @@ const ESRCH: i32 = 3;
 
 /// What is looked at.
 #[derive(Debug)]
-pub struct Examined<'a> {
+pub struct CheckInput<'a> {
     /// The facts of a run, or of this machine.
     pub facts: &'a MachineFacts,
     /// The machine's files; absent where the facts are those of another machine or of an earlier start of the system.
@@ -42,12 +42,12 @@ pub struct Examined<'a> {
     /// A program that must not be late, if one was named.
     pub program: Option<&'a Program>,
     /// What was counted for a while, if anything was.
-    pub watched: Option<&'a Watched>,
+    pub watched: Option<&'a WatchDelta>,
     tasks: OnceCell<Vec<Task>>,
     configuration: OnceCell<Option<KernelConfiguration>>,
 }
 
-impl<'a> Examined<'a> {
+impl<'a> CheckInput<'a> {
     /// A machine, for the profile `periodic`.
     #[must_use]
     pub fn new(facts: &'a MachineFacts, root: Option<&'a Root>, cpus: &'a CpuList) -> Self {

@@ -4,7 +4,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 
 use super::super::throttling::ThrottlingRule;
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "fair-server",
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
     match settings.has_fair_server {
         None => return State::unknown("the kernel's release"),

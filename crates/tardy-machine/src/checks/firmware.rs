@@ -1,8 +1,8 @@
 //! What runs below the kernel: firmware that stops CPUs unseen, and what it was told to do. The list is that of koolwal2009, section 2.3, and of
 //! Documentation/core-api/real-time/hardware.rst.
 
-use super::{Check, Examined, Importance, State, Weight, either};
-use crate::facts::Compiled;
+use super::{Check, CheckInput, Importance, State, Weight, either};
+use crate::facts::CompiledPreemption;
 use crate::smi::SmiUnavailable;
 
 pub(super) const SYSTEM_MANAGEMENT: Check = Check {
@@ -104,7 +104,7 @@ pub(super) const MITIGATIONS: Check = Check {
     look: |examined| either(mitigations(examined)),
 };
 
-fn system_management(examined: &Examined<'_>) -> Result<State, State> {
+fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.root()?;
     let Some(watched) = examined.watched else { return Err(State::unknown("nothing was counted: tardy doctor counts for a second")) };
     match &watched.smi {
@@ -129,7 +129,7 @@ fn system_management(examined: &Examined<'_>) -> Result<State, State> {
     }
 }
 
-fn hardware_latency(examined: &Examined<'_>) -> Result<State, State> {
+fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
     let tracers = examined.text("sys/kernel/tracing/available_tracers")?;
     Ok(if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
         State::noted("the tracer hwlat is there: let it run for a minute on each CPU while nothing matters")
@@ -140,7 +140,7 @@ fn hardware_latency(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn acpi(examined: &Examined<'_>) -> Result<State, State> {
+fn acpi(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.parameter("acpi")? == Some("off") {
         return Ok(State::good("off (acpi=off)"));
     }
@@ -161,7 +161,7 @@ fn acpi(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn usb_legacy(examined: &Examined<'_>) -> Result<State, State> {
+fn usb_legacy(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
     // Serial bus controller, USB; the last byte says which kind.
     let controllers: Vec<String> = examined
@@ -186,7 +186,7 @@ fn usb_legacy(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn machine_checks(examined: &Examined<'_>) -> Result<State, State> {
+fn machine_checks(examined: &CheckInput<'_>) -> Result<State, State> {
     let intervals = examined.texts("sys/devices/system/machinecheck/machinecheck*/check_interval")?;
     let ignored = examined.texts("sys/devices/system/machinecheck/machinecheck*/ignore_ce")?;
     if intervals.is_empty() {
@@ -206,7 +206,7 @@ fn machine_checks(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn memory_errors(examined: &Examined<'_>) -> Result<State, State> {
+fn memory_errors(examined: &CheckInput<'_>) -> Result<State, State> {
     let controllers = examined.texts("sys/devices/system/edac/mc/mc*/mc_name")?;
     if controllers.is_empty() {
         return Ok(State::none("no EDAC driver watches the memory"));
@@ -227,7 +227,7 @@ fn memory_errors(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn efi_runtime(examined: &Examined<'_>) -> Result<State, State> {
+fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
     let parameter = examined.parameter("efi")?;
     let has_word = |word: &str| parameter.is_some_and(|value| value.split(',').any(|one| one == word));
     if has_word("noruntime") {
@@ -237,7 +237,7 @@ fn efi_runtime(examined: &Examined<'_>) -> Result<State, State> {
     if root.names("sys/firmware/efi").is_empty() {
         return Ok(State::none("the machine was not started by EFI"));
     }
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == Compiled::RealTime);
+    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if root.names("sys/firmware/efi/efivars").is_empty() && is_real_time && !has_word("runtime") {
         return Ok(State::good("off (PREEMPT_RT)"));
     }
@@ -253,7 +253,7 @@ fn efi_runtime(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn time_coordinated(examined: &Examined<'_>) -> Result<State, State> {
+fn time_coordinated(examined: &CheckInput<'_>) -> Result<State, State> {
     let tables = examined.root()?.names("sys/firmware/acpi/tables");
     Ok(if tables.iter().any(|name| name == "RTCT" || name == "PTCT") {
         State::noted("the firmware offers it: see that it is on in its setup")
@@ -262,7 +262,7 @@ fn time_coordinated(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn secure_world(examined: &Examined<'_>) -> Result<State, State> {
+fn secure_world(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
     let devices = root.matching("dev/tee*");
     let nodes: Vec<String> = examined.texts("proc/device-tree/firmware/*/compatible")?.into_iter().map(|(_, name)| name).collect();
@@ -271,7 +271,7 @@ fn secure_world(examined: &Examined<'_>) -> Result<State, State> {
     Ok(if found.is_empty() { State::none("there is no sign of a secure world") } else { State::noted(found.join(", ")) })
 }
 
-fn version(examined: &Examined<'_>) -> Result<State, State> {
+fn version(examined: &CheckInput<'_>) -> Result<State, State> {
     let firmware = ["sys/class/dmi/id/bios_vendor", "sys/class/dmi/id/bios_version", "sys/class/dmi/id/bios_date"];
     let mut words = firmware.iter().filter_map(|path| examined.optional(path).transpose()).collect::<Result<Vec<_>, _>>()?;
     let information = examined.optional("proc/cpuinfo")?.unwrap_or_default();
@@ -280,7 +280,7 @@ fn version(examined: &Examined<'_>) -> Result<State, State> {
     Ok(if words.is_empty() { State::none("the firmware gives no version") } else { State::noted(words.join(", ")) })
 }
 
-fn mitigations(examined: &Examined<'_>) -> Result<State, State> {
+fn mitigations(examined: &CheckInput<'_>) -> Result<State, State> {
     let found = examined.texts("sys/devices/system/cpu/vulnerabilities/*")?;
     if found.is_empty() {
         return Ok(State::none("the kernel names no vulnerabilities"));

@@ -1,6 +1,6 @@
 //! What sets the CPUs' frequency.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "governor",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let governors = &examined.facts.processors.governors;
     if governors.is_empty() {
         return if examined.facts.processors.online.is_some() {

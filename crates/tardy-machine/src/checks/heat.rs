@@ -3,7 +3,7 @@
 use tardy_core::cpu::CpuId;
 
 use super::super::throttling::thermal_counts;
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "heat",
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let root = match examined.root() {
         Ok(root) => root,
         Err(state) => return state,

@@ -1,6 +1,6 @@
 //! Whether timers fire when asked and not at the tick.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "high-resolution-timers",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let switched_off = examined.command_line().is_some_and(|words| words.contains(&"highres=off"));
     match examined.facts.kernel.high_resolution_timers {
         Some(true) => State::good("on"),

@@ -7,7 +7,7 @@ use tardy_core::units::Nanos;
 
 use super::super::facts::IdleState;
 use super::super::root::Root;
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "idle-states",
@@ -27,7 +27,7 @@ const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(2);
 /// PM_QOS_CPU_LATENCY_DEFAULT_VALUE of include/linux/pm_qos.h: nobody has asked for anything.
 const NO_REQUEST_US: i32 = 2_000_000_000;
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let idle = &examined.facts.processors.idle;
     if idle.states.is_empty() {
         return match idle.driver.as_deref() {

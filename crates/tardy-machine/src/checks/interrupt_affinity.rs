@@ -1,7 +1,7 @@
 //! Whether interrupts of devices come to the CPUs.
 
 use super::super::irq_affinity;
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "interrupt-affinity",
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 
 const SHOWN: usize = 4;
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let root = match examined.root() {
         Ok(root) => root,
         Err(state) => return state,

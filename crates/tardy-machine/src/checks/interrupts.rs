@@ -2,7 +2,7 @@
 
 use tardy_core::cpu::CpuList;
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::interrupts::InterruptLineDelta;
 use crate::irq_affinity::{self, IrqState};
 
@@ -49,7 +49,7 @@ fn is_of_device(line: &InterruptLineDelta) -> bool {
     line.label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn counted(examined: &Examined<'_>) -> Result<State, State> {
+fn counted(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/interrupts")?;
     let watched = examined.watched.ok_or_else(|| State::none("nothing was counted: tardy doctor counts for a second"))?;
     let delta = watched.interrupts.as_ref().ok_or_else(|| State::unknown("/proc/interrupts"))?;
@@ -70,7 +70,7 @@ fn counted(examined: &Examined<'_>) -> Result<State, State> {
     Ok(State::improvable(format!("in {}: {}", watched.span, named.join(", ")), "none of a device", remedy))
 }
 
-fn default_affinity(examined: &Examined<'_>) -> Result<State, State> {
+fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text("proc/irq/default_smp_affinity")?;
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
@@ -89,7 +89,7 @@ fn default_affinity(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn pending_moves(examined: &Examined<'_>) -> Result<State, State> {
+fn pending_moves(examined: &CheckInput<'_>) -> Result<State, State> {
     let states = irq_affinity::read(examined.root()?);
     let is_pending = |state: &&IrqState| state.effective.as_ref().is_some_and(|effective| !effective.minus(&state.allowed).is_empty());
     let pending: Vec<String> = states.iter().filter(is_pending).map(|state| state.irq.to_string()).collect();
@@ -107,7 +107,7 @@ fn pending_moves(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn managed(examined: &Examined<'_>) -> Result<State, State> {
+fn managed(examined: &CheckInput<'_>) -> Result<State, State> {
     let isolation = examined.parameter("isolcpus")?;
     let states = irq_affinity::read(examined.root()?);
     if states.is_empty() {

@@ -1,6 +1,6 @@
 //! Whether other tasks are kept off the CPUs.
 
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "isolation",
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let processors = &examined.facts.processors;
     let Some(isolated) = &processors.isolated else { return State::unknown("/sys/devices/system/cpu/isolated") };
     if processors.online.as_ref().is_some_and(|online| online.len() < 2) {

@@ -1,6 +1,6 @@
 //! Whether the kernel was built to look for its own faults.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "kernel-debug",
@@ -28,7 +28,7 @@ const OPTIONS: [&str; 13] = [
     "SLUB_DEBUG_ON",
 ];
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let configuration = match examined.configuration() {
         Ok(configuration) => configuration,
         Err(state) => return state,

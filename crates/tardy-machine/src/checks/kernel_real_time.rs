@@ -1,7 +1,7 @@
 //! Whether the kernel can be preempted nearly everywhere.
 
-use super::super::facts::Compiled;
-use super::{Check, Examined, Importance, State, Weight};
+use super::super::facts::CompiledPreemption;
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-kernel",
@@ -12,10 +12,10 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     match &examined.facts.kernel.preemption {
         None => State::unknown("the kernel's version"),
-        Some(found) if found.compiled == Compiled::RealTime => State::good(found.to_string()),
+        Some(found) if found.compiled == CompiledPreemption::RealTime => State::good(found.to_string()),
         Some(found) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT_RT",

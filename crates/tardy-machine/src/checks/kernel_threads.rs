@@ -1,7 +1,7 @@
 //! Where threads of the kernel run, and what they run before.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
-use crate::facts::Compiled;
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
+use crate::facts::CompiledPreemption;
 use crate::tasks::Task;
 
 const TASKS: &[&str] = &["proc/*/task/*/stat", "proc/*/task/*/status"];
@@ -38,7 +38,7 @@ pub(super) const INTERRUPT_PRIORITY: Check = Check {
 /// Real-time priority of interrupt threads (kernel/irq/manage.c, `sched_set_fifo`: half of 99, rounded up).
 const INTERRUPT_DEFAULT: u32 = 50;
 
-fn place(examined: &Examined<'_>) -> Result<State, State> {
+fn place(examined: &CheckInput<'_>) -> Result<State, State> {
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {
         return Ok(State::none("every CPU is one of the work's"));
@@ -61,7 +61,7 @@ fn place(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn priority(examined: &Examined<'_>) -> Result<State, State> {
+fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     let names = ["ksoftirqd/", "ktimers/", "ktimersoftd/", "rcuc/", "rcub/", "rcu_preempt", "rcuog", "rcuop"];
     let is_deferred = |task: &&Task| task.is_of_kernel && names.iter().any(|name| task.name.starts_with(name));
     let deferred: Vec<&Task> = examined.tasks()?.iter().filter(is_deferred).collect();
@@ -79,9 +79,9 @@ fn priority(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn interrupt_priority(examined: &Examined<'_>) -> Result<State, State> {
+fn interrupt_priority(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads: Vec<&Task> = examined.tasks()?.iter().filter(|task| task.is_of_kernel && task.name.starts_with("irq/")).collect();
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == Compiled::RealTime);
+    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     let (Some(highest), Some(lowest)) = (threads.iter().map(|task| task.priority).max(), threads.iter().map(|task| task.priority).min())
     else {
         return Ok(State::none(if is_real_time { "no interrupt has a thread" } else { "handlers are no threads on this kernel" }));

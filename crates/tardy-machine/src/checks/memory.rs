@@ -1,6 +1,6 @@
 //! What the kernel does to memory while tasks use it.
 
-use super::{Check, Examined, Importance, State, Weight, either, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
 pub(super) const COMPACTION: Check = Check {
     name: "compaction",
@@ -64,7 +64,7 @@ pub(super) const PARTIAL_SLABS: Check = Check {
 /// Percent of memory that may be unwritten before writers wait; TuneD's for real time. The kernel's default is 20.
 const DIRTY_PERCENT_MAX: i64 = 10;
 
-fn hugepage_defragmentation(examined: &Examined<'_>) -> Result<State, State> {
+fn hugepage_defragmentation(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.facts.memory.transparent_hugepages.as_deref() == Some("never") {
         return Ok(State::good("there are no transparent large pages"));
     }
@@ -77,7 +77,7 @@ fn hugepage_defragmentation(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn write_back(examined: &Examined<'_>) -> Result<State, State> {
+fn write_back(examined: &CheckInput<'_>) -> Result<State, State> {
     let ratio = examined.number("proc/sys/vm/dirty_ratio")?;
     if ratio == 0 {
         let bytes = examined.number("proc/sys/vm/dirty_bytes")?;
@@ -92,7 +92,7 @@ fn write_back(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn access_times(examined: &Examined<'_>) -> Result<State, State> {
+fn access_times(examined: &CheckInput<'_>) -> Result<State, State> {
     let mounts = examined.text("proc/mounts")?;
     // Only file systems on a device write to one.
     let on_device = mounts.lines().filter_map(|line| {
@@ -114,7 +114,7 @@ fn access_times(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn partial_slabs(examined: &Examined<'_>) -> Result<State, State> {
+fn partial_slabs(examined: &CheckInput<'_>) -> Result<State, State> {
     let caches = examined.texts("sys/kernel/slab/*/cpu_partial")?;
     if caches.is_empty() {
         return Ok(State::none("the kernel keeps no such lists, or does not show them"));

@@ -2,7 +2,7 @@
 
 use tardy_core::cpu::CpuList;
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either, number_is};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 
 pub(super) const STEERING: Check = Check {
     name: "packet-steering",
@@ -34,7 +34,7 @@ pub(super) const TIMESTAMPS: Check = Check {
     },
 };
 
-fn steering(examined: &Examined<'_>) -> Result<State, State> {
+fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut queues = examined.texts("sys/class/net/*/queues/*/rps_cpus")?;
     queues.extend(examined.texts("sys/class/net/*/queues/*/xps_cpus")?);
     if queues.is_empty() {
@@ -55,7 +55,7 @@ fn steering(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn busy_polling(examined: &Examined<'_>) -> Result<State, State> {
+fn busy_polling(examined: &CheckInput<'_>) -> Result<State, State> {
     let poll = examined.number("proc/sys/net/core/busy_poll")?;
     let read = examined.optional("proc/sys/net/core/busy_read")?.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
     Ok(match (poll.max(read), examined.profile) {

@@ -1,6 +1,6 @@
 //! Whether the kernel moves memory between nodes.
 
-use super::{Check, Examined, Importance, State, Weight, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "numa-balancing",
@@ -11,6 +11,6 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     number_is(examined, "proc/sys/kernel/numa_balancing", |value| value == 0, "0", "sysctl kernel.numa_balancing=0")
 }

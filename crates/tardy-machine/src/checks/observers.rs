@@ -1,6 +1,6 @@
 //! Tracing, profiling and checking that someone left on, and code that is not the kernel's own.
 
-use super::{Check, Examined, Importance, State, Weight, either, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, either, number_is};
 
 pub(super) const TAINT: Check = Check {
     name: "kernel-taint",
@@ -79,7 +79,7 @@ const MEANINGS: [(u32, &str); 8] = [
     (14, "lockup"),
 ];
 
-fn taint(examined: &Examined<'_>) -> Result<State, State> {
+fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/sys/kernel/tainted")?;
     let taint = examined.facts.kernel.taint.ok_or_else(|| State::unknown("/proc/sys/kernel/tainted has no number"))?;
     let words: Vec<&str> = MEANINGS.iter().filter(|(bit, _)| taint >> bit & 1 == 1).map(|(_, word)| *word).collect();
@@ -94,7 +94,7 @@ fn taint(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn instances(examined: &Examined<'_>) -> Result<State, State> {
+fn instances(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("sys/kernel/tracing/current_tracer")?;
     let tracers = examined.texts("sys/kernel/tracing/instances/*/current_tracer")?;
     let events = examined.texts("sys/kernel/tracing/instances/*/events/enable")?;
@@ -110,7 +110,7 @@ fn instances(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn monitors(examined: &Examined<'_>) -> Result<State, State> {
+fn monitors(examined: &CheckInput<'_>) -> Result<State, State> {
     let enabled = examined.text("sys/kernel/tracing/rv/enabled_monitors")?;
     Ok(if enabled.is_empty() {
         State::good("none")
@@ -123,7 +123,7 @@ fn monitors(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn kprobes(examined: &Examined<'_>) -> Result<State, State> {
+fn kprobes(examined: &CheckInput<'_>) -> Result<State, State> {
     let list = examined.text("sys/kernel/debug/kprobes/list")?;
     let set = list.lines().filter(|line| !line.contains("[DISABLED]")).count();
     Ok(if set == 0 {
@@ -133,7 +133,7 @@ fn kprobes(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn sampling(examined: &Examined<'_>) -> Result<State, State> {
+fn sampling(examined: &CheckInput<'_>) -> Result<State, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
         return Err(State::unknown("/proc/PID/comm"));
@@ -147,7 +147,7 @@ fn sampling(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn scheduler_extension(examined: &Examined<'_>) -> Result<State, State> {
+fn scheduler_extension(examined: &CheckInput<'_>) -> Result<State, State> {
     let state = examined.text("sys/kernel/sched_ext/state")?;
     if state == "disabled" {
         return Ok(State::good("none is loaded"));

@@ -1,6 +1,6 @@
 //! Other programs that take a CPU by right, change the clock, or make the kernel change its own code.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 use crate::tasks::{Policy, Task};
 
 /// The highest priority that `tardy run` gives to a probe unless told otherwise.
@@ -43,7 +43,7 @@ pub(super) const TIMESTAMPS: Check = Check {
     look: |examined| either(timestamps(examined)),
 };
 
-fn real_time(examined: &Examined<'_>) -> Result<State, State> {
+fn real_time(examined: &CheckInput<'_>) -> Result<State, State> {
     let own = examined.program.map(|program| program.process);
     let highest_own =
         examined.program.and_then(|program| program.threads.iter().map(|thread| thread.priority).max()).filter(|&own| own > 0);
@@ -65,7 +65,7 @@ fn real_time(examined: &Examined<'_>) -> Result<State, State> {
 }
 
 /// Names and numbers of the processes that are called one of `names`.
-fn running(examined: &Examined<'_>, names: &[&str]) -> Result<Vec<String>, State> {
+fn running(examined: &CheckInput<'_>, names: &[&str]) -> Result<Vec<String>, State> {
     let processes = examined.texts("proc/*/comm")?;
     if processes.is_empty() {
         return Err(State::unknown("/proc/PID/comm"));
@@ -74,7 +74,7 @@ fn running(examined: &Examined<'_>, names: &[&str]) -> Result<Vec<String>, State
     Ok(found.map(|(_, name)| name).collect())
 }
 
-fn starvation_daemon(examined: &Examined<'_>) -> Result<State, State> {
+fn starvation_daemon(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(if running(examined, &["stalld"])?.is_empty() {
         State::good("stalld does not run")
     } else {
@@ -82,7 +82,7 @@ fn starvation_daemon(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn time_synchronisation(examined: &Examined<'_>) -> Result<State, State> {
+fn time_synchronisation(examined: &CheckInput<'_>) -> Result<State, State> {
     let found = running(examined, &["chronyd", "ntpd", "systemd-timesyn", "phc2sys", "openntpd"])?;
     Ok(match found.as_slice() {
         [] => State::noted("no daemon sets the clock"),
@@ -92,7 +92,7 @@ fn time_synchronisation(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn timestamps(examined: &Examined<'_>) -> Result<State, State> {
+fn timestamps(examined: &CheckInput<'_>) -> Result<State, State> {
     let holders = running(examined, &["rtentsk", "ptp4l", "tuned"])?;
     if holders.iter().any(|name| name != "tuned") {
         return Ok(State::good(format!("{} keeps it on", holders.join(", "))));

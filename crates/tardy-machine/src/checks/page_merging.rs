@@ -1,6 +1,6 @@
 //! Whether the kernel merges equal pages.
 
-use super::{Check, Examined, Importance, State, Weight, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "page-merging",
@@ -11,6 +11,6 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     number_is(examined, "sys/kernel/mm/ksm/run", |value| value != 1, "0 or 2", "echo 2 > /sys/kernel/mm/ksm/run")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tardy_core::cpu::{CpuId, CpuList};
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -53,7 +53,7 @@ pub(super) const OFFLINE: Check = Check {
     look: |examined| either(offline(examined)),
 };
 
-fn sets(examined: &Examined<'_>) -> Result<State, State> {
+fn sets(examined: &CheckInput<'_>) -> Result<State, State> {
     let root = examined.root()?;
     let isolated = examined.facts.processors.isolated.clone().ok_or_else(|| State::unknown("/sys/devices/system/cpu/isolated"))?;
     let nohz = examined.facts.processors.nohz_full.clone().unwrap_or_default();
@@ -76,7 +76,7 @@ fn sets(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn housekeeping(examined: &Examined<'_>) -> Result<State, State> {
+fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let mut packages: BTreeMap<String, CpuList> = BTreeMap::new();
     for (path, package) in examined.texts(&format!("{CPU}/cpu*/topology/physical_package_id"))? {
@@ -109,7 +109,7 @@ fn housekeeping(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn siblings(examined: &Examined<'_>) -> Result<State, State> {
+fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
     let lists = examined.of_each_cpu(&format!("{CPU}/cpuCPU/topology/thread_siblings_list"))?;
     if lists.is_empty() {
         return Ok(State::none("the kernel names no siblings"));
@@ -129,7 +129,7 @@ fn siblings(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn full_dynticks(examined: &Examined<'_>) -> Result<State, State> {
+fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
     let Some(text) = examined.optional(&format!("{CPU}/nohz_full"))? else { return Ok(State::none("the kernel has no CONFIG_NO_HZ_FULL")) };
     let cpus = match text.as_str() {
         "(null)" => CpuList::default(),
@@ -149,7 +149,7 @@ fn full_dynticks(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn offline(examined: &Examined<'_>) -> Result<State, State> {
+fn offline(examined: &CheckInput<'_>) -> Result<State, State> {
     let text = examined.text(&format!("{CPU}/offline"))?;
     Ok(if text.is_empty() { State::good("every CPU is online") } else { State::noted(format!("cpus {text} are offline")) })
 }

@@ -1,6 +1,6 @@
 //! What saves power at the price of time, beyond idle states and governor.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -70,7 +70,7 @@ pub(super) const SUPPLY: Check = Check {
     look: |examined| either(supply(examined)),
 };
 
-fn frequency_range(examined: &Examined<'_>) -> Result<State, State> {
+fn frequency_range(examined: &CheckInput<'_>) -> Result<State, State> {
     let lowest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_min_freq"))?;
     let highest = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/scaling_max_freq"))?;
     let ranges: Vec<(&str, &str)> = lowest.iter().map(|(_, low)| low.as_str()).zip(highest.iter().map(|(_, high)| high.as_str())).collect();
@@ -89,7 +89,7 @@ fn frequency_range(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn energy_preference(examined: &Examined<'_>) -> Result<State, State> {
+fn energy_preference(examined: &CheckInput<'_>) -> Result<State, State> {
     let preferences = examined.of_each_cpu(&format!("{CPU}/cpuCPU/cpufreq/energy_performance_preference"))?;
     let Some((_, first)) = preferences.first() else { return Ok(State::none("the CPU has no such preference")) };
     // A number is the register's value: 0 is performance.
@@ -105,7 +105,7 @@ fn energy_preference(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn turbo(examined: &Examined<'_>) -> Result<State, State> {
+fn turbo(examined: &CheckInput<'_>) -> Result<State, State> {
     let intel = examined.optional(&format!("{CPU}/intel_pstate/no_turbo"))?.map(|text| text == "0");
     let other = examined.optional(&format!("{CPU}/cpufreq/boost"))?.map(|text| text == "1");
     Ok(match intel.or(other) {
@@ -115,7 +115,7 @@ fn turbo(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn pci_express(examined: &Examined<'_>) -> Result<State, State> {
+fn pci_express(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.parameter("pcie_aspm")? == Some("off") {
         return Ok(State::good("off (pcie_aspm=off)"));
     }
@@ -132,7 +132,7 @@ fn pci_express(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn uncore(examined: &Examined<'_>) -> Result<State, State> {
+fn uncore(examined: &CheckInput<'_>) -> Result<State, State> {
     let folder = format!("{CPU}/intel_uncore_frequency");
     let lowest = examined.texts(&format!("{folder}/*/min_freq_khz"))?;
     let highest = examined.texts(&format!("{folder}/*/max_freq_khz"))?;
@@ -150,7 +150,7 @@ fn uncore(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn usb(examined: &Examined<'_>) -> Result<State, State> {
+fn usb(examined: &CheckInput<'_>) -> Result<State, State> {
     let controls = examined.texts("sys/bus/usb/devices/*/power/control")?;
     if controls.is_empty() {
         return Ok(State::none("there is no USB device"));
@@ -167,7 +167,7 @@ fn usb(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn supply(examined: &Examined<'_>) -> Result<State, State> {
+fn supply(examined: &CheckInput<'_>) -> Result<State, State> {
     let supplies = examined.texts("sys/class/power_supply/*/type")?;
     let online = examined.texts("sys/class/power_supply/*/online")?;
     let profile = examined.optional("sys/firmware/acpi/platform_profile")?;

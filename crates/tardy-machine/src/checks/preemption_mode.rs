@@ -1,7 +1,7 @@
 //! The mode of a kernel that can choose how far it lets itself be interrupted.
 
-use super::super::facts::Compiled;
-use super::{Check, Examined, Importance, State, Weight};
+use super::super::facts::CompiledPreemption;
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "preemption-mode",
@@ -12,14 +12,14 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let Some(found) = &examined.facts.kernel.preemption else { return State::unknown("the kernel's version") };
     match (found.compiled, found.mode.as_deref()) {
-        (Compiled::RealTime | Compiled::Full, None) | (_, Some("full")) => State::good(found.to_string()),
-        (Compiled::Dynamic | Compiled::RealTime, Some(mode)) => {
+        (CompiledPreemption::RealTime | CompiledPreemption::Full, None) | (_, Some("full")) => State::good(found.to_string()),
+        (CompiledPreemption::Dynamic | CompiledPreemption::RealTime, Some(mode)) => {
             State::improvable(mode, "full", "echo full > /sys/kernel/debug/sched/preempt, or preempt=full on the kernel's command line")
         }
-        (Compiled::VoluntaryOrNone | Compiled::Lazy, _) => State::improvable_at_start(
+        (CompiledPreemption::VoluntaryOrNone | CompiledPreemption::Lazy, _) => State::improvable_at_start(
             found.to_string(),
             "PREEMPT or PREEMPT_RT",
             "use a kernel built with PREEMPT_DYNAMIC and preempt=full, or with PREEMPT_RT",

@@ -1,6 +1,6 @@
 //! A running program (`--pid`): whether it asked the kernel for what it needs. What it sleeps on, and which locks it takes, only a trace shows.
 
-use super::{Check, Examined, Importance, State, Weight, either};
+use super::{Check, CheckInput, Importance, State, Weight, either};
 use crate::program::{Program, RealTimeLimit};
 use crate::tasks::{Policy, Task};
 
@@ -71,12 +71,12 @@ pub(super) const TIMER_SLACK: Check = Check {
 const SLACK_MAX_NS: u64 = 1_000;
 const SHOWN: usize = 4;
 
-fn program<'a>(examined: &Examined<'a>) -> Result<&'a Program, State> {
+fn program<'a>(examined: &CheckInput<'a>) -> Result<&'a Program, State> {
     examined.program.ok_or_else(|| State::none("no program was named (--pid)"))
 }
 
 /// The threads that must be on time: those of real-time policy.
-fn real_time<'a>(examined: &Examined<'a>) -> Result<Vec<&'a Task>, State> {
+fn real_time<'a>(examined: &CheckInput<'a>) -> Result<Vec<&'a Task>, State> {
     let threads: Vec<&Task> = program(examined)?.threads.iter().filter(|thread| thread.is_real_time()).collect();
     if threads.is_empty() { Err(State::none("no thread has a real-time policy")) } else { Ok(threads) }
 }
@@ -86,7 +86,7 @@ fn named(threads: &[String]) -> String {
     format!("{}{more}", threads[..threads.len().min(SHOWN)].join(", "))
 }
 
-fn policy(examined: &Examined<'_>) -> Result<State, State> {
+fn policy(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     let threads: Vec<String> = program.threads.iter().filter(|thread| thread.is_real_time()).map(Task::label).collect();
     Ok(if threads.is_empty() {
@@ -100,7 +100,7 @@ fn policy(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn memory(examined: &Examined<'_>) -> Result<State, State> {
+fn memory(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     let (Some(locked), Some(resident)) = (program.locked_kib, program.resident_kib) else {
         return Err(State::unknown(format!("VmLck and VmRSS in /proc/{}/status", program.process)));
@@ -114,7 +114,7 @@ fn memory(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn faults(examined: &Examined<'_>) -> Result<State, State> {
+fn faults(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads = real_time(examined)?;
     let program = program(examined)?;
     let grown = |thread: &&Task| {
@@ -133,7 +133,7 @@ fn faults(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn priority(examined: &Examined<'_>) -> Result<State, State> {
+fn priority(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads = real_time(examined)?;
     let with_priority: Vec<&&Task> = threads.iter().filter(|thread| thread.policy != Policy::Deadline).collect();
     if with_priority.is_empty() {
@@ -155,7 +155,7 @@ fn priority(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn affinity(examined: &Examined<'_>) -> Result<State, State> {
+fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let threads = real_time(examined)?;
     let label = |thread: &&&Task| {
         let allowed = thread.allowed.as_ref()?;
@@ -173,7 +173,7 @@ fn affinity(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn limit(examined: &Examined<'_>) -> Result<State, State> {
+fn limit(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     Ok(match program.real_time_limit {
         None => State::unknown(format!("/proc/{}/limits", program.process)),
@@ -186,7 +186,7 @@ fn limit(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn timer_slack(examined: &Examined<'_>) -> Result<State, State> {
+fn timer_slack(examined: &CheckInput<'_>) -> Result<State, State> {
     let program = program(examined)?;
     // Real-time threads have none, whatever their file says.
     let ordinary: Vec<&Task> = program.threads.iter().filter(|thread| !thread.is_real_time()).collect();

@@ -1,6 +1,6 @@
 //! Where the kernel frees what was read without locks.
 
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "rcu-callbacks",
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let Some(words) = examined.command_line() else { return State::unknown("/proc/cmdline") };
     if examined.facts.processors.online.as_ref().is_some_and(|online| online.len() < 2) {
         return State::none("there is one CPU");

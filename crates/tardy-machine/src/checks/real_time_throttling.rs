@@ -2,7 +2,7 @@
 
 use tardy_core::units::Nanos;
 
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "real-time-throttling",
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let settings = &examined.facts.throttling;
     let Some(limit) = settings.real_time else { return State::unknown("/proc/sys/kernel/sched_rt_runtime_us") };
     if settings.has_fair_server == Some(true) {

@@ -3,7 +3,7 @@
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 pub(super) const LIMITS: Check = Check {
     name: "limits",
@@ -54,7 +54,7 @@ pub(super) const DEADLINE_ADMISSION: Check = Check {
 const IPC_LOCK: u32 = 14;
 const SYS_NICE: u32 = 23;
 
-fn limits(examined: &Examined<'_>) -> Result<State, State> {
+fn limits(examined: &CheckInput<'_>) -> Result<State, State> {
     let limits = examined.text("proc/self/limits")?;
     let status = examined.text("proc/self/status")?;
     let soft = |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned));
@@ -80,7 +80,7 @@ fn limits(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn group(examined: &Examined<'_>) -> Result<State, State> {
+fn group(examined: &CheckInput<'_>) -> Result<State, State> {
     let mut files = examined.texts("etc/security/limits.d/*")?;
     if let Some(text) = examined.optional("etc/security/limits.conf")? {
         files.push(("etc/security/limits.conf".to_owned(), text));
@@ -101,7 +101,7 @@ fn group(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn lockdown(examined: &Examined<'_>) -> Result<State, State> {
+fn lockdown(examined: &CheckInput<'_>) -> Result<State, State> {
     let modes = examined.text("sys/kernel/security/lockdown")?;
     let mode = modes.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(mode, _)| mode.to_owned());
     Ok(match mode.as_deref() {
@@ -111,7 +111,7 @@ fn lockdown(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn cpu_set(examined: &Examined<'_>) -> Result<State, State> {
+fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
     let status = examined.text("proc/self/status")?;
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")?.trim().parse::<CpuList>().ok());
     let allowed = allowed.ok_or_else(|| State::unknown("/proc/self/status"))?;
@@ -130,7 +130,7 @@ fn cpu_set(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn deadline_admission(examined: &Examined<'_>) -> Result<State, State> {
+fn deadline_admission(examined: &CheckInput<'_>) -> Result<State, State> {
     let limit = examined.facts.throttling.real_time.ok_or_else(|| State::unknown("/proc/sys/kernel/sched_rt_runtime_us"))?;
     Ok(if limit.runtime < Nanos::ZERO {
         State::noted("every deadline task is admitted: the kernel promises none of them anything")

@@ -1,6 +1,6 @@
 //! Whether two threads share a core.
 
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "smt",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.processors.smt_active {
         None => State::unknown("/sys/devices/system/cpu/smt/active"),
         Some(false) => State::good("off"),

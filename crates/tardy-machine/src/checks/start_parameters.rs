@@ -1,7 +1,7 @@
 //! What the kernel was told at the start, and cannot be told later.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
-use crate::facts::Compiled;
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
+use crate::facts::CompiledPreemption;
 
 /// From so many CPUs on, ticks that come at once wait for each other's locks.
 const MANY_CPUS: usize = 8;
@@ -33,9 +33,9 @@ pub(super) const GRACE_PERIODS: Check = Check {
     look: |examined| either(grace_periods(examined)),
 };
 
-fn threaded_interrupts(examined: &Examined<'_>) -> Result<State, State> {
+fn threaded_interrupts(examined: &CheckInput<'_>) -> Result<State, State> {
     let preemption = examined.facts.kernel.preemption.as_ref().ok_or_else(|| State::unknown("the kernel's version"))?;
-    if preemption.compiled == Compiled::RealTime {
+    if preemption.compiled == CompiledPreemption::RealTime {
         return Ok(State::good("PREEMPT_RT: handlers are threads"));
     }
     Ok(if examined.has_parameter("threadirqs")? {
@@ -49,7 +49,7 @@ fn threaded_interrupts(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn skewed_ticks(examined: &Examined<'_>) -> Result<State, State> {
+fn skewed_ticks(examined: &CheckInput<'_>) -> Result<State, State> {
     let online = examined.facts.processors.online.as_ref().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     let is_set = examined.parameter("skew_tick")? == Some("1");
     Ok(match (is_set, online.len()) {
@@ -60,7 +60,7 @@ fn skewed_ticks(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn grace_periods(examined: &Examined<'_>) -> Result<State, State> {
+fn grace_periods(examined: &CheckInput<'_>) -> Result<State, State> {
     let is_one = |path| examined.optional(path).map(|text| text.as_deref() == Some("1"));
     let is_normal = is_one("sys/kernel/rcu_normal")?;
     if is_normal {
@@ -69,7 +69,7 @@ fn grace_periods(examined: &Examined<'_>) -> Result<State, State> {
     if is_one("sys/kernel/rcu_expedited")? {
         return Ok(State::improvable("always expedited", "never", "echo 0 > /sys/kernel/rcu_expedited; echo 1 > /sys/kernel/rcu_normal"));
     }
-    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == Compiled::RealTime);
+    let is_real_time = examined.facts.kernel.preemption.as_ref().is_some_and(|found| found.compiled == CompiledPreemption::RealTime);
     if is_real_time && examined.parameter("rcupdate.rcu_normal_after_boot")? != Some("0") {
         return Ok(State::good("never expedited after the start (PREEMPT_RT)"));
     }

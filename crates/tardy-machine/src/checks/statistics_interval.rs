@@ -1,6 +1,6 @@
 //! How often the kernel gathers its memory statistics.
 
-use super::{Check, Examined, Importance, State, Weight, number_is};
+use super::{Check, CheckInput, Importance, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "statistics-interval",
@@ -11,6 +11,6 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     number_is(examined, "proc/sys/vm/stat_interval", |value| value >= 10, "10 or more", "sysctl vm.stat_interval=10")
 }

@@ -1,6 +1,6 @@
 //! Whether memory can be written to a disk.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "swap",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.memory.swap_total_bytes {
         None => State::unknown("/proc/meminfo"),
         Some(0) => State::good("none"),

@@ -16,7 +16,7 @@ use crate::facts::MachineFacts;
 use crate::fake_root::FakeRoot;
 use crate::interrupts::{InterruptDelta, InterruptLineDelta};
 use crate::program::ProgramWatch;
-use crate::watch::Watched;
+use crate::watch::WatchDelta;
 use trees::{
     BAD_CLOCK, BOARD, BUSY, FAIR_SERVER, GUEST, HOST, NO_FAIR_SERVER, OLD_KERNEL, REAL_TIME_KERNEL, TUNED, TUNED_GUEST, UNTUNED,
     with_common,
@@ -69,7 +69,7 @@ impl Case {
         self.examined(tree, |examined| check.state(examined))
     }
 
-    fn examined<T>(&self, tree: &FakeRoot, then: impl FnOnce(&Examined<'_>) -> T) -> T {
+    fn examined<T>(&self, tree: &FakeRoot, then: impl FnOnce(&CheckInput<'_>) -> T) -> T {
         let watched = watched(self.is_calm);
         let root = tree.root();
         let facts = MachineFacts::read(&root);
@@ -85,17 +85,17 @@ impl Case {
             program
         });
         let cpus = "2-3".parse().unwrap();
-        let mut examined = Examined::new(&facts, Some(&root), &cpus);
+        let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
         (examined.profile, examined.program, examined.watched) = (self.profile, program.as_ref(), Some(&watched));
         then(&examined)
     }
 }
 
 /// Counters of a second: nothing at all, or something of everything.
-fn watched(is_calm: bool) -> Watched {
+fn watched(is_calm: bool) -> WatchDelta {
     let line = InterruptLineDelta { label: "9".into(), description: "chip disk".into(), counts: BTreeMap::from([(CpuId(2), 7)]) };
     let lines = if is_calm { Vec::new() } else { vec![line] };
-    Watched {
+    WatchDelta {
         span: Nanos::from_secs(1),
         interrupts: Some(InterruptDelta { lines }),
         stolen: Some(BTreeMap::from([(CpuId(2), Nanos::from_millis(if is_calm { 0 } else { 20 }))])),
@@ -270,7 +270,7 @@ fn facts_of_another_machine_are_not_mixed_with_files_of_this_one() {
     let facts = MachineFacts::read(&tree.root());
     let cpus = "2-3".parse().unwrap();
     let states: BTreeMap<_, _> =
-        look(&Examined::new(&facts, None, &cpus)).into_iter().map(|finding| (finding.check, finding.state)).collect();
+        look(&CheckInput::new(&facts, None, &cpus)).into_iter().map(|finding| (finding.check, finding.state)).collect();
     for from_files in ["heat", "irqbalance", "kernel-debug", "numa-balancing", "tracing", "console", "kernel-threads"] {
         assert_eq!(states[from_files], State::unknown(NOT_HERE), "{from_files}");
     }
@@ -333,7 +333,7 @@ fn registers_that_cannot_be_read_leave_firmware_unknown_and_say_so() {
     let cpus = "2-3".parse().unwrap();
     let mut watched = watched(true);
     watched.smi = Err(crate::smi::SmiUnavailable::NoRegister);
-    let mut examined = Examined::new(&facts, Some(&root), &cpus);
+    let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
     examined.watched = Some(&watched);
     let findings = look(&examined);
     let state = &findings.iter().find(|finding| finding.check == "system-management-interrupts").unwrap().state;

@@ -1,6 +1,6 @@
 //! Whether timers of idle CPUs move to busy ones.
 
-use super::{Check, Examined, Importance, Profile, State, Weight, number_is};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, number_is};
 
 pub(super) const CHECK: Check = Check {
     name: "timer-migration",
@@ -11,6 +11,6 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     number_is(examined, "proc/sys/kernel/timer_migration", |value| value == 0, "0", "sysctl kernel.timer_migration=0")
 }

@@ -1,6 +1,6 @@
 //! Whether someone's tracing was left on.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "tracing",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     let tracer = match examined.text("sys/kernel/tracing/current_tracer") {
         Ok(tracer) => tracer,
         Err(state) => return state,

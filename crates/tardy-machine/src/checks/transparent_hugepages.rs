@@ -1,6 +1,6 @@
 //! Whether the kernel puts pages together behind a task's back.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "transparent-hugepages",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.memory.transparent_hugepages.as_deref() {
         None => State::unknown("/sys/kernel/mm/transparent_hugepage/enabled"),
         Some(mode @ ("never" | "madvise")) => State::good(mode),

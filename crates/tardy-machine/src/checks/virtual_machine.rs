@@ -1,6 +1,6 @@
 //! Whether a host can take the CPUs away.
 
-use super::{Check, Examined, Importance, Profile, State, Weight};
+use super::{Check, CheckInput, Importance, Profile, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "virtual-machine",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     match examined.facts.virtualization.is_virtual() {
         None => State::unknown("any sign of a hypervisor, or of none"),
         Some(false) => State::good("no hypervisor"),

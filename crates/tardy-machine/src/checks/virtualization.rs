@@ -2,7 +2,7 @@
 
 use tardy_core::units::Nanos;
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 pub(super) const STOLEN: Check = Check {
     name: "stolen-time",
@@ -40,7 +40,7 @@ pub(super) const HOST_THREADS: Check = Check {
     look: |examined| either(host_threads(examined)),
 };
 
-fn is_guest(examined: &Examined<'_>) -> Result<(), State> {
+fn is_guest(examined: &CheckInput<'_>) -> Result<(), State> {
     match examined.facts.virtualization.is_virtual() {
         None => Err(State::unknown("any sign of a hypervisor, or of none")),
         Some(false) => Err(State::none("this is no virtual machine")),
@@ -48,7 +48,7 @@ fn is_guest(examined: &Examined<'_>) -> Result<(), State> {
     }
 }
 
-fn stolen(examined: &Examined<'_>) -> Result<State, State> {
+fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     examined.text("proc/stat")?;
     is_guest(examined)?;
     let Some(watched) = examined.watched else { return Ok(State::none("nothing was counted: tardy doctor counts for a second")) };
@@ -64,7 +64,7 @@ fn stolen(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn guest_halt_polling(examined: &Examined<'_>) -> Result<State, State> {
+fn guest_halt_polling(examined: &CheckInput<'_>) -> Result<State, State> {
     is_guest(examined)?;
     if examined.parameter("idle")? == Some("poll") {
         return Ok(State::noted("idle=poll: the CPU never halts, and the host can give it to nobody"));
@@ -88,7 +88,7 @@ fn guest_halt_polling(examined: &Examined<'_>) -> Result<State, State> {
     })
 }
 
-fn steal_accounting(examined: &Examined<'_>) -> Result<State, State> {
+fn steal_accounting(examined: &CheckInput<'_>) -> Result<State, State> {
     is_guest(examined)?;
     let configuration = examined.configuration()?;
     let is_on = configuration.is_on("PARAVIRT_TIME_ACCOUNTING");
@@ -112,7 +112,7 @@ const PARAMETERS: [(&str, &[&str], &str); 4] = [
     ("sys/module/kvm_intel/parameters/ple_gap", &["0"], "kvm_intel.ple_gap=0"),
 ];
 
-fn host_threads(examined: &Examined<'_>) -> Result<State, State> {
+fn host_threads(examined: &CheckInput<'_>) -> Result<State, State> {
     if examined.profile != Profile::VmHost {
         return Ok(State::none("asked of hosts alone (--profile vm-host)"));
     }

@@ -1,6 +1,6 @@
 //! Whether the kernel looks for CPUs that hang.
 
-use super::{Check, Examined, Importance, State, Weight};
+use super::{Check, CheckInput, Importance, State, Weight};
 
 pub(super) const CHECK: Check = Check {
     name: "watchdog",
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-fn look(examined: &Examined<'_>) -> State {
+fn look(examined: &CheckInput<'_>) -> State {
     if examined.command_line().is_some_and(|words| words.contains(&"nowatchdog")) {
         return State::good("off (nowatchdog)");
     }

@@ -2,7 +2,7 @@
 
 use tardy_core::cpu::CpuList;
 
-use super::{Check, Examined, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 
 pub(super) const CHECK: Check = Check {
     name: "workqueues",
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
 
 const FOLDER: &str = "sys/devices/virtual/workqueue";
 
-fn look(examined: &Examined<'_>) -> Result<State, State> {
+fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.text(&format!("{FOLDER}/cpumask"))?;
     let others = examined.other_cpus().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
     if others.is_empty() {

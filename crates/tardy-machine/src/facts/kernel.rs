@@ -36,7 +36,7 @@ pub struct KernelFacts {
 #[serde(default)]
 pub struct Preemption {
     /// What the kernel was built as.
-    pub compiled: Compiled,
+    pub compiled: CompiledPreemption,
     /// For a kernel that can choose: `none`, `voluntary`, `full` or `lazy`.
     pub mode: Option<String>,
     /// Where `mode` was found.
@@ -46,7 +46,7 @@ pub struct Preemption {
 /// What a kernel was built as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compiled {
+pub enum CompiledPreemption {
     /// PREEMPT_RT.
     RealTime,
     /// PREEMPT_DYNAMIC: chosen at the start, or in debugfs.
@@ -102,12 +102,12 @@ impl KernelFacts {
 impl Preemption {
     fn read(root: &Root, release: Option<&str>, version: Option<&str>, command_line: Option<&str>) -> Option<Self> {
         let compiled = match (root.number::<u32>("sys/kernel/realtime"), version) {
-            (Some(1), _) => Compiled::RealTime,
+            (Some(1), _) => CompiledPreemption::RealTime,
             (_, Some(version)) => compiled(version),
             (_, None) => return None,
         };
         // A kernel with PREEMPT_RT may be dynamic as well, between full and lazy.
-        let chooses = matches!(compiled, Compiled::Dynamic | Compiled::RealTime);
+        let chooses = matches!(compiled, CompiledPreemption::Dynamic | CompiledPreemption::RealTime);
         let now = root.text("sys/kernel/debug/sched/preempt").and_then(|modes| mode_in_parentheses(&modes));
         let from_debugfs = now.map(|mode| (mode, PreemptionSource::Debugfs));
         let from_start = || {
@@ -122,15 +122,15 @@ impl Preemption {
 }
 
 /// The words that init/Makefile puts into the version; patched kernels before 4.x wrote `PREEMPT RT`.
-fn compiled(version: &str) -> Compiled {
+fn compiled(version: &str) -> CompiledPreemption {
     let mut words = version.split_whitespace().skip_while(|word| !word.starts_with("PREEMPT"));
     match (words.next(), words.next()) {
-        (Some("PREEMPT_RT"), _) | (Some("PREEMPT"), Some("RT")) => Compiled::RealTime,
-        (Some("PREEMPT_DYNAMIC"), _) => Compiled::Dynamic,
-        (Some("PREEMPT_LAZY"), _) => Compiled::Lazy,
-        (Some("PREEMPT"), _) => Compiled::Full,
-        (Some(_), _) => Compiled::Unknown,
-        (None, _) => Compiled::VoluntaryOrNone,
+        (Some("PREEMPT_RT"), _) | (Some("PREEMPT"), Some("RT")) => CompiledPreemption::RealTime,
+        (Some("PREEMPT_DYNAMIC"), _) => CompiledPreemption::Dynamic,
+        (Some("PREEMPT_LAZY"), _) => CompiledPreemption::Lazy,
+        (Some("PREEMPT"), _) => CompiledPreemption::Full,
+        (Some(_), _) => CompiledPreemption::Unknown,
+        (None, _) => CompiledPreemption::VoluntaryOrNone,
     }
 }
 
@@ -174,18 +174,18 @@ mod tests {
     #[test]
     fn the_version_tells_how_the_kernel_was_built() {
         for (text, expected) in [
-            ("#1 SMP PREEMPT_RT Debian 6.1.76-1\n", Compiled::RealTime),
-            ("#1 SMP PREEMPT RT Mon\n", Compiled::RealTime),
-            ("#1 SMP PREEMPT_DYNAMIC Debian\n", Compiled::Dynamic),
-            ("#1 SMP PREEMPT Mon\n", Compiled::Full),
-            ("#1 SMP PREEMPT_LAZY Mon\n", Compiled::Lazy),
-            ("#1 SMP Debian\n", Compiled::VoluntaryOrNone),
-            ("#1 SMP PREEMPT_ODD\n", Compiled::Unknown),
+            ("#1 SMP PREEMPT_RT Debian 6.1.76-1\n", CompiledPreemption::RealTime),
+            ("#1 SMP PREEMPT RT Mon\n", CompiledPreemption::RealTime),
+            ("#1 SMP PREEMPT_DYNAMIC Debian\n", CompiledPreemption::Dynamic),
+            ("#1 SMP PREEMPT Mon\n", CompiledPreemption::Full),
+            ("#1 SMP PREEMPT_LAZY Mon\n", CompiledPreemption::Lazy),
+            ("#1 SMP Debian\n", CompiledPreemption::VoluntaryOrNone),
+            ("#1 SMP PREEMPT_ODD\n", CompiledPreemption::Unknown),
         ] {
             assert_eq!(preemption(version(text)).unwrap().compiled, expected, "{text}");
         }
         assert_eq!(preemption(FakeRoot::new()), None);
-        assert_eq!(preemption(version("#1 SMP").with("sys/kernel/realtime", "1\n")).unwrap().compiled, Compiled::RealTime);
+        assert_eq!(preemption(version("#1 SMP").with("sys/kernel/realtime", "1\n")).unwrap().compiled, CompiledPreemption::RealTime);
     }
 
     #[test]

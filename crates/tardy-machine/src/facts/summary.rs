@@ -3,7 +3,7 @@
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 
-use super::{Compiled, MachineFacts, Preemption};
+use super::{CompiledPreemption, MachineFacts, Preemption};
 
 impl MachineFacts {
     /// Host, kernel, distribution; then CPUs, sleep, clock, memory. What is unknown is left out.
@@ -68,12 +68,12 @@ impl MachineFacts {
 impl std::fmt::Display for Preemption {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let compiled = match self.compiled {
-            Compiled::RealTime => "PREEMPT_RT",
-            Compiled::Dynamic => "PREEMPT_DYNAMIC",
-            Compiled::Full => "PREEMPT",
-            Compiled::Lazy => "PREEMPT_LAZY",
-            Compiled::VoluntaryOrNone => "no PREEMPT",
-            Compiled::Unknown => "unknown preemption",
+            CompiledPreemption::RealTime => "PREEMPT_RT",
+            CompiledPreemption::Dynamic => "PREEMPT_DYNAMIC",
+            CompiledPreemption::Full => "PREEMPT",
+            CompiledPreemption::Lazy => "PREEMPT_LAZY",
+            CompiledPreemption::VoluntaryOrNone => "no PREEMPT",
+            CompiledPreemption::Unknown => "unknown preemption",
         };
         match &self.mode {
             Some(mode) => write!(formatter, "{compiled} ({mode})"),

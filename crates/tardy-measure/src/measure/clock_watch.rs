@@ -11,7 +11,7 @@ use super::threads::MeasuringThread;
 
 /// A clock that a run depends on.
 #[derive(Debug)]
-struct Watched {
+struct WatchedClock {
     reading: ClockReading,
     /// Whether timers are set on it; else only grids were laid on it at the start.
     has_timers: bool,
@@ -22,7 +22,7 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     start: Nanos,
-    clocks: Vec<Watched>,
+    clocks: Vec<WatchedClock>,
 }
 
 impl ClockWatch {
@@ -34,7 +34,7 @@ impl ClockWatch {
         let watched = [SystemClock::Realtime, SystemClock::Tai].into_iter().filter_map(|clock| {
             let of_clock = || readings.iter().filter(|(reading, _)| reading.clock == clock);
             let (reading, _) = of_clock().next()?;
-            Some(Watched { reading: *reading, has_timers: of_clock().any(|(_, is_of_timer)| *is_of_timer), step: None })
+            Some(WatchedClock { reading: *reading, has_timers: of_clock().any(|(_, is_of_timer)| *is_of_timer), step: None })
         });
         Self { start, clocks: watched.collect() }
     }
@@ -46,7 +46,7 @@ impl ClockWatch {
         }
         // Again at each look: a thread on its way into the wait would not notice the first time.
         let is_stepped = |thread: &&MeasuringThread| {
-            let on_clock = |clock: &Watched| clock.step.is_some() && clock.reading.clock == thread.timer_clock;
+            let on_clock = |clock: &WatchedClock| clock.step.is_some() && clock.reading.clock == thread.timer_clock;
             !thread.is_finished() && self.clocks.iter().any(on_clock)
         };
         for thread in threads.iter().filter(is_stepped) {
@@ -60,7 +60,7 @@ impl ClockWatch {
     }
 }
 
-impl Watched {
+impl WatchedClock {
     fn note(&mut self, since_start: Nanos, now: ClockReading) {
         let by = now.ahead - self.reading.ahead;
         if by != Nanos::ZERO && self.step.is_none() {

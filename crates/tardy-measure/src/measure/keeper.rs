@@ -19,17 +19,17 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Hands files to the thread; clones hand them to the same one.
 #[derive(Debug, Clone)]
-pub(super) struct Keeper(Arc<Shared>);
+pub(super) struct BackgroundWriter(Arc<SharedQueue>);
 
 /// The thread; it ends when this is dropped or finished.
 #[derive(Debug)]
 pub(super) struct KeeperThread {
-    keeper: Keeper,
+    keeper: BackgroundWriter,
     handle: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedQueue {
     queue: Mutex<Queue>,
     has_changed: Condvar,
 }
@@ -53,7 +53,7 @@ enum Job {
 /// Bytes that may wait for a file that grows; what comes when there are more is left out.
 const APPENDED_BYTES_MAX: usize = 1 << 20;
 
-impl Keeper {
+impl BackgroundWriter {
     /// Replaces the file at `path` by `content`, some time later, unless newer content comes before; returns at once. A full disk keeps the older
     /// file. After the end nothing is written any more.
     pub(super) fn replace(&self, path: &Path, content: Vec<u8>) {
@@ -114,7 +114,7 @@ impl KeeperThread {
     }
 
     fn start_with(cpus: Vec<u32>, mut write: impl FnMut(Job) + Send + 'static) -> io::Result<Self> {
-        let keeper = Keeper(Arc::default());
+        let keeper = BackgroundWriter(Arc::default());
         let own = keeper.clone();
         let handle = std::thread::Builder::new().name("tardy-keeper".into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
@@ -126,7 +126,7 @@ impl KeeperThread {
     }
 
     /// For whoever has files to be kept.
-    pub(super) fn keeper(&self) -> Keeper {
+    pub(super) fn keeper(&self) -> BackgroundWriter {
         self.keeper.clone()
     }
 

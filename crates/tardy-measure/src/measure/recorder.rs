@@ -16,7 +16,7 @@ use tardy_run::series_writer::FLUSH_INTERVAL;
 use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched};
 
-use super::keeper::Keeper;
+use super::keeper::BackgroundWriter;
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
@@ -48,12 +48,12 @@ struct Work {
     closed: Vec<bool>,
     reserves: Vec<ReservedFile>,
     progress: Arc<Mutex<Vec<Progress>>>,
-    keeper: Keeper,
+    keeper: BackgroundWriter,
 }
 
 impl Recorder {
     /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way.
-    pub(super) fn start<'a>(files: impl IntoIterator<Item = &'a Path>, cpus: &CpuList, keeper: Keeper) -> std::io::Result<Self> {
+    pub(super) fn start<'a>(files: impl IntoIterator<Item = &'a Path>, cpus: &CpuList, keeper: BackgroundWriter) -> std::io::Result<Self> {
         let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), HISTOGRAM_BYTES_RESERVED);
         let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
         let progress = Arc::new(Mutex::new(Vec::new()));

@@ -32,7 +32,7 @@ const REQUEST: Nanos = Nanos::from_millis(1);
 
 /// What is asked of a responder.
 #[derive(Debug)]
-pub struct Responding<'a> {
+pub struct ResponderRequest<'a> {
     pub link: &'a Link,
     /// CPU to answer on.
     pub cpu: Option<CpuId>,
@@ -56,7 +56,7 @@ impl RespondRun {
     ///
     /// # Errors
     /// [`SessionError`].
-    pub fn start(out: &Path, asked: &Responding<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+    pub fn start(out: &Path, asked: &ResponderRequest<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
         let folder = RunFolder::create(out)?;
         let started = Self::start_in(folder, asked, root);
         started.inspect_err(|_| {
@@ -65,7 +65,7 @@ impl RespondRun {
         })
     }
 
-    fn start_in(folder: RunFolder, asked: &Responding<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
+    fn start_in(folder: RunFolder, asked: &ResponderRequest<'_>, root: &Root) -> Result<(Self, AnswerLog), SessionError> {
         let mut record = first_record(plan(asked), root);
         let begin = record.started.monotonic_ns;
         record.phases.push(PhaseRecord {
@@ -127,7 +127,7 @@ impl RespondRun {
     }
 }
 
-fn plan(asked: &Responding<'_>) -> Plan {
+fn plan(asked: &ResponderRequest<'_>) -> Plan {
     let allowed: CpuList = affinity::get(0).unwrap_or_default().into_iter().map(CpuId).collect();
     let measured: CpuList = asked.cpu.into_iter().collect();
     let others: CpuList = allowed.iter().filter(|&cpu| Some(cpu) != asked.cpu).collect();

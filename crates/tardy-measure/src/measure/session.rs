@@ -18,7 +18,7 @@ use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, RunKind, RunRecord, Started, State, Tool};
+use tardy_run::record::{FORMAT, RunKind, RunRecord, StartTime, State, Tool};
 use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
@@ -97,7 +97,7 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
         state: State::Running,
         clock: clock_kind(root),
-        started: Started { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
+        started: StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
         ended_ns: None,
         warnings: first_warnings(&plan, root),
         measured_cpus: plan.measured_cpus.clone(),

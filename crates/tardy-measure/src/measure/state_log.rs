@@ -9,7 +9,7 @@ use tardy_machine::root::Root;
 use tardy_machine::state_series::{StateOptions, StateReader, StateSample};
 use tardy_run::folder::RunFolder;
 
-use super::keeper::Keeper;
+use super::keeper::BackgroundWriter;
 
 const INTERVAL: Nanos = Nanos::from_secs(1);
 
@@ -19,14 +19,14 @@ pub(super) struct StateLog {
     reader: StateReader,
     sample: StateSample,
     path: PathBuf,
-    keeper: Keeper,
+    keeper: BackgroundWriter,
     line: Vec<u8>,
     next: Nanos,
 }
 
 impl StateLog {
     /// Starts the log; `None` where it cannot be written.
-    pub(super) fn create(folder: &RunFolder, measured: &CpuList, tool: &CpuList, root: &Root, keeper: Keeper) -> Option<Self> {
+    pub(super) fn create(folder: &RunFolder, measured: &CpuList, tool: &CpuList, root: &Root, keeper: BackgroundWriter) -> Option<Self> {
         let cpus = root.online_cpus().unwrap_or_else(|| measured.clone());
         // Reading the frequency of a CPU may interrupt it: only where the tool runs is that no matter.
         let options = StateOptions { frequency_of: tool.minus(measured), cpus, disturbing_sensors: false };

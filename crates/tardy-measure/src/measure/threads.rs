@@ -57,12 +57,12 @@ const NOT_CHOSEN: i64 = i64::MIN;
 /// The start is chosen by the measuring thread that is let go first, not by the thread that prepares: whatever holds up an ordinary task on a busy
 /// machine, or a disk, lies before the choice, and no due time waits for it.
 #[derive(Debug)]
-pub(super) struct StartLine {
+pub(super) struct StartBarrier {
     barrier: Barrier,
     start: AtomicI64,
 }
 
-impl StartLine {
+impl StartBarrier {
     /// For so many measuring threads.
     pub(super) fn new(threads: usize) -> Arc<Self> {
         Arc::new(Self { barrier: Barrier::new(threads + 1), start: AtomicI64::new(NOT_CHOSEN) })
@@ -83,7 +83,7 @@ impl StartLine {
 pub(super) fn launch(
     entry: &ThreadEntry,
     member: Member,
-    line: &Arc<StartLine>,
+    line: &Arc<StartBarrier>,
     control: &Arc<Control>,
     group: Option<&Path>,
     mark: impl FnOnce() + Send + 'static,

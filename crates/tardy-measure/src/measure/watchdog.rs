@@ -35,7 +35,7 @@ pub(super) struct Watchdog {
     old_limit: Option<(u64, u64)>,
 }
 
-struct Watched {
+struct WatchedThread {
     tid: i32,
     cpu: Option<CpuId>,
     cpu_time: i64,
@@ -52,10 +52,10 @@ impl Watchdog {
         }
         let is_ending = Arc::new(AtomicBool::new(false));
         let bitten = Arc::new(Mutex::new(Vec::new()));
-        let mut watched: Vec<Watched> = threads
+        let mut watched: Vec<WatchedThread> = threads
             .iter()
             .filter(|thread| thread.is_watched)
-            .map(|thread| Watched { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 })
+            .map(|thread| WatchedThread { tid: thread.tid, cpu: thread.cpu, cpu_time: 0, busy_looks: 0 })
             .collect();
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let (ending, bites, control) = (Arc::clone(&is_ending), Arc::clone(&bitten), Arc::clone(control));
@@ -92,7 +92,7 @@ impl Watchdog {
     }
 }
 
-impl Watched {
+impl WatchedThread {
     fn is_runaway(&mut self, elapsed: i64) -> bool {
         let Ok(cpu_time) = clock::cpu_time_of_thread(self.tid) else {
             return false;

@@ -7,8 +7,8 @@ use tardy_core::warning::Warning;
 use tardy_loads::load::bounds::Bounds;
 use tardy_loads::load::sharing;
 use tardy_loads::load::{self, LoadRequest};
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::plan::{LoadPlan, PhasePlan};
 
 use super::error::PlanError;
@@ -27,13 +27,13 @@ pub(super) fn resolve(
     for name in &request.allow {
         LoadRequest::parse(name)?;
     }
-    let surroundings = Surroundings::of_run(out);
+    let host = Host::of_run(out);
     let is_built_in = request.scenario.as_ref().is_none_or(|name| built_in::find(name).is_some()) && request.loads.is_empty();
     let mut warnings = Vec::new();
     let mut phases = Vec::new();
     for phase in in_order(scenario, seed) {
         let mut loads = Vec::new();
-        for (asked, resolved) in resolve_loads(&phase, cpus, &surroundings)? {
+        for (asked, resolved) in resolve_loads(&phase, cpus, &host)? {
             let resolved = if is_built_in && asked.info.by_name_only && !request.allow.iter().any(|name| name == asked.info.name) {
                 Err(not_allowed(asked.info.name))
             } else {
@@ -48,10 +48,10 @@ pub(super) fn resolve(
                     loads.push(plan);
                 }
                 // Named on the command line: without it the run is not what was asked for. A list without one of its loads is most of what was.
-                Err(Absent { missing, remedy }) if !request.loads.is_empty() && asked.list.is_none() => {
+                Err(Unsupported { missing, remedy }) if !request.loads.is_empty() && asked.list.is_none() => {
                     return Err(PlanError::LoadAbsent { load: asked.text, missing, remedy });
                 }
-                Err(Absent { missing, remedy }) => {
+                Err(Unsupported { missing, remedy }) => {
                     let warning = Warning::LoadAbsent { load: asked.text, missing, remedy };
                     if !warnings.contains(&warning) {
                         warnings.push(warning);
@@ -61,7 +61,7 @@ pub(super) fn resolve(
         }
         // Loads stay in the group that was named for them, whose limits they would leave.
         let may_have_groups = request.load_cgroup.is_none();
-        if may_have_groups && !sharing::share_equally(&mut loads, &surroundings) && !warnings.contains(&unequal()) {
+        if may_have_groups && !sharing::share_equally(&mut loads, &host) && !warnings.contains(&unequal()) {
             warnings.push(unequal());
         }
         // A phase whose loads are all absent would pass for theirs if it ran without them.
@@ -88,16 +88,16 @@ fn unequal() -> Warning {
     Warning::Note { text: text.to_owned() }
 }
 
-fn not_allowed(name: &str) -> Absent {
-    Absent::new("it can disturb people or do harm, and was not asked for by its name".to_owned(), format!("give --allow {name}"))
+fn not_allowed(name: &str) -> Unsupported {
+    Unsupported::new("it can disturb people or do harm, and was not asked for by its name".to_owned(), format!("give --allow {name}"))
 }
 
-type Resolved = Vec<(LoadRequest, Result<LoadPlan, Absent>)>;
+type ResolvedLoads = Vec<(LoadRequest, Result<LoadPlan, Unsupported>)>;
 
-fn resolve_loads(phase: &PhaseRequest, cpus: &CpuList, surroundings: &Surroundings) -> Result<Resolved, PlanError> {
+fn resolve_loads(phase: &PhaseRequest, cpus: &CpuList, host: &Host) -> Result<ResolvedLoads, PlanError> {
     let mut requests = Vec::new();
     for text in &phase.loads {
         requests.extend(LoadRequest::parse(text)?);
     }
-    Ok(load::resolve_all(&requests, cpus, surroundings, Bounds::of(surroundings)))
+    Ok(load::resolve_all(&requests, cpus, host, Bounds::of(host)))
 }

@@ -7,12 +7,12 @@ use rand_pcg::Pcg64Mcg;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::absent::Absent;
 use tardy_machine::groups;
+use tardy_machine::host::Host;
 use tardy_machine::irq_affinity::{self, IrqPlan};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::unsupported::Unsupported;
 use tardy_probes::probe::{Placement, ProbeInfo, Refusal};
 use tardy_run::keep::Keep;
 use tardy_run::plan::{Change, Plan, PolicyName, ProbePlan, ThreadEntry, ThreadPlan};
@@ -132,7 +132,7 @@ type Probe = (&'static ProbeInfo, ProbePlan);
 
 fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
     let mut probes: Vec<Probe> = Vec::new();
-    let surroundings = Surroundings::of_this_machine();
+    let host = Host::of_this_machine();
     for asked in &scenario.probes {
         let (info, mut plan) = asked.plan();
         if info.is_single && probes.iter().any(|(other, _)| other.name == info.name) {
@@ -140,8 +140,8 @@ fn probes_of(scenario: &Scenario) -> Result<Vec<Probe>, PlanError> {
         }
         name_apart(&mut plan, &probes)?;
         info.check_clocks(plan.clocks).map_err(|reason| PlanError::ProbeRefused { probe: asked.spec.to_string(), reason })?;
-        (info.resolve)(&plan, &surroundings).map_err(|refusal| match refusal {
-            Refusal::Absent(Absent { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.spec.to_string(), missing, remedy },
+        (info.resolve)(&plan, &host).map_err(|refusal| match refusal {
+            Refusal::Absent(Unsupported { missing, remedy }) => PlanError::ProbeAbsent { probe: asked.spec.to_string(), missing, remedy },
             Refusal::Request(reason) => PlanError::ProbeRefused { probe: asked.spec.to_string(), reason },
         })?;
         probes.push((info, plan));

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tardy_machine::irq_affinity::{IrqMove, Restored};
+use tardy_machine::irq_affinity::{IrqMove, RestoreOutcome};
 use tardy_machine::process;
 use tardy_machine::root::Root;
 use tardy_machine::undo::{Undo, UndoError, run_all};
@@ -119,9 +119,9 @@ fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
     let interrupts = entries.interrupts.iter().map(|to| Undone {
         setting: to.path.display().to_string(),
         result: match to.restore() {
-            Ok(Restored::Done) => Ok(format!("back to {}", to.old)),
-            Ok(Restored::Over(found)) => Ok(format!("back to {}; somebody had set it to {found} meanwhile", to.old)),
-            Ok(Restored::Gone) => Ok("the interrupt no longer exists".to_owned()),
+            Ok(RestoreOutcome::Done) => Ok(format!("back to {}", to.old)),
+            Ok(RestoreOutcome::Over(found)) => Ok(format!("back to {}; somebody had set it to {found} meanwhile", to.old)),
+            Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),
             Err(refusal) => Err(refusal.to_string()),
         },
     });

@@ -172,7 +172,7 @@ fn keep_latest(reader: &mut LoopReader) {
 
 /// What a loop is, as its first cycles show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LoopDescription {
     pub name: String,
     /// Time between two due times; `None` where they form no grid.
     pub period: Option<Nanos>,
@@ -186,7 +186,7 @@ pub struct Found {
 
 /// What the loop of `reader` is; one that has completed a cycle at least.
 #[must_use]
-pub fn look_at(reader: &mut LoopReader) -> Found {
+pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
     let introduction =
         reader.introduction().unwrap_or_else(|| super::memory::Introduction { name: String::new(), period: None, thread: 0 });
     let phase = reader.latest_begun().map_or(Nanos::ZERO, |(_, due)| due);
@@ -196,7 +196,7 @@ pub fn look_at(reader: &mut LoopReader) -> Found {
         true
     });
     let policy = (introduction.thread > 0).then(|| sched::policy(introduction.thread).ok()).flatten().map(describe);
-    Found { name: introduction.name, period: introduction.period, phase, policy, tells_done }
+    LoopDescription { name: introduction.name, period: introduction.period, phase, policy, tells_done }
 }
 
 /// Numbers of policies: include/uapi/linux/sched.h.

@@ -156,19 +156,19 @@ mod tests {
     use tardy_app::Loop;
     use tardy_core::sample::Record;
 
-    struct Relayed {
+    struct RelayEnd {
         left: Option<LeftGrid>,
         start: Consumer,
         done: Consumer,
     }
 
-    fn relayed(memory: &Arc<AppMemory>, period: i64, control: &Control) -> Relayed {
+    fn relayed(memory: &Arc<AppMemory>, period: i64, control: &Control) -> RelayEnd {
         let ((start, start_consumer), (done, done_consumer)) = (ring(1024), ring(1024));
         let period = (period > 0).then_some(Nanos(period));
         let reader = memory.readers().remove(0);
         let running = RunningLoop { name: "control".into(), period, first: Nanos(0), tells_done: true, reader };
         let left = relay(memory, running, LoopRings { done, start }, control);
-        Relayed { left, start: start_consumer, done: done_consumer }
+        RelayEnd { left, start: start_consumer, done: done_consumer }
     }
 
     /// (due, missed) of each sample.

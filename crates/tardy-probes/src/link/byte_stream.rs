@@ -19,7 +19,7 @@ use tardy_sys::signal::wait_readable;
 use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
 use super::initiation::Initiation;
-use super::respond::{Answered, LOOK, Responder, note};
+use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -220,7 +220,7 @@ fn answer_to(byte: u8) -> Option<u8> {
 }
 
 impl Responder for Terminal {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
         let mut byte = [0];
         while !is_over.load(Ordering::Relaxed) {
             match self.file.read(&mut byte) {

@@ -95,12 +95,12 @@ struct Exchange<'a, L> {
     pace: Pace,
     rings: Rings,
     tally: Tally,
-    held: Vec<Unanswered>,
+    held: Vec<PendingStimulus>,
     unanswered: [Option<u64>; REMEMBERED],
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Unanswered {
+struct PendingStimulus {
     sent: Nanos,
     look: Nanos,
 }
@@ -155,7 +155,7 @@ impl<L: Initiator> Exchange<'_, L> {
                     }
                 }
                 Outcome::Unanswered => {
-                    self.held.push(Unanswered { sent, look });
+                    self.held.push(PendingStimulus { sent, look });
                     self.unanswered[number as usize % REMEMBERED] = Some(number);
                     self.link.recover();
                     if self.held.len() >= GONE_STIMULI && now - answered_at >= GONE_AFTER {
@@ -225,7 +225,7 @@ impl<L: Initiator> Exchange<'_, L> {
     /// The responder is there: what it did not answer is lost.
     fn flush_held(&mut self) {
         for index in 0..self.held.len() {
-            let Unanswered { sent, look, .. } = self.held[index];
+            let PendingStimulus { sent, look, .. } = self.held[index];
             self.tally.lost += 1;
             self.push(sent, self.pace.time_out, look);
         }
@@ -325,14 +325,14 @@ mod tests {
     use tardy_core::sample::Record;
 
     /// A responder that does with each stimulus what the script says: how often to answer at once, and how often with the next one.
-    struct Scripted {
+    struct ScriptedResponder {
         script: Vec<(u32, u32)>,
         waiting: VecDeque<u64>,
         postponed: Vec<u64>,
         dies_at: Option<u64>,
     }
 
-    impl Initiator for Scripted {
+    impl Initiator for ScriptedResponder {
         fn send(&mut self, number: u64) -> io::Result<()> {
             if self.dies_at.is_some_and(|at| number >= at) {
                 return Err(io::Error::from(io::ErrorKind::ConnectionRefused));
@@ -351,7 +351,7 @@ mod tests {
 
     fn run(script: Vec<(u32, u32)>, cycles: u64, dies_at: Option<u64>) -> (Tally, [Consumer; 3]) {
         let ((round_trip, first), (look, second), (in_responder, third)) = (ring(4096), ring(4096), ring(4096));
-        let mut link = Scripted { script, waiting: VecDeque::new(), postponed: Vec::new(), dies_at };
+        let mut link = ScriptedResponder { script, waiting: VecDeque::new(), postponed: Vec::new(), dies_at };
         let rings = Rings { round_trip, look, in_responder: Some(in_responder) };
         let pace = Pace {
             period: Nanos::from_micros(10),

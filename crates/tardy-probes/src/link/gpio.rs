@@ -16,7 +16,7 @@ use tardy_sys::signal::wait_readable;
 use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
 use super::initiation::Initiation;
-use super::respond::{Answered, LOOK, Responder, note};
+use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -184,7 +184,7 @@ impl Initiator for GpioInitiator {
 }
 
 impl Responder for Lines {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
         self.output.set(self.input.is_high()?)?;
         while !is_over.load(Ordering::Relaxed) {
             let Some(edge) = self.input.edge()? else {

@@ -11,7 +11,7 @@ use super::respond::Responder;
 pub type IsOver<'a> = &'a dyn Fn(Nanos) -> bool;
 
 /// The exchange of one link: stimuli from a time on, until the run is over or nobody answers any more.
-type Exchanging = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
+type Exchange = Box<dyn FnOnce(Pace, Rings, Nanos, IsOver<'_>) -> Tally + Send>;
 
 /// What tells of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub struct Initiation {
     pub answers: Answers,
     /// The other end, where this process answers itself.
     pub own_responder: Option<Box<dyn Responder>>,
-    pub(super) exchanging: Exchanging,
+    pub(super) exchanging: Exchange,
 }
 
 impl Initiation {
     /// Of a link that leaves this machine and is answered by a process that says nothing of itself.
     pub(super) fn new(mut initiator: impl Initiator + Send + 'static, floor: impl fmt::Display) -> Self {
         // Made for the link's own type: the loop that looks for answers calls it directly.
-        let exchanging: Exchanging = Box::new(move |pace, rings, start, is_over| exchange(&mut initiator, pace, rings, start, is_over));
+        let exchanging: Exchange = Box::new(move |pace, rings, start, is_over| exchange(&mut initiator, pace, rings, start, is_over));
         Self { floor: floor.to_string(), is_external: true, answers: Answers::OfAProcess, own_responder: None, exchanging }
     }
 

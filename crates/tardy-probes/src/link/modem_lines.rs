@@ -16,7 +16,7 @@ use tardy_sys::{clock, serial};
 use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
 use super::initiation::Initiation;
-use super::respond::{Answered, Responder, note};
+use super::respond::{Responder, ResponderResult, note};
 use super::{LinkInfo, NAME_REMEDY, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -154,7 +154,7 @@ impl Initiator for LineInitiator {
 struct LineResponder(File);
 
 impl Responder for LineResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
         let device = &self.0;
         let mut was_on = None;
         while !is_over.load(Ordering::Relaxed) {

@@ -18,7 +18,7 @@ use tardy_sys::signal::wait_readable;
 use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, floor};
 use super::initiation::Initiation;
-use super::respond::{Answered, LOOK, Responder, note};
+use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::{LinkInfo, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -168,7 +168,7 @@ impl Initiator for PortInitiator {
 struct PortResponder(ParallelPort);
 
 impl Responder for PortResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
         let port = &self.0;
         port.write(0)?;
         port.take_interrupts()?;

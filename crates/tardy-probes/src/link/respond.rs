@@ -20,12 +20,12 @@ pub trait Responder: Debug + Send {
     ///
     /// # Errors
     /// Those of the link that will not go away: a device that was unplugged.
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()>;
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()>;
 }
 
 /// What a responder did.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ResponderResult {
     /// Stimuli answered.
     pub answers: u64,
     /// Of them, how late it woke up: from the kernel's receive stamp to the responder's own look at the clock. Empty on links without stamps.
@@ -38,7 +38,7 @@ pub struct Answered {
     pub failures: u64,
 }
 
-impl Default for Answered {
+impl Default for ResponderResult {
     fn default() -> Self {
         let histogram = || Histogram::new(Budget::RECORDER);
         Self { answers: 0, wake_up: histogram(), in_responder: histogram(), others: 0, failures: 0 }

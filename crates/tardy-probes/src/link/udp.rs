@@ -14,7 +14,7 @@ use super::answer_log::AnswerLog;
 use super::exchange::{Answer, Initiator, NetworkFloor, floor, look_until, network_floor};
 use super::initiation::{Answers, Initiation};
 use super::packet::{self, Kind, Packet};
-use super::respond::{Answered, LOOK, Responder, note};
+use super::respond::{LOOK, Responder, ResponderResult, note};
 use super::{LinkInfo, NAME_REMEDY, ParseLinkError, Place};
 
 pub(super) const INFO: LinkInfo = LinkInfo {
@@ -200,7 +200,7 @@ fn own_floor() -> io::Result<Nanos> {
 struct UdpResponder(UdpSocket);
 
 impl Responder for UdpResponder {
-    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut Answered) -> io::Result<()> {
+    fn answer(&mut self, is_over: &AtomicBool, log: &mut Option<AnswerLog>, answered: &mut ResponderResult) -> io::Result<()> {
         let socket = &self.0;
         let machine = packet::this_machine();
         let mut buffer = [0; packet::BYTES + 1];

@@ -5,16 +5,16 @@ use std::process::Command;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 use tardy_sys::{sched, signal};
 
 use super::info::{Cycles, Placement, ProbeInfo};
-use super::member::{FoundGrid, Member, Run, Start};
+use super::member::{DetectedGrid, Member, Run, Start};
 use super::series_info::{SeriesInfo, SeriesKind};
-use super::{Opened, Opening, Refusal};
-use crate::app::program::{Ending, Found, Program, look_at};
+use super::{OpenContext, ProbeInstance, Refusal};
+use crate::app::program::{Ending, LoopDescription, Program, look_at};
 use crate::app::relay::{LoopRings, RunningLoop, relay};
 
 const DONE: SeriesInfo =
@@ -48,11 +48,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     super::info::no_dither(probe)
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let stop_signals = [signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP];
     let parameters = &opening.probe.parameters;
     let name = parameters.get(COMMAND).map(ToString::to_string).unwrap_or_default();
@@ -63,7 +63,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     let mut program = Program::start(name, command, opening.measured_cpus).map_err(io::Error::other)?;
     let mut reader = program.wait_for_loop(|| signal::is_pending(&stop_signals)).map_err(io::Error::other)?;
     let found = look_at(&mut reader);
-    let grid = found.period.map(|period| FoundGrid { period, phase: found.phase });
+    let grid = found.period.map(|period| DetectedGrid { period, phase: found.phase });
     let kind = if grid.is_some() { SeriesKind::Work } else { SeriesKind::Event };
     let series = [DONE, START].map(|series| SeriesInfo { kind, ..series }).to_vec();
     let notes = vec![describe(&found)];
@@ -112,7 +112,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     });
     // Not the planned policy: what is measured is the program, and this thread only waits.
     let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(opening.probe, None, run) };
-    Ok(Opened { members: vec![member], series: Some(series), grid, notes, ..Opened::default() })
+    Ok(ProbeInstance { members: vec![member], series: Some(series), grid, notes, ..ProbeInstance::default() })
 }
 
 fn with_arguments(program: &str, arguments: &[String]) -> Command {
@@ -121,7 +121,7 @@ fn with_arguments(program: &str, arguments: &[String]) -> Command {
     command
 }
 
-fn describe(found: &Found) -> String {
+fn describe(found: &LoopDescription) -> String {
     let every = found.period.map_or_else(|| "without a grid".to_owned(), |period| format!("every {}", period.exact()));
     let policy = found.policy.as_ref().map_or_else(|| "of a policy that could not be read".to_owned(), |policy| format!("under {policy}"));
     let done = if found.tells_done { "" } else { "; it never says when its work is done, so that its start stands for that" };

@@ -12,7 +12,7 @@ use super::info::ProbeInfo;
 use super::member::one_thread;
 use super::schedule::grid_of;
 use super::timer_clock::TimerClock;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -26,7 +26,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let is_on_the_runs_clock = opening.probe.clocks.timer.is_of_the_run();
     one_thread(opening, if is_on_the_runs_clock { measure } else { measure_on_another_clock })
 }

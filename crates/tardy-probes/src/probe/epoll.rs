@@ -2,8 +2,8 @@
 
 use std::io;
 
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::clock;
 use tardy_sys::epoll::Epoll;
@@ -11,7 +11,7 @@ use tardy_sys::epoll::Epoll;
 use super::grid_loop::by_due_times;
 use super::info::{ProbeInfo, Refusal};
 use super::member::{Member, Run};
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "epoll",
@@ -23,17 +23,17 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     match Epoll::new().and_then(|set| set.wait(Some(0))) {
         Ok(_) => Ok(()),
         Err(error) => {
             let missing = format!("epoll_pwait2(2) ({error})");
-            Err(Refusal::Absent(Absent::new(missing, "measure on Linux 5.11 or newer, or use --probe cyclic")))
+            Err(Refusal::Absent(Unsupported::new(missing, "measure on Linux 5.11 or newer, or use --probe cyclic")))
         }
     }
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let set = Epoll::new()?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
@@ -41,7 +41,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let start = ready.wait();
         by_due_times(&thread.at(start.at), producer, start.control, |due| sleep_until(&set, due).map(|()| clock::monotonic()))
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }
 
 /// As an event loop does it: the time that is left, again if a signal cut it short.

@@ -12,7 +12,7 @@ use super::info::ProbeInfo;
 use super::member::{Member, Run};
 use super::occupying::Share;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -41,7 +41,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 /// For how long one clock is read before it is the other one's turn. What lies between the reads that are timed is then the same clock's read alone.
 const TURN: Nanos = Nanos::from_millis(1);
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let share = Share::of(opening.probe);
     let monotonic = opening.producers.remove(1);
     let time_of_day = opening.producers.remove(0);
@@ -51,11 +51,11 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         measure(&thread, start.at, (time_of_day, monotonic), share, start.control)
     });
     let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
-    Ok(Opened { members: vec![member], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![member], ..ProbeInstance::default() })
 }
 
 /// A clock that is read again and again, with its series.
-struct Read<C: Fn() -> i64> {
+struct ClockReader<C: Fn() -> i64> {
     clock: C,
     producer: Producer,
     /// The last read.
@@ -66,7 +66,7 @@ struct Read<C: Fn() -> i64> {
     observed: i64,
 }
 
-impl<C: Fn() -> i64> Read<C> {
+impl<C: Fn() -> i64> ClockReader<C> {
     fn new(clock: C, producer: Producer, plan: &ThreadPlan) -> Self {
         let last = clock();
         Self { clock, producer, last, left: plan.cycles.unwrap_or(u64::MAX), observed: 0 }
@@ -141,7 +141,7 @@ fn measure(
 ) -> io::Result<()> {
     let stop_above = plan.stop_above.unwrap_or(Nanos::MAX);
     let _ = clock::sleep_until(&clock::Instant::from_nanos(start.get()));
-    let (mut day, mut monotonic) = (Read::new(clock::time_of_day, of_day, plan), Read::new(clock::monotonic, of_clock, plan));
+    let (mut day, mut monotonic) = (ClockReader::new(clock::time_of_day, of_day, plan), ClockReader::new(clock::monotonic, of_clock, plan));
     let end = loop {
         // Each clock's first read comes before the other one's last: whatever takes the CPU between two turns is in the gaps of one of them.
         let above_of_day = day.take_turn(stop_above);

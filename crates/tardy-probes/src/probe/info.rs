@@ -2,14 +2,14 @@
 
 use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::{Parameter, Values};
 use tardy_run::plan::{PolicyName, ProbePlan, WaitsFor};
 use tardy_run::system_clock::ProbeClocks;
 
 use super::PROBES;
-use super::member::{Opened, Opening};
+use super::member::{OpenContext, ProbeInstance};
 use super::series_info::{SeriesInfo, SeriesKind};
 
 /// A probe's description of itself.
@@ -48,9 +48,9 @@ pub struct ProbeInfo {
     /// The period that its own parameters give, whatever period the other probes of a run have: a device that is set to a rate.
     pub period_of: fn(&Values) -> Option<Nanos>,
     /// Looks whether the request makes sense and the machine has what it needs; changes nothing.
-    pub resolve: fn(&ProbePlan, &Surroundings) -> Result<(), Refusal>,
+    pub resolve: fn(&ProbePlan, &Host) -> Result<(), Refusal>,
     /// Gets hold of what one place needs, before any thread of the run exists; called on the main thread, once for each place.
-    pub open: fn(Opening<'_>) -> std::io::Result<Opened>,
+    pub open: fn(OpenContext<'_>) -> std::io::Result<ProbeInstance>,
 }
 
 /// Whose cycles a probe times.
@@ -83,7 +83,7 @@ pub enum Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The machine lacks something.
-    Absent(Absent),
+    Absent(Unsupported),
     /// The request makes no sense; what would, in a fragment that ends in the remedy.
     Request(String),
 }
@@ -163,7 +163,7 @@ impl ProbeInfo {
 ///
 /// # Errors
 /// None.
-pub fn always(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+pub fn always(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     Ok(())
 }
 

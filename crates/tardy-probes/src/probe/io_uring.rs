@@ -2,8 +2,8 @@
 
 use std::io;
 
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::clock;
 use tardy_sys::io_uring::Ring;
@@ -11,7 +11,7 @@ use tardy_sys::io_uring::Ring;
 use super::grid_loop::by_due_times;
 use super::info::{ProbeInfo, Refusal};
 use super::member::{Member, Run};
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "io-uring",
@@ -23,17 +23,17 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(_: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(_: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     match Ring::new() {
         Ok(_) => Ok(()),
         Err(error) => {
             let missing = format!("io_uring ({error})");
-            Err(Refusal::Absent(Absent::new(missing, "set kernel.io_uring_disabled to 0, or use a kernel built with CONFIG_IO_URING")))
+            Err(Refusal::Absent(Unsupported::new(missing, "set kernel.io_uring_disabled to 0, or use a kernel built with CONFIG_IO_URING")))
         }
     }
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
@@ -42,5 +42,5 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let start = ready.wait();
         by_due_times(&thread.at(start.at), producer, start.control, |due| ring.sleep_until(due).map(|()| clock::monotonic()))
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }

@@ -7,7 +7,7 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::interval_timer::IntervalTimer;
@@ -16,7 +16,7 @@ use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -34,7 +34,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.period.get() % 1000 != 0 {
         let period = probe.period.exact();
         return Err(Refusal::Request(format!("a period of {period} is no whole number of microseconds, as setitimer(2) wants: round it")));
@@ -42,7 +42,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     super::info::no_dither(probe)
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     // Blocked before there are threads: one that did not block the signal would be killed by it.
     let timer = IntervalTimer::block()?;
     let producer = opening.producers.remove(0);
@@ -54,7 +54,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let result = measure(&timer, &thread, producer, start.control);
         timer.stop().and(result)
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }
 
 fn measure(timer: &IntervalTimer, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {

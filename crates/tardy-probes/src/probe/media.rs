@@ -14,14 +14,14 @@ mod timeline;
 use std::io;
 
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, WaitsFor};
 
 use super::info::{Cycles, Placement, ProbeInfo};
 use super::series_info::{SeriesInfo, SeriesKind};
-use super::{Opened, Opening, Refusal};
+use super::{OpenContext, ProbeInstance, Refusal};
 
 use card::Card;
 
@@ -116,16 +116,16 @@ fn audio_by(probe: &ProbePlan) -> AudioBy {
     }
 }
 
-fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
-    if is_real(probe) { resolve_real(probe, surroundings) } else { resolve_built_in(probe, surroundings) }
+    if is_real(probe) { resolve_real(probe, host) } else { resolve_built_in(probe, host) }
 }
 
 fn refuse(text: &str) -> Result<(), Refusal> {
     Err(Refusal::Request(text.to_owned()))
 }
 
-fn resolve_real(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve_real(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     if probe.parameters.duration("delay") > Nanos::ZERO {
         return refuse("the clock of a real player cannot be held back: leave delay out, or player");
     }
@@ -136,14 +136,14 @@ fn resolve_real(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Re
         let (from, to) = (REAL_PERIOD.start().exact(), REAL_PERIOD.end().exact());
         return refuse(&format!("{} is no period of frames for mpv: give one from {from} to {to}", probe.period.exact()));
     }
-    if surroundings.program(mpv::PROGRAM).is_none() {
+    if host.program(mpv::PROGRAM).is_none() {
         let remedy = "install the package mpv, or leave player=mpv out for the built-in player";
-        return Err(Refusal::Absent(Absent::new("the player mpv", remedy)));
+        return Err(Refusal::Absent(Unsupported::new("the player mpv", remedy)));
     }
     Ok(())
 }
 
-fn resolve_built_in(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve_built_in(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (delay, is_null) = (probe.parameters.duration("delay"), |name| probe.parameters.text(name) == "null");
     let (by, names_device) = (audio_by(probe), probe.parameters.path("device").is_some());
     if delay >= probe.period {
@@ -159,11 +159,11 @@ fn resolve_built_in(probe: &ProbePlan, surroundings: &Surroundings) -> Result<()
         AudioBy::Model if names_device => {
             refuse("a clock that is modelled has no sound card: leave device out, or use player=alsa without delay")
         }
-        AudioBy::Card => Card::open(probe, surroundings).map(drop).map_err(|error| Refusal::Absent(error.into_absent())),
+        AudioBy::Card => Card::open(probe, host).map(drop).map_err(|error| Refusal::Absent(error.into_absent())),
         AudioBy::Model | AudioBy::CardOrModel => Ok(()),
     }
 }
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     if is_real(opening.probe) { reported::open(opening) } else { built_in::open(opening) }
 }

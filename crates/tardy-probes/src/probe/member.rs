@@ -13,7 +13,7 @@ use crate::record::ring::Producer;
 
 /// What one place of a probe is opened with.
 #[derive(Debug)]
-pub struct Opening<'a> {
+pub struct OpenContext<'a> {
     /// The probe as planned, with its parameters.
     pub probe: &'a ProbePlan,
     /// The place.
@@ -26,7 +26,7 @@ pub struct Opening<'a> {
 
 /// One place of a probe, ready to be started.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct ProbeInstance {
     /// Its threads; they are started in this order.
     pub members: Vec<Member>,
     /// Error of the clock that it reads, beyond which an early wake-up is one.
@@ -34,7 +34,7 @@ pub struct Opened {
     /// Its series, where opening tells more of them than the description: as many as there, or fewer, in the same order.
     pub series: Option<Vec<SeriesInfo>>,
     /// The grid of due times that it found, which the plan could not know.
-    pub grid: Option<FoundGrid>,
+    pub grid: Option<DetectedGrid>,
     /// Whether what it measures comes from outside of this machine; absent where that is not asked.
     pub external: Option<bool>,
     /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
@@ -70,14 +70,14 @@ impl std::fmt::Debug for Finish {
 
 /// A grid of due times that is not the run's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoundGrid {
+pub struct DetectedGrid {
     /// Time between two due times.
     pub period: Nanos,
     /// Any due time of it.
     pub phase: Nanos,
 }
 
-impl FoundGrid {
+impl DetectedGrid {
     /// Its first due time at `start` or later.
     #[must_use]
     pub fn first_from(&self, start: Nanos) -> Nanos {
@@ -166,12 +166,12 @@ pub type Measure = fn(&ThreadPlan, Producer, &Control) -> io::Result<()>;
 ///
 /// # Errors
 /// Where there is no producer, which is a mistake of the caller.
-pub fn one_thread(mut opening: Opening<'_>, measure: Measure) -> io::Result<Opened> {
+pub fn one_thread(mut opening: OpenContext<'_>, measure: Measure) -> io::Result<ProbeInstance> {
     let producer = opening.producers.pop().ok_or_else(|| io::Error::other("a probe was opened without a series"))?;
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
         let start = ready.wait();
         measure(&thread.at(start.at), producer, start.control)
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }

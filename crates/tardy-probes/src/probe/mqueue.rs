@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::message_queue::MessageQueue;
 
@@ -19,9 +19,9 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..pair::INFO
 };
 
-fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let remedy = "a kernel built with CONFIG_POSIX_MQUEUE, and room below RLIMIT_MSGQUEUE (ulimit -q) and /proc/sys/fs/mqueue/queues_max";
-    pair::resolve_with::<MessageQueue>(probe, surroundings, "POSIX message queues", remedy)
+    pair::resolve_with::<MessageQueue>(probe, host, "POSIX message queues", remedy)
 }
 
 impl Channel for MessageQueue {

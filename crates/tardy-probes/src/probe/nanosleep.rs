@@ -11,7 +11,7 @@ use super::info::ProbeInfo;
 use super::member::one_thread;
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -26,7 +26,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     one_thread(opening, measure)
 }
 

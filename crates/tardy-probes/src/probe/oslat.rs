@@ -24,7 +24,7 @@ use super::interrupt_counter;
 use super::member::{Member, Run};
 use super::occupying::{Anchor, Share};
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -51,7 +51,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 /// What the probe does beside looking at the counter takes less than this at a time: in an emulated machine, some thousand instructions of 4 ns.
 const OWN_WORK_MAX: Nanos = Nanos::from_micros(50);
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let least = opening.probe.parameters.duration("least");
     let share = Share::of(opening.probe);
     let cpu = opening.thread.cpu.map_or(0, |cpu| cpu.0);
@@ -78,7 +78,7 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
     });
     let member = Member { is_watched: false, ..Member::new(opening.probe, opening.thread.cpu, run) };
     notes.extend(counter.err().map(|reason| format!("oslat reads CLOCK_MONOTONIC, not a cycle counter: {reason}")));
-    Ok(Opened { members: vec![member], series, notes, ..Opened::default() })
+    Ok(ProbeInstance { members: vec![member], series, notes, ..ProbeInstance::default() })
 }
 
 struct Series {

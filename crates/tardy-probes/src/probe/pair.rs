@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::sched::Policy;
@@ -22,7 +22,7 @@ use super::info::{ProbeInfo, Refusal};
 use super::member::{Member, Run, Start};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::ring::Producer;
 
 /// One way for a thread to wake another one. Wake-ups that nobody waits for yet are not lost.
@@ -66,22 +66,22 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-pub(super) fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+pub(super) fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.priority == Some(1) {
         return Err(Refusal::Request("the woken thread stands above the waker in priority: give --priority 2 or more".into()));
     }
     if probe.parameters.text("waker") == "other" && affinity::obtainable().is_ok_and(|usable| usable.len() < 2) {
-        return Err(Refusal::Absent(Absent::new("a second CPU for the waker", "allow the tool more CPUs, or leave waker=other out")));
+        return Err(Refusal::Absent(Unsupported::new("a second CPU for the waker", "allow the tool more CPUs, or leave waker=other out")));
     }
     Ok(())
 }
 
 /// Resolves a probe whose channel not every kernel has.
-pub(super) fn resolve_with<C: Channel>(probe: &ProbePlan, surroundings: &Surroundings, missing: &str, remedy: &str) -> Result<(), Refusal> {
-    resolve(probe, surroundings)?;
+pub(super) fn resolve_with<C: Channel>(probe: &ProbePlan, host: &Host, missing: &str, remedy: &str) -> Result<(), Refusal> {
+    resolve(probe, host)?;
     match C::new() {
         Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::Absent(Absent::new(format!("{missing} ({error})"), remedy))),
+        Err(error) => Err(Refusal::Absent(Unsupported::new(format!("{missing} ({error})"), remedy))),
     }
 }
 
@@ -161,7 +161,7 @@ impl<C: Channel> Pair<C> {
 }
 
 /// Opens one place: the woken thread on the measured CPU, the waker there or on another one.
-pub(super) fn open<C: Channel>(mut opening: Opening<'_>) -> io::Result<Opened> {
+pub(super) fn open<C: Channel>(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let (Some(timer), Some(latencies)) = (opening.producers.pop(), opening.producers.pop()) else {
         return Err(io::Error::other("a pair was opened without its two series"));
     };
@@ -186,7 +186,7 @@ pub(super) fn open<C: Channel>(mut opening: Opening<'_>) -> io::Result<Opened> {
             opening.probe.name
         )],
     };
-    Ok(Opened { members: vec![woken, waker], notes, ..Opened::default() })
+    Ok(ProbeInstance { members: vec![woken, waker], notes, ..ProbeInstance::default() })
 }
 
 /// One real-time priority lower.
@@ -341,9 +341,9 @@ pub(super) mod tests {
     use tardy_run::system_clock::ThreadClocks;
 
     /// A channel that never sleeps, for tests that call both sides from one thread.
-    struct Counted(AtomicU64);
+    struct CountedChannel(AtomicU64);
 
-    impl Channel for Counted {
+    impl Channel for CountedChannel {
         fn new() -> io::Result<Self> {
             Ok(Self(AtomicU64::new(0)))
         }
@@ -359,7 +359,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn every_period_is_a_wake_up_or_missed_in_any_order_of_the_two_threads(returns in proptest::collection::vec(any::<bool>(), 0..60)) {
-            let pair = Pair::<Counted>::new().unwrap();
+            let pair = Pair::<CountedChannel>::new().unwrap();
             let (mut recorded, mut missed) = (0, 0);
             for comes_back in returns {
                 if pair.begin_period() == Turn::Wake {

@@ -7,7 +7,7 @@ use tardy_run::parameter::Parameter;
 use super::info::{Placement, ProbeInfo};
 use super::member::one_thread;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening, nanosleep};
+use super::{OpenContext, ProbeInstance, nanosleep};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "parallel",
@@ -21,7 +21,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let cpus = opening.measured_cpus.clone();
     let mut opened = one_thread(opening, nanosleep::measure)?;
     opened.members.iter_mut().for_each(|member| member.cpus = cpus.clone());

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::posix_timer::PosixTimer;
 
@@ -10,7 +10,7 @@ use super::grid_loop::by_expiries;
 use super::info::{ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
 use super::timer_clock::TimerClock;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
@@ -24,11 +24,11 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     no_dither(probe)
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let run: Run = Box::new(move |ready| {
@@ -43,5 +43,5 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
             || timer.wait().map(|overruns| 1 + u64::from(overruns)),
         )
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }

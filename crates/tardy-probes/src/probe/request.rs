@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
-use tardy_run::parameter::{self, Kind, Parameter, Refused, Value, ValueError, Values};
+use tardy_run::parameter::{self, Kind, Parameter, ParameterError, Value, ValueError, Values};
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
@@ -115,10 +115,10 @@ impl ProbeSpec {
         let given =
             rest.map_or_else(|| Ok(BTreeMap::new()), |rest| parameter::parse_values(&parameters, rest)).map_err(
                 |refused| match refused {
-                    Refused::Unknown { name, known } => ProbeRequestError::UnknownParameter { probe, name, known },
-                    Refused::TooMany { value, count } => ProbeRequestError::TooMany { probe, value, count },
-                    Refused::Twice(name) => ProbeRequestError::Twice { probe, name },
-                    Refused::Value(source) => ProbeRequestError::Value { probe, source },
+                    ParameterError::Unknown { name, known } => ProbeRequestError::UnknownParameter { probe, name, known },
+                    ParameterError::TooMany { value, count } => ProbeRequestError::TooMany { probe, value, count },
+                    ParameterError::Twice(name) => ProbeRequestError::Twice { probe, name },
+                    ParameterError::Value(source) => ProbeRequestError::Value { probe, source },
                 },
             )?;
         match parameters.iter().find(|parameter| parameter.needed && !given.contains_key(parameter.name)) {

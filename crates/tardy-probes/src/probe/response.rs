@@ -4,18 +4,18 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::parameter::{Kind, Parameter};
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 
 use super::info::{Placement, ProbeInfo};
 use super::member::{Member, Run};
 use super::series_info::{SeriesInfo, SeriesKind};
-use super::{Opened, Opening, Refusal};
+use super::{OpenContext, ProbeInstance, Refusal};
 use crate::link::Link;
 use crate::link::exchange::{Pace, Rings, Tally};
 use crate::link::initiation::{Answers, Initiation};
-use crate::link::respond::{Answered, Responder};
+use crate::link::respond::{Responder, ResponderResult};
 
 const ROUND_TRIP: SeriesInfo =
     SeriesInfo { part: "", quantity: "round trip", kind: SeriesKind::Event, is_outside_verdict: false, counts_small: false };
@@ -74,12 +74,12 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     super::info::no_dither(probe)?;
     probe.parameters.text("link").parse::<Link>().map(drop).map_err(|error| Refusal::Request(error.to_string()))
 }
 
-fn open(opening: Opening<'_>) -> io::Result<Opened> {
+fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let link: Link = opening.probe.parameters.text("link").parse().map_err(io::Error::other)?;
     let opened = link.place().initiate();
     let mut initiation =
@@ -97,7 +97,7 @@ fn open(opening: Opening<'_>) -> io::Result<Opened> {
 }
 
 /// The thread that sends, and looks for answers.
-fn initiate(mut opening: Opening<'_>, link: &Link, initiation: Initiation) -> io::Result<Opened> {
+fn initiate(mut opening: OpenContext<'_>, link: &Link, initiation: Initiation) -> io::Result<ProbeInstance> {
     let in_responder = opening.producers.pop();
     let (look, round_trip) =
         opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a link was opened without its series"))?;
@@ -125,7 +125,7 @@ fn initiate(mut opening: Opening<'_>, link: &Link, initiation: Initiation) -> io
         notes.push(format!("response: a round trip over {link} includes {included}"));
     }
     let members = vec![Member::new(opening.probe, opening.thread.cpu, run)];
-    Ok(Opened { members, external: Some(external), notes, ..Opened::default() })
+    Ok(ProbeInstance { members, external: Some(external), notes, ..ProbeInstance::default() })
 }
 
 fn pace(probe: &ProbePlan, thread: &ThreadPlan) -> Pace {
@@ -143,7 +143,7 @@ fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responde
         let start = ready.wait();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         // It ends when the initiator closes its end.
-        let mut answered = Answered::default();
+        let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {
             start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });

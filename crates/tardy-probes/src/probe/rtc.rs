@@ -7,8 +7,8 @@ use std::io;
 
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
@@ -18,7 +18,7 @@ use super::info::{Placement, ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -41,15 +41,15 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
 
 const DEVICES: [&str; 2] = ["rtc0", "rtc"];
 
-fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let hz = probe.parameters.number("hz");
     if !hz.is_power_of_two() {
         return Err(Refusal::Request(format!("{hz} Hz is no power of two: use 1024, 2048, 4096 or 8192")));
     }
-    let absent = |missing: String, remedy: &str| Err(Refusal::Absent(Absent::new(missing, remedy)));
-    let Some(path) = DEVICES.iter().map(|name| surroundings.dev.join(name)).find(|path| path.exists()) else {
+    let absent = |missing: String, remedy: &str| Err(Refusal::Absent(Unsupported::new(missing, remedy)));
+    let Some(path) = DEVICES.iter().map(|name| host.dev.join(name)).find(|path| path.exists()) else {
         return absent(
-            format!("{} (no real-time clock)", surroundings.dev.join(DEVICES[0]).display()),
+            format!("{} (no real-time clock)", host.dev.join(DEVICES[0]).display()),
             "load its driver (modprobe rtc-cmos), or use --probe itimer",
         );
     };
@@ -62,8 +62,8 @@ fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal
     }
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
-    let dev = Surroundings::of_this_machine().dev;
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
+    let dev = Host::of_this_machine().dev;
     let path = DEVICES.iter().map(|name| dev.join(name)).find(|path| path.exists()).unwrap_or_else(|| dev.join(DEVICES[0]));
     let rtc = Rtc::open(&path)?;
     rtc.set_rate(opening.probe.parameters.number("hz"))?;
@@ -77,7 +77,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         rtc.stop().and(result)
     });
     let note = "rtc is hrtimer-emulated, not a device interrupt (drivers/rtc/interface.c)".to_owned();
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], notes: vec![note], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], notes: vec![note], ..ProbeInstance::default() })
 }
 
 fn measure(rtc: &Rtc, plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::Result<()> {

@@ -7,9 +7,9 @@ use std::io;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_machine::absent::Absent;
+use tardy_machine::host::Host;
 use tardy_machine::root::Root;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::unsupported::Unsupported;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::sched::{self, Policy};
@@ -18,7 +18,7 @@ use tardy_sys::{affinity, clock};
 use super::grid_loop::by_due_times;
 use super::info::{Placement, ProbeInfo, Refusal};
 use super::member::{Member, Run};
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
@@ -66,7 +66,7 @@ fn everywhere() -> CpuList {
     Root::system().online_cpus().unwrap_or_default()
 }
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     let runtime = probe.parameters.duration("runtime");
     if runtime > probe.period {
         let (runtime, period) = (runtime.exact(), probe.period.exact());
@@ -92,13 +92,13 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
             let missing = format!("SCHED_DEADLINE ({error})");
             let remedy =
                 "run as root, allow every CPU (it takes no affinity), and leave it bandwidth: a shorter runtime or a longer period";
-            Err(Refusal::Absent(Absent::new(missing, remedy)))
+            Err(Refusal::Absent(Unsupported::new(missing, remedy)))
         }
         _ => Ok(()),
     }
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
     let work = opening.probe.parameters.duration("work").get();
@@ -115,5 +115,5 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         })
     });
     let member = Member { policy: policy(opening.probe), cpus: everywhere(), ..Member::new(opening.probe, None, run) };
-    Ok(Opened { members: vec![member], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![member], ..ProbeInstance::default() })
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::ProbePlan;
 use tardy_run::system_clock::SystemClock;
 use tardy_sys::timer_fd::PeriodicTimerFd;
@@ -11,7 +11,7 @@ use super::grid_loop::by_expiries;
 use super::info::{ProbeInfo, Refusal, no_dither};
 use super::member::{Member, Run};
 use super::timer_clock::TimerClock;
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
@@ -24,7 +24,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, _: &Host) -> Result<(), Refusal> {
     if probe.clocks.timer == SystemClock::Tai {
         let reason = "timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer, or clock=realtime with align=tai";
         return Err(Refusal::Request(reason.to_owned()));
@@ -32,7 +32,7 @@ fn resolve(probe: &ProbePlan, _: &Surroundings) -> Result<(), Refusal> {
     no_dither(probe)
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let timer = PeriodicTimerFd::new(TimerClock::of(opening.thread).clock())?;
     let producer = opening.producers.remove(0);
     let thread = opening.thread.clone();
@@ -40,5 +40,5 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let start = ready.wait();
         by_expiries(&thread.at(start.at), producer, start.control, |first, period| timer.start(first, period), || timer.wait())
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], ..ProbeInstance::default() })
 }

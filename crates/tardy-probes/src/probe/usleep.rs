@@ -15,7 +15,7 @@ use super::info::ProbeInfo;
 use super::member::{Member, Run, one_thread};
 use super::schedule::request_of;
 use super::series_info::SeriesInfo;
-use super::{Opened, Opening, nanosleep};
+use super::{OpenContext, ProbeInstance, nanosleep};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -32,10 +32,10 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ..ProbeInfo::USUAL
 };
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     if let Err(reason) = cycle_counter::invariant() {
         let note = format!("usleep reads CLOCK_MONOTONIC on both sides of its sleep, not a cycle counter: {reason}");
-        return Ok(Opened { notes: vec![note], ..one_thread(opening, nanosleep::measure)? });
+        return Ok(ProbeInstance { notes: vec![note], ..one_thread(opening, nanosleep::measure)? });
     }
     let calibration = Calibration::of_this_machine();
     let request = request_of(opening.thread)?;
@@ -49,7 +49,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         start.sleep()?;
         measure(&thread, calibration, producer, start.control)
     });
-    Ok(Opened { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member::new(opening.probe, opening.thread.cpu, run)], clock_error, ..ProbeInstance::default() })
 }
 
 fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, control: &Control) -> io::Result<()> {

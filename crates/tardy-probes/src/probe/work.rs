@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use tardy_core::cpu::CpuId;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
+use tardy_machine::host::Host;
 use tardy_machine::root::Root;
-use tardy_machine::surroundings::Surroundings;
 use tardy_run::parameter::Parameter;
 use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_run::work_kind::WorkKind;
@@ -19,7 +19,7 @@ use super::info::{ProbeInfo, Refusal};
 use super::member::{Finish, Member, Run};
 use super::schedule::grid_of;
 use super::series_info::{SeriesInfo, SeriesKind};
-use super::{Opened, Opening};
+use super::{OpenContext, ProbeInstance};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 use crate::work::{Calibration, UnitOfWork};
@@ -63,7 +63,7 @@ pub fn kind(probe: &ProbePlan) -> WorkKind {
     WorkKind::ALL.into_iter().find(|kind| kind.name() == probe.parameters.text("kind")).unwrap_or(WorkKind::Compute)
 }
 
-fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal> {
+fn resolve(probe: &ProbePlan, host: &Host) -> Result<(), Refusal> {
     let (length, period) = (probe.parameters.duration("length"), probe.period);
     // A fifth is left for everything else on the CPU, and for the watchdog, which ends what uses 95 %.
     if length.get() > period.get() / 5 * 4 {
@@ -75,13 +75,13 @@ fn resolve(probe: &ProbePlan, surroundings: &Surroundings) -> Result<(), Refusal
         )));
     }
     let area = probe.parameters.number("area");
-    if kind(probe) == WorkKind::Memory && surroundings.memory_available().is_some_and(|available| area > available / 2) {
+    if kind(probe) == WorkKind::Memory && host.memory_available().is_some_and(|available| area > available / 2) {
         return Err(Refusal::Request("the area takes more than half of the memory that is free: give a smaller area=".into()));
     }
     Ok(())
 }
 
-fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let (Some(done), Some(started)) = (opening.producers.pop(), opening.producers.pop()) else {
         return Err(io::Error::other("work was opened without its two series"));
     };
@@ -102,7 +102,7 @@ fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         let start = ready.wait();
         measure(&thread.at(start.at), unit, started, done, start.control)
     });
-    Ok(Opened { members: vec![Member { run, ..member }], finish: Some(finish), ..Opened::default() })
+    Ok(ProbeInstance { members: vec![Member { run, ..member }], finish: Some(finish), ..ProbeInstance::default() })
 }
 
 /// Whether nothing that `cpu` works with is shared with a CPU before it: its core is not, and the work stays out of memory.
@@ -113,10 +113,10 @@ fn has_its_own(probe: &ProbePlan, cpu: Option<CpuId>) -> bool {
 }
 
 /// A calibration under way.
-type Calibrating = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
+type CalibrationThread = JoinHandle<io::Result<(UnitOfWork, Calibration)>>;
 
 /// Begins to calibrate where the work will be done, as it will be done.
-fn calibrate(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<Calibrating> {
+fn calibrate(probe: &ProbePlan, cpu: Option<CpuId>, policy: Policy) -> io::Result<CalibrationThread> {
     let (kind, length, area) = (kind(probe), probe.parameters.duration("length"), probe.parameters.number("area"));
     std::thread::Builder::new().name("tardy-calibrate".into()).stack_size(STACK_BYTES).spawn(move || {
         if let Some(cpu) = cpu {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn work_that_leaves_nothing_of_its_period_is_refused_with_the_longest() {
-        let resolved = |text: &str| resolve(&plan(text), &Surroundings::of_this_machine());
+        let resolved = |text: &str| resolve(&plan(text), &Host::of_this_machine());
         assert_eq!(resolved("work:length=800us"), Ok(()));
         assert!(matches!(resolved("work:length=801us"), Err(Refusal::Request(reason)) if reason.contains("at most 800us")));
         assert_eq!(resolved("work:length=10ms:period=20ms:kind=syscalls"), Ok(()));

@@ -41,11 +41,11 @@ struct Ring {
     observed: AtomicI64,
     /// Samples that were taken on another CPU than their thread's.
     elsewhere: Stretches,
-    closing: Closing,
+    closing: RingEnd,
 }
 
 #[derive(Debug, Default)]
-struct Closing {
+struct RingEnd {
     closed: AtomicBool,
     next_due: AtomicI64,
     lost: AtomicU64,
@@ -100,7 +100,7 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
         bins: (0..bins).map(|_| AtomicU64::new(0)).collect(),
         observed: AtomicI64::new(0),
         elsewhere: Stretches::default(),
-        closing: Closing::default(),
+        closing: RingEnd::default(),
     });
     (
         Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default(), last_elsewhere: 0 },

@@ -13,13 +13,13 @@ use tardy_results::statistics;
 use tardy_results::statistics::read::{Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers};
 use tardy_results::statistics::tail::{CurvePoint, TailReader};
 use tardy_results::summary::model::Summary;
-use tardy_results::summary::read::{Read, ReadRun, SummaryError, read};
+use tardy_results::summary::read::{LoadedRun, SeriesData, SummaryError, read};
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunKind, RunRecord};
 
 use super::cpu_map::CpuMap;
 use super::model::Span;
-use super::sweep::{Division, Swept, sweep, sweep_with};
+use super::sweep::{Division, SeriesExtract, sweep, sweep_with};
 
 /// CPUs that get a colour each; of more, the worst do, and the others share one.
 pub const LANES_MAX: usize = 7;
@@ -96,7 +96,7 @@ pub struct Lane {
     /// Its CPU.
     pub name: String,
     /// What was found.
-    pub swept: Swept,
+    pub swept: SeriesExtract,
 }
 
 /// One probe of a run.
@@ -192,7 +192,7 @@ struct OverTime {
     map: CpuMap,
 }
 
-fn over_time(run: &ReadRun, probe: &str, detail: &Detail, tails: &mut TailReaders) -> Result<OverTime, DataError> {
+fn over_time(run: &LoadedRun, probe: &str, detail: &Detail, tails: &mut TailReaders) -> Result<OverTime, DataError> {
     let start = run.record.started.monotonic_ns;
     let length = run.last_wake().map_or(Nanos::ZERO, |last| last - start);
     let series = worst_first(run, probe);
@@ -200,7 +200,7 @@ fn over_time(run: &ReadRun, probe: &str, detail: &Detail, tails: &mut TailReader
     let mut map = CpuMap::new(&series.iter().filter_map(|read| read.descriptor().cpu).collect());
     let mut lanes: Vec<Lane> = Vec::new();
     let count = series.len();
-    let add = |index: usize, read: &Read, swept: Swept| {
+    let add = |index: usize, read: &SeriesData, swept: SeriesExtract| {
         if let Some(cpu) = read.descriptor().cpu {
             map.add(cpu, &swept.columns);
         }
@@ -220,14 +220,14 @@ fn over_time(run: &ReadRun, probe: &str, detail: &Detail, tails: &mut TailReader
 /// Sweeps series with all CPUs: those of which a model is wanted side by side, the others in parts. `add` gets each in the order of `series`; only so many
 /// are held at a time as there are CPUs.
 fn sweep_all(
-    series: &[&Read],
+    series: &[&SeriesData],
     division: Division,
     tails: &mut TailReaders,
-    mut add: impl FnMut(usize, &Read, Swept),
+    mut add: impl FnMut(usize, &SeriesData, SeriesExtract),
 ) -> Result<(), SeriesError> {
     let threads = SeriesFile::threads() as usize;
     for (place, some) in series.chunks(threads).enumerate() {
-        let mut readers: Vec<(&Read, Option<TailReader>)> = some.iter().map(|read| (*read, tails.remove(read.file()))).collect();
+        let mut readers: Vec<(&SeriesData, Option<TailReader>)> = some.iter().map(|read| (*read, tails.remove(read.file()))).collect();
         let swept = side_by_side(readers.iter_mut(), |(read, tail)| match tail {
             None if series.len() < threads => sweep(read.file(), division),
             tail => sweep_with(read.file(), division, tail.as_mut()),
@@ -240,7 +240,7 @@ fn sweep_all(
     Ok(())
 }
 
-fn probe_data(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, over_time: OverTime) -> ProbeData {
+fn probe_data(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, over_time: OverTime) -> ProbeData {
     let OverTime { length, lanes, map } = over_time;
     let start = run.record.started.monotonic_ns;
     let all = run.of_probe(probe);
@@ -273,7 +273,7 @@ fn columns_each(detail: &Detail, series: usize) -> usize {
     detail.columns / series.clamp(1, LANES_MAX + 1)
 }
 
-fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
+fn groups(run: &LoadedRun, summary: &Summary, statistics: Option<&Statistics>, probe: &str, all: Histogram) -> Vec<Group> {
     let mut groups = vec![Group {
         name: "all samples".to_owned(),
         what: What::All,
@@ -305,21 +305,21 @@ fn groups(run: &ReadRun, summary: &Summary, statistics: Option<&Statistics>, pro
 }
 
 /// The model's curve of a series, where the gate let it through.
-fn model(statistics: Option<&Statistics>, read: &Read) -> Vec<CurvePoint> {
+fn model(statistics: Option<&Statistics>, read: &SeriesData) -> Vec<CurvePoint> {
     let Descriptor { probe, cpu, copy, .. } = read.descriptor();
     let is_same = |group: &&statistics::read::Group| !group.is_together && (&group.probe, group.cpu, group.copy) == (probe, *cpu, *copy);
     let group = statistics.and_then(|statistics| statistics.groups.iter().find(is_same));
     group.and_then(|group| group.tail.as_ref()?.model.as_ref()).map_or_else(Vec::new, |model| model.curve.clone())
 }
 
-fn worst_first<'a>(run: &'a ReadRun, probe: &str) -> Vec<&'a Read> {
-    let mut series: Vec<&Read> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
+fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
+    let mut series: Vec<&SeriesData> = run.series.iter().filter(|read| read.descriptor().probe == probe).collect();
     series.sort_by_key(|read| (std::cmp::Reverse(read.whole().latency.max()), read.descriptor().cpu, read.descriptor().copy));
     series
 }
 
 /// The CPU or the copy that took a series.
-fn series_name(read: &Read) -> String {
+fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {
         (Some(cpu), _) => format!("cpu {cpu}"),

@@ -34,7 +34,7 @@ pub struct Division {
 
 /// What the sweep of one series found.
 #[derive(Debug, Clone, Default)]
-pub struct Swept {
+pub struct SeriesExtract {
     /// Extremes over time, in s from the start on.
     pub columns: Columns,
     /// Counts by stretch ([`GRID_COLUMNS`] of them) and row.
@@ -47,7 +47,7 @@ pub struct Swept {
     pub points: Option<Vec<(f64, i64)>>,
 }
 
-/// The row of a latency in [`Swept::grid`].
+/// The row of a latency in [`SeriesExtract::grid`].
 #[inline]
 #[must_use]
 pub fn row_of(latency: i64) -> usize {
@@ -84,7 +84,7 @@ pub fn row_edges(row: usize) -> (i64, i64) {
 ///
 /// # Errors
 /// [`SeriesError`] where it cannot be read.
-pub fn sweep(path: &Path, division: Division) -> Result<Swept, SeriesError> {
+pub fn sweep(path: &Path, division: Division) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let new = || Sweeper::new(file.descriptor().schedule, division);
     let (whole, _) = file.fold(SeriesFile::threads(), new, Sweeper::add, Sweeper::merge)?;
@@ -95,7 +95,7 @@ pub fn sweep(path: &Path, division: Division) -> Result<Swept, SeriesError> {
 ///
 /// # Errors
 /// As [`sweep`].
-pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>) -> Result<Swept, SeriesError> {
+pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>) -> Result<SeriesExtract, SeriesError> {
     let file = SeriesFile::open(path)?;
     let (mut sweeper, mut tail) = (Sweeper::new(file.descriptor().schedule, division), tail);
     file.read(|chunk| {
@@ -107,7 +107,7 @@ pub fn sweep_with(path: &Path, division: Division, tail: Option<&mut TailReader>
     Ok(sweeper.swept)
 }
 
-impl Swept {
+impl SeriesExtract {
     /// Adds another series of the same time, to be drawn as one with this one. New largest latencies stay those of each series.
     pub fn add_beside(&mut self, other: &Self) {
         for (own, other) in self.columns.extremes.iter_mut().zip(&other.columns.extremes) {
@@ -136,18 +136,18 @@ fn add_grid(own: &mut [Vec<u32>], other: &[Vec<u32>]) {
 struct Sweeper {
     schedule: Schedule,
     division: Division,
-    swept: Swept,
+    swept: SeriesExtract,
 }
 
 impl Sweeper {
     fn new(schedule: Schedule, division: Division) -> Self {
         let columns = division.columns.max(1);
         let step = division.length.as_secs_f64() / columns as f64;
-        let swept = Swept {
+        let swept = SeriesExtract {
             columns: Columns { begin: 0.0, step, extremes: vec![None; columns] },
             grid: vec![Vec::new(); GRID_COLUMNS],
             points: Some(Vec::new()),
-            ..Swept::default()
+            ..SeriesExtract::default()
         };
         Self { schedule, division, swept }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_core::series::ClockKind;
-use tardy_results::summary::breakdown::{Breakdown, Isolated, Source};
+use tardy_results::summary::breakdown::{Breakdown, IsolatedSource, Source};
 
 use super::table::Table;
 
@@ -22,7 +22,7 @@ pub fn text(breakdown: &Breakdown) -> String {
     }
     for (source, title) in SOURCES {
         let _ = writeln!(out, "\n{title}");
-        let rows: Vec<&Isolated> = breakdown.isolated.iter().filter(|isolated| isolated.source == source).collect();
+        let rows: Vec<&IsolatedSource> = breakdown.isolated.iter().filter(|isolated| isolated.source == source).collect();
         if !rows.is_empty() {
             out.push_str(&table(&rows));
         }
@@ -45,7 +45,7 @@ pub fn text(breakdown: &Breakdown) -> String {
     out
 }
 
-fn table(rows: &[&Isolated]) -> String {
+fn table(rows: &[&IsolatedSource]) -> String {
     let mut table = Table::new(["  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run"]);
     for row in rows {
         // The percentiles of every summary, in their order: 50, 99, 99.9 % and beyond.
@@ -67,7 +67,7 @@ fn table(rows: &[&Isolated]) -> String {
     table.text()
 }
 
-fn without_high_resolution(out: &mut String, rows: &[&Isolated]) {
+fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {
     let has = |text: &str| rows.iter().any(|row| row.by.contains(text));
     if rows.is_empty() {
         out.push_str("  not measured: `tardy run --scenario abeni2002-split` does\n");

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use tardy_results::cost::reference::Published;
-use tardy_results::cost::shown::{Shown, number};
+use tardy_results::cost::reference::PublishedTable;
+use tardy_results::cost::shown::{DisplayUnit, number};
 use tardy_results::cost::summary::{CostSummary, MetricSummary};
 use tardy_run::cost::{CacheState, CostSet, Group};
 use tardy_run::record::State;
@@ -11,7 +11,7 @@ use tardy_run::record::State;
 use super::table::Table;
 
 #[must_use]
-pub fn text(summary: &CostSummary, published: Option<&Published>) -> String {
+pub fn text(summary: &CostSummary, published: Option<&PublishedTable>) -> String {
     let mut out = String::new();
     head(&mut out, summary);
     out.push_str(&table(summary, published));
@@ -47,7 +47,7 @@ fn head(out: &mut String, summary: &CostSummary) {
     }
 }
 
-fn table(summary: &CostSummary, published: Option<&Published>) -> String {
+fn table(summary: &CostSummary, published: Option<&PublishedTable>) -> String {
     let is_program = summary.how.set != CostSet::Metrics;
     let mut head: Vec<&str> = if is_program {
         vec!["time", "unit", "average", "standard deviation", "least", "median", "most"]
@@ -68,8 +68,8 @@ fn table(summary: &CostSummary, published: Option<&Published>) -> String {
     table.text()
 }
 
-fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&Published>, is_program: bool) -> Vec<String> {
-    let shown = Shown::new(summary, metric);
+fn row(summary: &CostSummary, metric: &MetricSummary, published: Option<&PublishedTable>, is_program: bool) -> Vec<String> {
+    let shown = DisplayUnit::new(summary, metric);
     let cold = if metric.state == CacheState::Cold { " (cold)" } else { "" };
     let mut cells = vec![format!("{}{cold}{}", metric.name, waiting(metric)), shown.unit.to_owned()];
     if is_program {
@@ -100,7 +100,7 @@ pub fn waiting_share(idle_share: f64) -> String {
     format!(" ({:.0} % waiting)", idle_share * 100.0)
 }
 
-fn foot(out: &mut String, summary: &CostSummary, published: Option<&Published>) {
+fn foot(out: &mut String, summary: &CostSummary, published: Option<&PublishedTable>) {
     if summary.how.set == CostSet::Metrics {
         let _ = writeln!(
             out,

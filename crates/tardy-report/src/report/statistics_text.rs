@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tardy_core::summary::numbers::Percentile;
 use tardy_results::statistics::read::{Group, Statistics};
-use tardy_results::statistics::tail::{Checked, LoadTail, Model, TailModel};
+use tardy_results::statistics::tail::{CheckResult, LoadTail, Model, TailModel};
 use tardy_statistics::confidence::Interval;
 
 use super::table::Table;
@@ -183,7 +183,7 @@ fn model(label: &str, tail: &TailModel) -> Section {
         let lines = vec![format!("{}; all {} checks passed", parameters(model), tail.checks.len())];
         return Section { head, table: None, lines };
     }
-    let failed: Vec<&Checked> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
+    let failed: Vec<&CheckResult> = tail.checks.iter().filter(|checked| !checked.has_passed).collect();
     let against = format!("{} of {} checks speak against one", failed.len(), tail.checks.len());
     let mut lines: Vec<String> = failed.iter().map(|checked| format!("  - {}", checked.check)).collect();
     if let Some(refused) = &tail.refused {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tardy_core::cpu::CpuList;
 use tardy_core::warning::Warning;
-use tardy_machine::checks::{Examined, Finding, State, look};
+use tardy_machine::checks::{CheckInput, Finding, State, look};
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 
@@ -39,7 +39,7 @@ pub fn helps(facts: &MachineFacts, here: &MachineFacts, root: &Root, cpus: &CpuL
     let is_here = facts.boot_id.is_some() && facts.boot_id == here.boot_id;
     let all = here.processors.online.clone().unwrap_or_default();
     let cpus = if cpus.is_empty() { &all } else { cpus };
-    let findings = look(&Examined::new(facts, is_here.then_some(root), cpus));
+    let findings = look(&CheckInput::new(facts, is_here.then_some(root), cpus));
     // Real time was just advised against.
     let is_wanted = |finding: &&Finding| choice == Choice::RealTime || finding.check != "real-time-kernel";
     let seen = |finding: &Finding| warnings.iter().find(|warning| explains(finding.check, warning)).map(Warning::to_string);
@@ -76,11 +76,11 @@ mod tests {
     use super::*;
     use tardy_core::cpu::CpuId;
     use tardy_core::units::Nanos;
-    use tardy_machine::facts::{Compiled, Preemption};
+    use tardy_machine::facts::{CompiledPreemption, Preemption};
 
     fn facts() -> MachineFacts {
         let mut facts = MachineFacts { boot_id: Some("then".into()), ..MachineFacts::default() };
-        facts.kernel.preemption = Some(Preemption { compiled: Compiled::VoluntaryOrNone, ..Preemption::default() });
+        facts.kernel.preemption = Some(Preemption { compiled: CompiledPreemption::VoluntaryOrNone, ..Preemption::default() });
         facts.virtualization.processor_flag = Some(true);
         facts.processors.smt_active = Some(true);
         facts

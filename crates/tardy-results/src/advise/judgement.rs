@@ -15,7 +15,7 @@ use tardy_core::verdict::{Evidence, Stress, Verdict, judge};
 use tardy_core::warning::{Severity, Warning};
 use tardy_statistics::clustering::Clustering;
 
-use self::taken::{Measured, Taken, take};
+use self::taken::{JudgedProbe, MeasuredTime, take};
 use super::kernels::Kernel;
 use super::task::Task;
 use crate::summary::read::SummaryError;
@@ -166,18 +166,18 @@ pub fn judgement(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Op
     Ok(found)
 }
 
-fn basis(taken: &Taken, task: &Task, slowdown: Option<f64>) -> Basis {
+fn basis(taken: &JudgedProbe, task: &Task, slowdown: Option<f64>) -> Basis {
     let probe = taken.probe().probe.clone();
     match (taken.measured, task.work_ns) {
-        (Measured::Completion(length_ns), _) => Basis::Completion { probe, length_ns, added_ns: taken.added },
-        (Measured::Start, None) => Basis::Start { probe },
-        (Measured::Start, Some(_)) => Basis::Model { probe, work_ns: taken.added, slowdown },
+        (MeasuredTime::Completion(length_ns), _) => Basis::Completion { probe, length_ns, added_ns: taken.added },
+        (MeasuredTime::Start, None) => Basis::Start { probe },
+        (MeasuredTime::Start, Some(_)) => Basis::Model { probe, work_ns: taken.added, slowdown },
     }
 }
 
 /// All runs together: counts add up.
-fn evidence(taken: &[Taken]) -> Evidence {
-    let seen = |run: &Taken| run.probe().counts.expected.saturating_sub(run.probe().counts.lost);
+fn evidence(taken: &[JudgedProbe]) -> Evidence {
+    let seen = |run: &JudgedProbe| run.probe().counts.expected.saturating_sub(run.probe().counts.lost);
     let of = |severity| {
         let mut texts: Vec<String> = Vec::new();
         for warning in taken.iter().flat_map(|run| &run.summary.warnings).filter(|warning| warning.severity() == severity) {
@@ -188,8 +188,9 @@ fn evidence(taken: &[Taken]) -> Evidence {
         }
         texts
     };
-    let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(Taken::numbers).map(of).sum::<u64>();
-    let is_limited = |run: &&Taken| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, Measured::Completion(_)));
+    let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(JudgedProbe::numbers).map(of).sum::<u64>();
+    let is_limited =
+        |run: &&JudgedProbe| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, MeasuredTime::Completion(_)));
     let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.missed)).collect();
     Evidence {
         misses: sum(|numbers| numbers.misses.unwrap_or(0)),
@@ -199,7 +200,7 @@ fn evidence(taken: &[Taken]) -> Evidence {
         due_times: taken.iter().map(seen).sum(),
         extremal_index: least_index(taken),
         clustering: clustering(taken),
-        processors: taken.iter().map(Taken::processors).max().unwrap_or(0),
+        processors: taken.iter().map(JudgedProbe::processors).max().unwrap_or(0),
         measured: taken.iter().fold(Nanos::ZERO, |sum, run| sum + run.summary.measured_ns),
         stress: Stress::None,
         degraded: of(Severity::Degraded),
@@ -208,7 +209,7 @@ fn evidence(taken: &[Taken]) -> Evidence {
 }
 
 /// The runs follow each other: each adds its own variance, and an event that was not seen may be as large as in the worst of them.
-fn clustering(taken: &[Taken]) -> Option<Clustering> {
+fn clustering(taken: &[JudgedProbe]) -> Option<Clustering> {
     let of_runs: Vec<(f64, Clustering)> = taken
         .iter()
         .filter_map(|run| run.numbers())
@@ -222,13 +223,13 @@ fn clustering(taken: &[Taken]) -> Option<Clustering> {
 }
 
 /// How strongly late samples cluster in the run in which they do most; absent where one run does not tell.
-fn least_index(taken: &[Taken]) -> Option<f64> {
+fn least_index(taken: &[JudgedProbe]) -> Option<f64> {
     let indices = taken.iter().map(|run| run.numbers().and_then(|numbers| numbers.extremal_index)).collect::<Option<Vec<f64>>>()?;
     indices.into_iter().min_by(f64::total_cmp)
 }
 
 /// `added` is the work that the model puts behind each start.
-fn margin(taken: &[Taken], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
+fn margin(taken: &[JudgedProbe], task: &Task, deadline: Nanos, added: Nanos) -> Option<Margin> {
     let worst = taken.iter().filter_map(|run| Some(Nanos(run.numbers()?.max_ns))).max()? + added;
     let bounded = |share: f64| {
         // Of several runs the longest one: percentiles of several do not add up.
@@ -245,7 +246,7 @@ fn margin(taken: &[Taken], task: &Task, deadline: Nanos, added: Nanos) -> Option
     Some(Margin { worst_ns: worst, to_deadline_ns, share, bounded: task.misses_allowed().and_then(bounded) })
 }
 
-fn conditions(kernel: &Kernel, taken: &[Taken]) -> Conditions {
+fn conditions(kernel: &Kernel, taken: &[JudgedProbe]) -> Conditions {
     let mut phases: Vec<String> = Vec::new();
     for phase in taken.iter().flat_map(|run| &run.summary.phases) {
         if !phases.contains(&phase.name) {
@@ -265,7 +266,7 @@ fn conditions(kernel: &Kernel, taken: &[Taken]) -> Conditions {
     }
 }
 
-fn warnings(taken: &[Taken]) -> Vec<Warning> {
+fn warnings(taken: &[JudgedProbe]) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = Vec::new();
     for warning in taken.iter().flat_map(|run| &run.summary.warnings) {
         if !warnings.contains(warning) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::series::ClockKind;
-use tardy_machine::facts::{Compiled, MachineFacts};
+use tardy_machine::facts::{CompiledPreemption, MachineFacts};
 use tardy_run::folder::{self, FolderError, folders};
 use tardy_run::record::{RunKind, RunRecord};
 
@@ -101,8 +101,8 @@ impl Kernel {
         let kernel = &record.machine.kernel;
         let preemption = kernel.preemption.as_ref().map_or_else(String::new, |preemption| format!(" {preemption}"));
         let is_real_time = kernel.preemption.as_ref().and_then(|preemption| match preemption.compiled {
-            Compiled::Unknown => None,
-            compiled => Some(compiled == Compiled::RealTime),
+            CompiledPreemption::Unknown => None,
+            compiled => Some(compiled == CompiledPreemption::RealTime),
         });
         Self {
             name: format!("Linux {}{preemption}", kernel.release.as_deref().unwrap_or("of unknown release")),

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tardy_run::record::{RunKind, RunRecord};
 
-use super::side::{CompareError, RunRead, Side};
+use super::side::{CompareError, RunSide, Side};
 
 /// What has to be equal in all runs of a side: each aspect with its value, and what a reader sees of it.
 struct Measurement {
@@ -64,7 +64,7 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
 ///
 /// # Errors
 /// [`CompareError::Mixed`].
-pub(super) fn all_alike(name: &str, runs: &[RunRead], with_kernel: bool) -> Result<(), CompareError> {
+pub(super) fn all_alike(name: &str, runs: &[RunSide], with_kernel: bool) -> Result<(), CompareError> {
     let mut runs = runs.iter().map(|run| (run, Measurement::of(&run.record, with_kernel)));
     let Some((first, expected)) = runs.next() else { return Ok(()) };
     for (run, found) in runs {

@@ -19,14 +19,14 @@ pub type PhaseIndex = Option<usize>;
 
 /// Where stretches begin and end.
 #[derive(Debug, Clone)]
-struct Cutting {
+struct BlockGrid {
     start: Nanos,
     length: Nanos,
     /// When each phase was under its loads.
     phases: Vec<(Nanos, Nanos)>,
 }
 
-impl Cutting {
+impl BlockGrid {
     /// The stretch and the phase of a due time.
     fn place(&self, due: Nanos) -> (u64, PhaseIndex) {
         let stretch = (due - self.start).get().div_euclid(self.length.get().max(1)).max(0) as u64;
@@ -54,13 +54,13 @@ pub fn read(folder: &std::path::Path, record: &RunRecord, length: Nanos) -> Resu
     let phases = |cpu| (0..record.phases.len()).map(|index| record.under_load(index, cpu)).collect();
     let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));
     let read = |entry: &SeriesRecord| {
-        let cutting = Cutting { start: record.started.monotonic_ns, length, phases: phases(entry.cpu) };
+        let cutting = BlockGrid { start: record.started.monotonic_ns, length, phases: phases(entry.cpu) };
         read_series(samples.join(&entry.file), &cutting)
     };
     record.series.iter().map(read).collect()
 }
 
-fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesError> {
+fn read_series(path: PathBuf, cutting: &BlockGrid) -> Result<SeriesBlocks, SeriesError> {
     let file = SeriesFile::open(&path)?;
     let new = || Reader::new(file.descriptor().schedule, cutting.clone());
     let (Reader { stretches, exact, .. }, _) = file.fold(SeriesFile::threads(), new, Reader::add, Reader::merge)?;
@@ -80,7 +80,7 @@ fn read_series(path: PathBuf, cutting: &Cutting) -> Result<SeriesBlocks, SeriesE
 /// One pass over a part of a series.
 struct Reader {
     schedule: Schedule,
-    cutting: Cutting,
+    cutting: BlockGrid,
     open: Option<(u64, PhaseIndex)>,
     buckets: LogBuckets,
     stretches: BTreeMap<(u64, PhaseIndex), Stretch>,
@@ -88,7 +88,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(schedule: Schedule, cutting: Cutting) -> Self {
+    fn new(schedule: Schedule, cutting: BlockGrid) -> Self {
         Self { schedule, cutting, open: None, buckets: LogBuckets::default(), stretches: BTreeMap::new(), exact: BTreeMap::new() }
     }
 

@@ -5,7 +5,7 @@ use tardy_statistics::confidence::Confidence;
 use tardy_statistics::quantile::quantile_ranks;
 
 use super::model::{NotCompared, Settings};
-use super::pooled::Pooled;
+use super::pooled::PooledRuns;
 
 /// Independent samples beyond a quantile that a difference needs on each side: a bound takes four, but the difference of two such bounds says nothing.
 const BEYOND_MIN: f64 = 30.0;
@@ -22,8 +22,8 @@ pub(super) enum Bounds {
 
 /// The quantiles to compare, and the others.
 pub(super) fn split_by_bounds(
-    base: &Pooled<'_>,
-    candidate: &Pooled<'_>,
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
     settings: &Settings,
     bounds: Bounds,
 ) -> (Vec<f64>, Vec<NotCompared>) {
@@ -36,14 +36,14 @@ pub(super) fn split_by_bounds(
             }
             // Without blocks on one side nothing is known of any quantile.
             Bounds::OfSamples { effective } => effective.get(place).map_or(f64::INFINITY, |&(_, from, to)| {
-                let of_side = |side: &Pooled<'_>, effective: f64| needed(side, quantile, effective, settings.are_quantiles_given);
+                let of_side = |side: &PooledRuns<'_>, effective: f64| needed(side, quantile, effective, settings.are_quantiles_given);
                 of_side(base, from).max(of_side(candidate, to))
             }),
         };
         if needed <= 1.0 + 1e-9 {
             known.push(quantile);
         } else {
-            let value = |side: &Pooled<'_>| side.tally().quantile(quantile).unwrap_or_default();
+            let value = |side: &PooledRuns<'_>| side.tally().quantile(quantile).unwrap_or_default();
             let data_needed = Some(needed).filter(|&factor| factor <= FACTOR_MAX);
             unknown.push(NotCompared { quantile, base_ns: value(base), candidate_ns: value(candidate), data_needed });
         }
@@ -52,7 +52,7 @@ pub(super) fn split_by_bounds(
 }
 
 /// How many times its samples a side needs; at most 1 where it has enough.
-fn needed(side: &Pooled<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
+fn needed(side: &PooledRuns<'_>, quantile: f64, effective: f64, is_given: bool) -> f64 {
     let for_bounds = if side.bounds(quantile, effective) {
         1.0
     } else {

@@ -87,7 +87,7 @@ pub struct CostRow {
 pub enum CostCompareError {
     /// A run could not be read.
     #[error(transparent)]
-    Read(#[from] CostSummaryError),
+    SeriesData(#[from] CostSummaryError),
     /// Times against counts of instructions.
     #[error("{base} counts {base_unit} and {other} {other_unit}: a time says nothing of a length of code; compare runs of one clock")]
     Units {

@@ -14,7 +14,7 @@ use super::facts;
 use super::margin::Margin;
 use super::model::Outcome;
 use super::over_time::{Change, RUNS_MIN, Step, steps};
-use crate::cost::shown::Shown;
+use crate::cost::shown::DisplayUnit;
 
 /// Runs of costs in the order of time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -127,8 +127,8 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
 impl CostTrack {
     /// How its values are shown.
     #[must_use]
-    pub fn shown(&self, unit: &str) -> Shown {
-        Shown::of(unit, self.bytes, self.is_program)
+    pub fn shown(&self, unit: &str) -> DisplayUnit {
+        DisplayUnit::of(unit, self.bytes, self.is_program)
     }
 }
 

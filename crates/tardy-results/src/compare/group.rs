@@ -18,7 +18,7 @@ use tardy_statistics::moments::Moments;
 use tardy_statistics::tally::Tally;
 
 use super::blocks::{self, PhaseIndex, SeriesBlocks};
-use super::side::RunRead;
+use super::side::RunSide;
 
 /// Stretches of a long run; more would not make an interval better.
 const STRETCHES: i64 = 512;
@@ -134,7 +134,7 @@ struct Lengths {
 ///
 /// # Errors
 /// [`SeriesError`] where a series cannot be read.
-pub fn groups(run: &RunRead, stretch: Option<Nanos>) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
+pub fn groups(run: &RunSide, stretch: Option<Nanos>) -> Result<BTreeMap<Key, RunGroup>, SeriesError> {
     let length = stretch.unwrap_or_else(|| stretch_length(run));
     let lengths = Lengths { measured: run.summary.measured_ns, stretch: length, is_given: stretch.is_some() };
     let series = blocks::read(&run.folder, &run.record, length)?;
@@ -170,7 +170,7 @@ fn kind(series: &SeriesBlocks) -> (&str, &str, &str) {
     (&series.descriptor.probe, &series.descriptor.quantity, &series.descriptor.unit)
 }
 
-fn stretch_length(run: &RunRead) -> Nanos {
+fn stretch_length(run: &RunSide) -> Nanos {
     let period = run.summary.probes.iter().map(|probe| probe.period_ns.get()).max().unwrap_or(0);
     // Of an import that knows no times the n-th sample stands at n ns.
     let places = || run.summary.series.iter().map(|series| i64::try_from(series.counts.expected).unwrap_or(i64::MAX)).max();

@@ -16,7 +16,7 @@ use super::bounded::{Bounds, split_by_bounds};
 use super::group::{Key, RunGroup};
 use super::misses::misses;
 use super::model::{BetweenRuns, Maxima, Method, NotCompared, Outcome, Overview, Pair, Row, Settings, SpreadSource, Table};
-use super::pooled::{Pooled, middle, tally};
+use super::pooled::{PooledRuns, middle, tally};
 
 /// Runs a side from which on the run is what is counted: fewer cannot exclude chance at 95 %.
 pub const RUNS_MIN: usize = 4;
@@ -27,7 +27,7 @@ const HIGH: f64 = 0.999;
 /// `None` where a side has no sample.
 #[must_use]
 pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Settings, tables: usize) -> Option<Table> {
-    let (base, candidate) = (Pooled::new(base), Pooled::new(candidate));
+    let (base, candidate) = (PooledRuns::new(base), PooledRuns::new(candidate));
     if base.exact.count() == 0 || candidate.exact.count() == 0 {
         return None;
     }
@@ -54,7 +54,7 @@ pub fn table(key: &Key, base: &[RunGroup], candidate: &[RunGroup], settings: &Se
     })
 }
 
-fn method(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Method {
+fn method(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings) -> Method {
     let (from, to) = (base.runs.len(), candidate.runs.len());
     if base.is_exact() && candidate.is_exact() {
         return if from.max(to) == 1 { Method::Exact } else { Method::Replicas };
@@ -73,7 +73,13 @@ fn method(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> Met
 }
 
 /// What runs of one side are taken to differ by at `quantile`.
-fn between_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, method: Method, quantile: f64) -> Option<BetweenRuns> {
+fn between_runs(
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
+    settings: &Settings,
+    method: Method,
+    quantile: f64,
+) -> Option<BetweenRuns> {
     let seen = || estimate(&base.of_runs(quantile)?, &candidate.of_runs(quantile)?);
     match (method, settings.between_runs) {
         (Method::Exact, _) => None,
@@ -115,7 +121,7 @@ fn row(settings: &Settings, quantile: f64, base: f64, candidate: f64, difference
 }
 
 /// One number a run, or a replica.
-fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, method: Method) -> (Vec<Row>, Vec<NotCompared>) {
+fn rows_of_runs(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, method: Method) -> (Vec<Row>, Vec<NotCompared>) {
     let (known, not_compared) = split_by_bounds(base, candidate, settings, Bounds::OfRuns { is_exact: method != Method::Runs });
     let of_quantile = |quantile: f64| {
         let (from, to) = (base.of_runs(quantile)?, candidate.of_runs(quantile)?);
@@ -134,7 +140,7 @@ fn rows_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, 
     (known.into_iter().filter_map(of_quantile).collect(), not_compared)
 }
 
-fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings) -> (Vec<Row>, Vec<NotCompared>) {
+fn rows_of_blocks(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings) -> (Vec<Row>, Vec<NotCompared>) {
     let resampling = Resampling { resamples: settings.resamples, seed: settings.seed, confidence: settings.confidence };
     let found = quantile_differences(&base.blocks(), &candidate.blocks(), &settings.quantiles, resampling);
     let effective = found.iter().map(|found| {
@@ -154,7 +160,7 @@ fn rows_of_blocks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings
     (found.iter().filter(|found| known.contains(&found.quantile)).filter_map(of_quantile).collect(), not_compared)
 }
 
-fn reach_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, row: &Row) -> Reach {
+fn reach_of_runs(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, row: &Row) -> Reach {
     let between = between_runs(base, candidate, settings, Method::OrderStatistics, row.quantile);
     between.map_or(Reach::default(), |between| {
         reach(between.share, (row.base_ns, base.runs.len()), (row.candidate_ns, candidate.runs.len()), settings.confidence)
@@ -162,7 +168,7 @@ fn reach_of_runs(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings,
 }
 
 /// Each side's quantile lies between two of its samples; the difference lies between the differences of those.
-fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings, tables: usize) -> (Vec<Row>, Vec<NotCompared>) {
+fn rows_of_ranks(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, settings: &Settings, tables: usize) -> (Vec<Row>, Vec<NotCompared>) {
     let statements = u32::try_from(2 * settings.quantiles.len() * tables).unwrap_or(u32::MAX);
     let confidence = settings.confidence.shared_by(statements);
     let (from, to) = (base.tally(), candidate.tally());
@@ -184,13 +190,13 @@ fn rows_of_ranks(base: &Pooled<'_>, candidate: &Pooled<'_>, settings: &Settings,
     (known.into_iter().filter_map(of_quantile).collect(), not_compared)
 }
 
-fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overview {
+fn overview(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>, method: Method) -> Overview {
     let is_of_runs = matches!(method, Method::Runs | Method::Replicas | Method::Exact);
-    let value = |side: &Pooled<'_>, quantile: f64| {
+    let value = |side: &PooledRuns<'_>, quantile: f64| {
         let of_runs = if is_of_runs { side.of_runs(quantile).map(|values| middle(&values)) } else { side.tally().quantile(quantile) };
         of_runs.unwrap_or_default()
     };
-    let is_bounded = |side: &Pooled<'_>, quantile: f64| match method {
+    let is_bounded = |side: &PooledRuns<'_>, quantile: f64| match method {
         Method::Exact | Method::Replicas => side.shortest() as f64 * (1.0 - quantile) >= 1.0,
         _ => side.bounds(quantile, side.effective(quantile, f64::INFINITY)),
     };
@@ -199,7 +205,7 @@ fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overvi
         candidate_ns: value(candidate, quantile),
         is_bounded: is_bounded(base, quantile) && is_bounded(candidate, quantile),
     };
-    let largest = |side: &Pooled<'_>| side.exact.max().unwrap_or_default() as f64;
+    let largest = |side: &PooledRuns<'_>| side.exact.max().unwrap_or_default() as f64;
     Overview {
         median: pair(0.5),
         high: pair(HIGH),
@@ -207,10 +213,10 @@ fn overview(base: &Pooled<'_>, candidate: &Pooled<'_>, method: Method) -> Overvi
     }
 }
 
-fn maxima(base: &Pooled<'_>, candidate: &Pooled<'_>) -> Option<Maxima> {
+fn maxima(base: &PooledRuns<'_>, candidate: &PooledRuns<'_>) -> Option<Maxima> {
     let samples = base.shortest().min(candidate.shortest());
     let values =
-        |side: &Pooled<'_>| -> Option<Vec<f64>> { side.runs.iter().map(|run| median_maximum(&tally(&run.exact), samples)).collect() };
+        |side: &PooledRuns<'_>| -> Option<Vec<f64>> { side.runs.iter().map(|run| median_maximum(&tally(&run.exact), samples)).collect() };
     let (base_ns, candidate_ns) = (values(base)?, values(candidate)?);
     let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);

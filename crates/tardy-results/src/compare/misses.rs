@@ -1,20 +1,20 @@
 //! Deadline misses of two sides against each other.
 
 use tardy_core::verdict::Window;
-use tardy_statistics::compare::rate_ratio::{Counted, rate_ratio};
+use tardy_statistics::compare::rate_ratio::{MissCount, rate_ratio};
 use tardy_statistics::compare::run_spread::reach;
 
 use super::margin::Margin;
 use super::model::{BetweenRuns, Misses, Outcome, Settings};
-use super::pooled::Pooled;
+use super::pooled::PooledRuns;
 
 /// How many times as often the candidate misses; `None` where no deadline was asked for.
 ///
 /// Runs whose levels differ miss unequally often though nothing changed: the ends of the interval are those of a candidate whose latencies are lower, and
 /// higher, by what two sides differ by among themselves. One run a side in virtual time has exact counts.
 pub(super) fn misses(
-    base: &Pooled<'_>,
-    candidate: &Pooled<'_>,
+    base: &PooledRuns<'_>,
+    candidate: &PooledRuns<'_>,
     between: Option<BetweenRuns>,
     is_exact: bool,
     settings: &Settings,
@@ -22,7 +22,7 @@ pub(super) fn misses(
     let window = settings.window?;
     let (from, to) = (base.misses()?, candidate.misses()?);
     // Misses come in clusters: what counts is how many of those there were.
-    let counted = |(misses, due): (u64, u64), index: f64| Counted { events: misses as f64 * index, exposure: due as f64 * index };
+    let counted = |(misses, due): (u64, u64), index: f64| MissCount { events: misses as f64 * index, exposure: due as f64 * index };
     let ratio = |to: (u64, u64)| rate_ratio(counted(from, base.index), counted(to, candidate.index), settings.confidence);
     let share =
         between.map_or(0.0, |between| reach(between.share, (1.0, base.runs.len()), (1.0, candidate.runs.len()), settings.confidence).above);
@@ -60,7 +60,7 @@ pub(super) fn misses(
 }
 
 /// What `side` would have missed with a deadline so many times as long.
-fn moved(side: &Pooled<'_>, (misses, due): (u64, u64), window: Window, times: f64) -> (u64, u64) {
+fn moved(side: &PooledRuns<'_>, (misses, due): (u64, u64), window: Window, times: f64) -> (u64, u64) {
     let above = |deadline: f64| side.exact.above(deadline as i64);
     let deadline = window.latest.get() as f64;
     ((misses + above(deadline * times)).saturating_sub(above(deadline)).min(due), due)

@@ -16,7 +16,7 @@ use super::margin::Margin;
 use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{one_clock, summary};
 
-use super::side::{CompareError, RunRead, Side};
+use super::side::{CompareError, RunSide, Side};
 
 /// Fewer runs cannot show a change: the test wants several on each side of it.
 pub(super) const RUNS_MIN: usize = 8;
@@ -83,12 +83,12 @@ pub struct Change {
 /// # Errors
 /// [`CompareError`] where a run cannot be read, or the runs share nothing.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
-    let mut runs: Vec<RunRead> = Vec::new();
+    let mut runs: Vec<RunSide> = Vec::new();
     let mut known = BTreeSet::new();
     for folder in paths.iter().flat_map(|path| folders(path)) {
         // A run that is named twice would look like a level that lasted.
         if known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-            runs.push(RunRead::read(&folder, settings.window)?);
+            runs.push(RunSide::read(&folder, settings.window)?);
         }
     }
     runs.sort_by_key(|run| (run.record.started.realtime_ns, run.folder.clone()));
@@ -108,7 +108,7 @@ pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, Com
     Ok(OverTime { verdict, reason, settings: settings.clone(), runs, tracks, changes })
 }
 
-fn tracks(runs: &[RunRead], settings: &Settings) -> Result<Vec<Track>, CompareError> {
+fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareError> {
     let mut of_key: BTreeMap<Key, Vec<Tally>> = BTreeMap::new();
     for run in runs {
         for (key, group) in groups(run, settings.block)?.into_iter().filter(|(key, _)| key.load == settings.phase) {

@@ -11,14 +11,14 @@ use super::group::RunGroup;
 use super::model::Body;
 
 /// The runs of one side that have samples of one key.
-pub(super) struct Pooled<'a> {
+pub(super) struct PooledRuns<'a> {
     pub(super) runs: &'a [RunGroup],
     pub(super) exact: Histogram,
     /// How many independent late samples one of them stands for.
     pub(super) index: f64,
 }
 
-impl<'a> Pooled<'a> {
+impl<'a> PooledRuns<'a> {
     pub(super) fn new(runs: &'a [RunGroup]) -> Self {
         let mut exact = Histogram::new(Budget::ANALYSIS);
         runs.iter().for_each(|run| exact.merge(&run.exact));

@@ -13,7 +13,7 @@ use super::facts;
 use super::group::{Key, RunGroup, groups};
 use super::judge::{RUNS_MIN, settle, table};
 use super::model::{CandidateComparison, Comparison, Method, Outcome, RunFacts, Settings, SideSummary, SpreadSource, Table};
-use super::side::{CompareError, RunRead, Side};
+use super::side::{CompareError, RunSide, Side};
 use super::verdict::of_tables;
 use crate::summary::model::ProbeSummary;
 
@@ -52,9 +52,9 @@ pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Resu
 ///
 /// # Errors
 /// [`CompareError::Clocks`].
-pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunRead>) -> Result<(), CompareError> {
+pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), CompareError> {
     let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
-    let mut first: Option<&RunRead> = None;
+    let mut first: Option<&RunSide> = None;
     for run in runs {
         let base = *first.get_or_insert(run);
         if base.record.clock != run.record.clock {
@@ -197,7 +197,7 @@ fn shortcomings(side: &Side) -> BTreeSet<String> {
 }
 
 pub(super) fn summary(side: &Side) -> SideSummary {
-    let facts = |run: &RunRead| RunFacts {
+    let facts = |run: &RunSide| RunFacts {
         folder: run.folder.display().to_string(),
         kind: run.record.kind,
         clock: run.record.clock,
@@ -223,7 +223,7 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
         warnings.push("one side is in virtual time, the other in real time: lengths of code paths against times of a machine".to_owned());
     }
     warnings.extend(different_starts(from, to));
-    let periods = |run: &RunRead| -> Vec<String> {
+    let periods = |run: &RunSide| -> Vec<String> {
         let worded = |probe: &ProbeSummary| match probe.period_ns {
             _ if probe.has_no_period => probe.probe.clone(),
             Nanos::ZERO => format!("{} with an unknown period", probe.probe),
@@ -232,13 +232,13 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
         run.summary.probes.iter().map(worded).collect()
     };
     // Whose names alone differ is told beside.
-    let times = |run: &RunRead| run.summary.probes.iter().map(|probe| probe.period_ns).collect::<Vec<_>>();
+    let times = |run: &RunSide| run.summary.probes.iter().map(|probe| probe.period_ns).collect::<Vec<_>>();
     if periods(from) != periods(to) && (times(from) != times(to) || times(from).len() > 1) {
         warnings.push(format!("the schedules differ: {} against {}", periods(from).join(", "), periods(to).join(", ")));
     }
-    let loads = |run: &RunRead| run.record.phases.iter().map(|phase| phase.name.clone()).collect::<BTreeSet<String>>();
+    let loads = |run: &RunSide| run.record.phases.iter().map(|phase| phase.name.clone()).collect::<BTreeSet<String>>();
     if loads(from) != loads(to) {
-        let list = |run: &RunRead| {
+        let list = |run: &RunSide| {
             let names = loads(run).into_iter().collect::<Vec<_>>().join(", ");
             if names.is_empty() { "not known".to_owned() } else { names }
         };
@@ -281,7 +281,7 @@ fn share(share: f64) -> String {
 }
 
 /// Guests of the lab that differ in where they began: what they show differs as between two replicas, whatever else is the same.
-fn different_starts(from: &RunRead, to: &RunRead) -> Option<String> {
+fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
     // A record that cannot be read is none of a comparison's business: nothing in it is compared.
     let (from, to) = (GuestStart::read(&from.folder)?, GuestStart::read(&to.folder)?);
     let is_same_guest = from.kernel == to.kernel && from.command_line == to.command_line;

@@ -13,7 +13,7 @@ use crate::summary::summarize::summarize;
 
 /// One run of a side, read but for its samples.
 #[derive(Debug, Clone)]
-pub struct RunRead {
+pub struct RunSide {
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
@@ -27,7 +27,7 @@ pub struct Side {
     /// As on the command line.
     pub name: String,
     /// At least one.
-    pub runs: Vec<RunRead>,
+    pub runs: Vec<RunSide>,
 }
 
 impl Side {
@@ -38,19 +38,19 @@ impl Side {
     pub fn read(path: &Path, window: Option<Window>) -> Result<Self, SummaryError> {
         let mut runs = Vec::new();
         for folder in folders(path) {
-            runs.push(RunRead::read(&folder, window)?);
+            runs.push(RunSide::read(&folder, window)?);
         }
         Ok(Self { name: path.display().to_string(), runs })
     }
 
     /// The run whose machine and plan stand for the side.
     #[must_use]
-    pub fn first(&self) -> &RunRead {
+    pub fn first(&self) -> &RunSide {
         &self.runs[0]
     }
 }
 
-impl RunRead {
+impl RunSide {
     /// Reads one run folder.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ impl Reference {
 
 /// Published columns of numbers for metrics of this tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedTable {
     /// Where they come from, and what must be known to read them.
     pub source: String,
     pub columns: Vec<String>,
@@ -76,21 +76,21 @@ pub struct PublishedRow {
 
 /// The rows of a publication.
 #[must_use]
-pub fn published(reference: Reference) -> Published {
+pub fn published(reference: Reference) -> PublishedTable {
     match reference {
         Reference::Koolwal2009 => koolwal2009(),
         Reference::Mckenney2009 => mckenney2009_published(),
     }
 }
 
-fn koolwal2009() -> Published {
+fn koolwal2009() -> PublishedTable {
     let (source, head, rows) = table(KOOLWAL_LMBENCH);
     let row = |cells: &Vec<&str>| {
         let metric = KOOLWAL_METRICS.iter().find(|(_, published)| cells.first() == Some(published))?.0;
         let values = cells.get(2..)?.iter().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>()?;
         Some(PublishedRow { metric: metric.to_owned(), unit: (*cells.get(1)?).to_owned(), values })
     };
-    Published {
+    PublishedTable {
         source: source.to_owned(),
         columns: head.iter().skip(2).map(|column| (*column).to_owned()).collect(),
         rows: rows.iter().filter_map(row).collect(),
@@ -130,7 +130,7 @@ pub fn mckenney2009_builds() -> Vec<Build> {
     table(MCKENNEY_BUILD).2.iter().filter_map(row).collect()
 }
 
-fn mckenney2009_published() -> Published {
+fn mckenney2009_published() -> PublishedTable {
     let builds = mckenney2009_builds();
     let columns = [(2008, "real-fast"), (2008, "real-time"), (2009, "real-fast"), (2009, "real-time")];
     let value = |time: &str, (year, kernel): (u32, &str)| {
@@ -142,7 +142,7 @@ fn mckenney2009_published() -> Published {
         unit: "s".to_owned(),
         values: columns.iter().map(|column| value(time, *column)).collect(),
     };
-    Published {
+    PublishedTable {
         source: table(MCKENNEY_BUILD).0.to_owned(),
         columns: columns.iter().map(|(year, kernel)| format!("{kernel} {year}")).collect(),
         rows: ["real", "user", "sys"].iter().map(row).collect(),

@@ -6,13 +6,13 @@ use super::summary::{CostSummary, MetricSummary};
 
 /// The unit that a metric's values are shown in, and the way to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shown {
+pub struct DisplayUnit {
     /// `us`, `MB/s` (10^6 bytes a second), `s`, or `instructions`.
     pub unit: &'static str,
     bytes: u64,
 }
 
-impl Shown {
+impl DisplayUnit {
     /// Of a metric in its run.
     #[must_use]
     pub fn new(summary: &CostSummary, metric: &MetricSummary) -> Self {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_unit_is_that_of_what_was_measured() {
         let text = |unit, bytes, is_program, value| {
-            let shown = Shown::of(unit, bytes, is_program);
+            let shown = DisplayUnit::of(unit, bytes, is_program);
             format!("{} {}", shown.text(value), shown.unit)
         };
         assert_eq!(text("ns", None, false, 1234.0), "1.234 us");

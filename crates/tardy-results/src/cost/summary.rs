@@ -6,7 +6,7 @@ use serde::Serialize;
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, LeftOut, MetricRecord, Waiting};
+use tardy_run::cost::{CacheState, CostRecord, CostSet, CostUnit, Group, IdleTime, LeftOut, MetricRecord};
 use tardy_run::folder::{self, FolderError};
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::{RunRecord, State};
@@ -198,7 +198,7 @@ fn metric_summary(metric: &MetricRecord, trials: &[(Nanos, i64)], record: &RunRe
         max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         standard_deviation: variance.sqrt(),
         megabytes_per_second: metric.bytes.filter(|_| unit == CostUnit::Time && cost > 0.0).map(bytes_a_second),
-        idle_share: metric.waiting.map(Waiting::share),
+        idle_share: metric.waiting.map(IdleTime::share),
         values,
     })
 }

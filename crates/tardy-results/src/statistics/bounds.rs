@@ -29,7 +29,7 @@ pub struct Bounds {
     /// The share of samples that lie at or below the maximum seen, at least (Wilks; the rule of three turned round).
     pub covered_by_max: f64,
     /// Shares that the maximum would cover with more samples, and how many.
-    pub needed: Vec<Needed>,
+    pub needed: Vec<SamplesNeeded>,
 }
 
 /// How often a limit is exceeded.
@@ -46,7 +46,7 @@ pub struct Exceedance {
 
 /// What a statement would need.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Needed {
+pub struct SamplesNeeded {
     pub share: f64,
     /// Samples, clustering as these do.
     pub samples: u64,
@@ -74,7 +74,7 @@ pub fn bounds(histogram: &Histogram, dependence: &Dependence, length: Nanos, lim
     };
     let needed = (5..=9).map(|digits| 1.0 - 10_f64.powi(-digits)).filter_map(|share| {
         let samples = samples_needed(share, 1, CONFIDENCE)? as f64 * of_max.unseen;
-        Some(Needed { share, samples: samples.ceil() as u64 })
+        Some(SamplesNeeded { share, samples: samples.ceil() as u64 })
     });
     Some(Bounds {
         confidence: CONFIDENCE.get(),

@@ -7,7 +7,7 @@ use tardy_statistics::moments::Moments;
 
 /// The first layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Observed {
+pub struct ObservedStatistics {
     /// How many.
     pub samples: u64,
     /// Width of the buckets that `buckets` and the mode are counted in.
@@ -47,7 +47,7 @@ pub struct Below {
 
 /// Of all samples of a series, or of several; `None` without a sample. `limits` ascend.
 #[must_use]
-pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Option<Observed> {
+pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Option<ObservedStatistics> {
     let samples = histogram.count();
     let width = bucket.get().max(1);
     let mut moments = Moments::default();
@@ -73,7 +73,7 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
     let ranks = [samples.div_ceil(2), samples - samples / 100_000];
     let [median, five_nines] = histogram.values_at(&ranks)[..] else { return None };
     let share = |samples_below: u64| samples_below as f64 / samples as f64;
-    Some(Observed {
+    Some(ObservedStatistics {
         samples,
         bucket_ns: Nanos(width),
         buckets,
@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
     use tardy_core::histogram::Budget;
 
-    fn of(values: &[i64]) -> Option<Observed> {
+    fn of(values: &[i64]) -> Option<ObservedStatistics> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         values.iter().for_each(|&value| histogram.record(value));
         observed(&histogram, Nanos(1_000), &[Nanos(10_000), Nanos(20_000)])

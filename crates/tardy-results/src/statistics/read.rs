@@ -11,10 +11,10 @@ use tardy_core::units::Nanos;
 use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::bounds::{Bounds, bounds};
-use super::observed::{Observed, observed};
-use super::tail::{LoadSpans, LoadTail, TailModel, TailReader, Tails, Wanted};
+use super::observed::{ObservedStatistics, observed};
+use super::tail::{LoadSpans, LoadTail, TailModel, TailOptions, TailReader, Tails};
 use crate::summary::by_phase::{self, OfName};
-use crate::summary::read::{Read, ReadRun};
+use crate::summary::read::{LoadedRun, SeriesData};
 
 /// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
 const OSADL_CYCLES: f64 = 1e5;
@@ -86,7 +86,7 @@ pub struct Group {
     #[serde(skip)]
     pub of_series: usize,
     /// What was seen.
-    pub observed: Observed,
+    pub observed: ObservedStatistics,
     /// What holds whatever the distribution.
     pub bounds: Bounds,
     /// The model; absent for several series together, whose mixture no model describes.
@@ -103,7 +103,7 @@ pub type TailReaders = BTreeMap<PathBuf, TailReader>;
 ///
 /// # Errors
 /// Those of reading its series.
-pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, SeriesError> {
+pub fn statistics(run: &LoadedRun, question: &Question) -> Result<Statistics, SeriesError> {
     let mut readers = tail_readers(run, question);
     let read = |(file, reader): (&PathBuf, &mut TailReader)| SeriesFile::open(file)?.read(|chunk| reader.add(chunk)).map(drop);
     side_by_side(readers.iter_mut(), read).into_iter().collect::<Result<(), SeriesError>>()?;
@@ -112,9 +112,9 @@ pub fn statistics(run: &ReadRun, question: &Question) -> Result<Statistics, Seri
 
 /// The readers of the series that are looked at one by one: the worst of each probe. They want all chunks of their files.
 #[must_use]
-pub fn tail_readers(run: &ReadRun, question: &Question) -> TailReaders {
+pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
     let loads = run.load_spans();
-    let reader = |read: &&Read| {
+    let reader = |read: &&SeriesData| {
         let is_stressed = |load: &&(LoadSpans, CpuList)| read.descriptor().cpu.is_none_or(|cpu| !load.1.contains(cpu));
         let spans = loads.iter().filter(is_stressed).map(|(spans, _)| spans.clone()).collect();
         Some((read.file().to_owned(), TailReader::new(read, spans)?))
@@ -124,21 +124,21 @@ pub fn tail_readers(run: &ReadRun, question: &Question) -> TailReaders {
 
 /// The same as [`statistics`], from readers that have had their series.
 #[must_use]
-pub fn statistics_of(run: &ReadRun, question: &Question, readers: &TailReaders) -> Statistics {
+pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
     let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
     Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) }
 }
 
 /// The series of each probe.
-fn by_probe(run: &ReadRun) -> Vec<Vec<&Read>> {
-    let mut series: Vec<&Read> = run.series.iter().collect();
+fn by_probe(run: &LoadedRun) -> Vec<Vec<&SeriesData>> {
+    let mut series: Vec<&SeriesData> = run.series.iter().collect();
     series.sort_by_key(|read| (&read.descriptor().probe, read.descriptor().cpu, read.descriptor().copy));
-    series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe).map(<[&Read]>::to_vec).collect()
+    series.chunk_by(|a, b| a.descriptor().probe == b.descriptor().probe).map(<[&SeriesData]>::to_vec).collect()
 }
 
 /// Those that are looked at one by one.
-fn worst<'a>(series: &[&'a Read], question: &Question) -> Vec<&'a Read> {
+fn worst<'a>(series: &[&'a SeriesData], question: &Question) -> Vec<&'a SeriesData> {
     let mut worst = series.to_vec();
     worst.sort_by_key(|read| std::cmp::Reverse(read.whole().latency.max()));
     worst.truncate(question.series_max);
@@ -159,7 +159,7 @@ pub fn side_by_side<T: Send, R: Send>(items: impl Iterator<Item = T>, make: impl
     made
 }
 
-impl ReadRun {
+impl LoadedRun {
     /// When each load ran, and on which CPUs it hardly did; none where all samples are of one.
     fn load_spans(&self) -> Vec<(LoadSpans, CpuList)> {
         let loads = by_phase::by_name(&self.record, &self.series);
@@ -174,16 +174,16 @@ impl ReadRun {
 }
 
 /// Series of one probe.
-fn of_series(run: &ReadRun, series: &[&Read], question: &Question, readers: &TailReaders) -> Vec<Group> {
+fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, readers: &TailReaders) -> Vec<Group> {
     let worst = worst(series, question);
-    let wanted = Wanted { horizon: question.horizon, is_refused_kept: question.show_refused };
-    let tails = |read: &&Read| readers.get(read.file()).map_or_else(Tails::default, |reader| reader.tails(read, wanted));
+    let wanted = TailOptions { horizon: question.horizon, is_refused_kept: question.show_refused };
+    let tails = |read: &&SeriesData| readers.get(read.file()).map_or_else(Tails::default, |reader| reader.tails(read, wanted));
     let of_each = side_by_side(worst.iter(), tails);
     let mut together = Histogram::new(Budget::ANALYSIS);
     series.iter().for_each(|read| together.merge(&read.whole().latency));
     let limits = if question.limits.is_empty() { round_limits(&together) } else { question.limits.clone() };
-    let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&Read>, tails: Tails| {
-        let descriptor = one.map(Read::descriptor);
+    let group = |histogram: &Histogram, dependence: &Dependence, one: Option<&SeriesData>, tails: Tails| {
+        let descriptor = one.map(SeriesData::descriptor);
         Some(Group {
             probe: series[0].descriptor().probe.clone(),
             quantity: series[0].descriptor().quantity.clone(),

@@ -20,7 +20,7 @@ use tardy_statistics::gpd::return_level::Tail;
 use tardy_statistics::tally::Tally;
 use tardy_statistics::threshold::{EXCEEDANCES_MAX, Question, scan};
 
-use crate::summary::read::Read;
+use crate::summary::read::SeriesData;
 
 /// Blocks whose maxima are compared: several hundred, fewer in short runs.
 const BLOCKS: u64 = 500;
@@ -35,7 +35,7 @@ pub struct TailModel {
     /// How far it was asked to reach.
     pub horizon_ns: Nanos,
     /// What was checked, with what came of it.
-    pub checks: Vec<Checked>,
+    pub checks: Vec<CheckResult>,
     /// The model; absent where a check failed.
     pub model: Option<Model>,
     /// The model that a check refused, for those who want to look at the fit; absent where it was not asked for, or nothing could be fitted.
@@ -74,7 +74,7 @@ pub struct LoadSpans {
 
 /// What is asked of the models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TailOptions {
     /// How far they should reach.
     pub horizon: Nanos,
     /// Whether those that the gate refused are kept too.
@@ -82,7 +82,7 @@ pub struct Wanted {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Checked {
+pub struct CheckResult {
     /// Its numbers.
     #[serde(flatten)]
     pub check: Check,
@@ -215,7 +215,7 @@ pub struct TailReader {
 impl TailReader {
     /// For all samples of `read`, and for those of each of `loads`; none where its period is not known, so that a horizon is no number of samples.
     #[must_use]
-    pub fn new(read: &Read, loads: Vec<LoadSpans>) -> Option<Self> {
+    pub fn new(read: &SeriesData, loads: Vec<LoadSpans>) -> Option<Self> {
         let schedule = read.descriptor().schedule;
         let samples = read.whole().latency.count();
         if schedule.period().get() <= 0 || samples == 0 {
@@ -244,7 +244,7 @@ impl TailReader {
 
     /// The models, once all chunks of `read` were added.
     #[must_use]
-    pub fn tails(&self, read: &Read, wanted: Wanted) -> Tails {
+    pub fn tails(&self, read: &SeriesData, wanted: TailOptions) -> Tails {
         let scale = Scale { period: self.schedule.period().get(), width: read.resolution().get() as f64 };
         let of_load = |population: &Population| LoadTail {
             load: population.spans.load.clone(),
@@ -266,7 +266,7 @@ struct Scale {
 }
 
 /// The model of some samples of a series.
-fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted: Wanted) -> TailModel {
+fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted: TailOptions) -> TailModel {
     let histogram = &cell.latency;
     let samples = histogram.count();
     let horizon_samples = wanted.horizon.get() as f64 / period as f64;
@@ -298,9 +298,11 @@ fn tail(cell: &Cell, extremes: &Extremes, Scale { period, width }: Scale, wanted
             curve: curve(tail, exceedances.len() as f64 / samples as f64, horizon_samples),
         })
     });
-    let mut checks: Vec<Checked> = gate.checks.iter().map(|check| Checked { has_passed: check.passed(), check: check.clone() }).collect();
+    let mut checks: Vec<CheckResult> =
+        gate.checks.iter().map(|check| CheckResult { has_passed: check.passed(), check: check.clone() }).collect();
     if scan.chosen().is_none() {
-        checks.push(Checked { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
+        checks
+            .push(CheckResult { has_passed: false, check: Check::Unmeasured { what: "a threshold above which a model fits".to_owned() } });
     }
     let (model, refused) = if is_open { (fitted, None) } else { (None, fitted) };
     TailModel { horizon_ns: wanted.horizon, checks, model, refused }

@@ -33,18 +33,18 @@ pub enum Source {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Breakdown {
     /// Measurements that isolated a source, in the order of the runs.
-    pub isolated: Vec<Isolated>,
+    pub isolated: Vec<IsolatedSource>,
     /// Probes that nobody more important could delay.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExcludedProbe>,
     /// Measurements in which sources are mixed, or that say nothing.
-    pub mixed: Vec<Mixed>,
+    pub mixed: Vec<MixedMeasurement>,
     /// What must be known before the numbers: the folder of a run, and a warning of it.
     pub warnings: Vec<(String, String)>,
 }
 
 /// A measurement of one source alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Isolated {
+pub struct IsolatedSource {
     pub source: Source,
     /// Folder of the run.
     pub run: String,
@@ -62,7 +62,7 @@ pub struct Isolated {
 
 /// A probe whose scheduling jitter its priority excludes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Excluded {
+pub struct ExcludedProbe {
     /// Folder of the run.
     pub run: String,
     /// The probe with its priority.
@@ -71,7 +71,7 @@ pub struct Excluded {
 
 /// A measurement in which more than one source shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mixed {
+pub struct MixedMeasurement {
     /// Folder of the run.
     pub run: String,
     /// The probe with its priority.
@@ -107,7 +107,7 @@ impl Breakdown {
             for phase in &summary.loads {
                 let Some(numbers) = numbers_of(phase, &plan.name) else {
                     let reason = "no samples, or loads that used less than a tenth of every CPU".to_owned();
-                    self.mixed.push(Mixed { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason });
+                    self.mixed.push(MixedMeasurement { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason });
                     continue;
                 };
                 match isolated(plan.priority, &other_probes(record, plan), &loads_of(record, &phase.name), tick) {
@@ -115,13 +115,15 @@ impl Breakdown {
                         is_excluded |= source != Source::SchedulingJitter;
                         let (phase, loads) = (phase.name.clone(), phase.loads.clone());
                         let (run, probe, clock) = (run.clone(), probe.clone(), record.clock);
-                        self.isolated.push(Isolated { source, run, clock, probe, phase, loads, by, numbers: numbers.clone() });
+                        self.isolated.push(IsolatedSource { source, run, clock, probe, phase, loads, by, numbers: numbers.clone() });
                     }
-                    Err(reason) => self.mixed.push(Mixed { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason }),
+                    Err(reason) => {
+                        self.mixed.push(MixedMeasurement { run: run.clone(), probe: probe.clone(), phase: phase.name.clone(), reason })
+                    }
                 }
             }
             if is_excluded {
-                self.excluded.push(Excluded { run: run.clone(), probe });
+                self.excluded.push(ExcludedProbe { run: run.clone(), probe });
             }
         }
     }

@@ -8,14 +8,14 @@ use tardy_core::verdict::Verdict;
 use tardy_run::record::{LoadWork, PhaseRecord, RunRecord};
 
 use super::model::{LoadShare, LoadSummary, PhaseSummary};
-use super::read::{Read, measured, names};
+use super::read::{SeriesData, measured, names};
 use super::verdict::{Judge, Part};
 
 /// A load that uses less than this of a CPU's time, in percent, uses hardly any.
 const STRESSED_PERCENT: i64 = 10;
 
 /// Each phase by itself, in order of time.
-pub(super) fn phases(record: &RunRecord, series: &[Read]) -> Vec<PhaseSummary> {
+pub(super) fn phases(record: &RunRecord, series: &[SeriesData]) -> Vec<PhaseSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let summary = |(index, phase): (usize, &PhaseRecord)| {
@@ -46,7 +46,7 @@ pub(crate) struct OfName<'a> {
 }
 
 /// The phases by their names, in the order in which those first came. What has not ended lasts to the last sample.
-pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[Read]) -> Vec<OfName<'a>> {
+pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[SeriesData]) -> Vec<OfName<'a>> {
     let last = record.started.monotonic_ns + measured(series);
     let mut names: Vec<&str> = Vec::new();
     for phase in &record.phases {
@@ -66,7 +66,7 @@ pub(crate) fn by_name<'a>(record: &'a RunRecord, series: &[Read]) -> Vec<OfName<
 }
 
 /// Phases of the same name as one, worst first.
-pub(super) fn loads(record: &RunRecord, series: &[Read], judge: &Judge<'_>) -> Vec<LoadSummary> {
+pub(super) fn loads(record: &RunRecord, series: &[SeriesData], judge: &Judge<'_>) -> Vec<LoadSummary> {
     let start = record.started.monotonic_ns;
     let last = start + measured(series);
     let summary = |OfName { name, phases, length, not_stressed }: OfName<'_>| {
@@ -146,7 +146,7 @@ fn did_something(work: &LoadWork, least: Nanos) -> bool {
 
 /// Each probe's numbers in `phases`, without the CPUs in `left_out`.
 fn numbers_of(
-    series: &[Read],
+    series: &[SeriesData],
     phases: &[usize],
     left_out: &CpuList,
     start: Nanos,
@@ -164,7 +164,7 @@ fn numbers_of(
 
 /// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe of which not every sample was kept.
 fn verdicts_of(
-    series: &[Read],
+    series: &[SeriesData],
     phases: &[usize],
     left_out: &CpuList,
     judge: impl Fn(&[Part<'_>]) -> Option<Verdict>,
@@ -175,7 +175,7 @@ fn verdicts_of(
             return None;
         }
         let counted = of_name().filter(|read| read.descriptor.cpu.is_none_or(|cpu| !left_out.contains(cpu)));
-        let cells: Vec<(&Read, Cell)> = counted.map(|read| (read, read.accumulator.phases(phases))).collect();
+        let cells: Vec<(&SeriesData, Cell)> = counted.map(|read| (read, read.accumulator.phases(phases))).collect();
         let parts: Vec<Part<'_>> = cells.iter().map(|(read, cell)| Part::of_phases(read, cell)).collect();
         Some((probe.to_owned(), judge(&parts)?))
     };

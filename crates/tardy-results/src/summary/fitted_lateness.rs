@@ -19,13 +19,13 @@ pub(super) struct FittedLateness {
 }
 
 /// The grid behind the events of one series, while they are read in their order.
-pub(super) struct Fitting {
+pub(super) struct GridFitter {
     schedule: Schedule,
     fit: GridFit,
     is_first: bool,
 }
 
-impl Fitting {
+impl GridFitter {
     pub(super) fn new(schedule: Schedule, has_own_clock: bool) -> Self {
         Self { schedule, fit: GridFit::new(schedule.period(), has_own_clock), is_first: true }
     }
@@ -42,7 +42,7 @@ impl Fitting {
 }
 
 /// Reads the latenesses against the grid that was fitted; `None` where there were too few events for one.
-pub(super) fn read(file: &SeriesFile, fitting: Fitting) -> Result<Option<FittedLateness>, SeriesError> {
+pub(super) fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<FittedLateness>, SeriesError> {
     let schedule = fitting.schedule;
     let Some(mut grid) = fitting.fit.line() else { return Ok(None) };
     let mut lateness = Cell::default();

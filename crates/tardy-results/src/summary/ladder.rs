@@ -8,7 +8,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_core::verdict::{Evidence, Window, judge};
 
 use super::model::{Ladder, LoadSummary, Rung, WorstLoad};
-use super::read::Read;
+use super::read::SeriesData;
 use super::verdict::{Judge, Part};
 
 /// The deadlines, beside the probe's own period.
@@ -17,7 +17,7 @@ const DEADLINES: [Nanos; 5] =
 
 /// The ladder of a probe, of which `all` are the samples of all series together. Absent where values are no lateness, where the time is not that of a
 /// machine, or where there is no sample.
-pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: Nanos, loads: &[LoadSummary]) -> Option<Ladder> {
+pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, measured: Nanos, loads: &[LoadSummary]) -> Option<Ladder> {
     let descriptor = series.first()?.descriptor();
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. }) && series[0].is_judged();
     let largest = Nanos(all.latency.max()?);
@@ -43,7 +43,7 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&Read], all: &Cell, measured: 
     })
 }
 
-fn of_deadline(seen: &Evidence, dependence: &Dependence, series: &[&Read], all: &Cell, deadline: Nanos) -> Rung {
+fn of_deadline(seen: &Evidence, dependence: &Dependence, series: &[&SeriesData], all: &Cell, deadline: Nanos) -> Rung {
     let requirement = Requirement::deadline(deadline);
     let mut evidence = seen.clone();
     (evidence.misses, evidence.misses_skipped) = all.misses_of(&Window::deadline(deadline), series[0].descriptor().is_work());

@@ -7,7 +7,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::Chunk;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::{Descriptor, Meaning, Schedule};
-use tardy_core::summary::accumulator::{PhaseSpan, Questions, SeriesAccumulator};
+use tardy_core::summary::accumulator::{PhaseSpan, SeriesAccumulator, SummaryOptions};
 use tardy_core::summary::batches::BATCHES_MOST;
 use tardy_core::summary::cell::Cell;
 use tardy_core::summary::dependence::Dependence;
@@ -17,11 +17,11 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_machine::throttling::ThrottlingGap;
 use tardy_run::folder::{self, FolderError};
 use tardy_run::histogram_file::{self, StoredHistogram};
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 use tardy_run::read_series::{PartEnd, SeriesError, SeriesFile};
 use tardy_run::record::{PhaseRecord, RunRecord};
 
-use super::fitted_lateness::{self, FittedLateness, Fitting};
+use super::fitted_lateness::{self, FittedLateness, GridFitter};
 
 /// Stretches of time of all series, by which samples are counted: each takes up to a kilobyte.
 const STRETCHES_OF_ALL: usize = 1 << 16;
@@ -37,13 +37,13 @@ pub enum SummaryError {
 }
 
 /// One series as read.
-pub struct Read {
+pub struct SeriesData {
     pub(super) descriptor: Descriptor,
     pub(super) accumulator: SeriesAccumulator,
     /// All samples: from the histogram where not every one was kept.
     pub(super) whole: Cell,
     /// What the tool states that an import is from.
-    pub(super) stated: Option<Stated>,
+    pub(super) stated: Option<StatedTotals>,
     /// Latenesses against the fitted grid, where values are interval errors.
     pub(super) fitted: Option<FittedLateness>,
     pub(super) end: PartEnd,
@@ -53,14 +53,14 @@ pub struct Read {
 }
 
 /// A run folder that was read: every series counted, nothing computed yet.
-pub struct ReadRun {
+pub struct LoadedRun {
     /// Where it is.
     pub folder: PathBuf,
     /// Its `run.json`.
     pub record: RunRecord,
     /// Its series, as in `run.json`.
-    pub series: Vec<Read>,
-    questions: Questions,
+    pub series: Vec<SeriesData>,
+    questions: SummaryOptions,
     requirement: Requirement,
 }
 
@@ -68,7 +68,7 @@ pub struct ReadRun {
 ///
 /// # Errors
 /// [`SummaryError`] where the folder, or a series that it names, cannot be read.
-pub fn read(path: &Path, requirement: &Requirement) -> Result<ReadRun, SummaryError> {
+pub fn read(path: &Path, requirement: &Requirement) -> Result<LoadedRun, SummaryError> {
     let record = folder::open(path)?;
     let requirement = requirement.or(record.plan.requirement());
     let questions = questions(&record, requirement.window);
@@ -76,22 +76,22 @@ pub fn read(path: &Path, requirement: &Requirement) -> Result<ReadRun, SummaryEr
     let read_one = |index: usize, threads: u64| {
         let entry = &record.series[index];
         let stated = record.imported.as_ref().and_then(|imported| imported.series.get(index)).copied();
-        let questions = Questions { phases: spans(&record, entry.cpu), ..questions.clone() };
+        let questions = SummaryOptions { phases: spans(&record, entry.cpu), ..questions.clone() };
         let read = read_series(&samples.join(&entry.file), entry.counts, stated, &questions, threads)?;
-        Ok(Read { observed: entry.observed_ns, ..read })
+        Ok(SeriesData { observed: entry.observed_ns, ..read })
     };
     let series = read_all(record.series.len(), read_one)?;
-    Ok(ReadRun { folder: path.to_owned(), record, series, questions, requirement })
+    Ok(LoadedRun { folder: path.to_owned(), record, series, questions, requirement })
 }
 
 /// Reads `count` series with all CPUs: many series side by side, few ones in parts. `read` takes the place of a series, and the threads that it may use.
-fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<Read, SummaryError> + Sync) -> Result<Vec<Read>, SummaryError> {
+fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<SeriesData, SummaryError> + Sync) -> Result<Vec<SeriesData>, SummaryError> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     if count < 2 * threads {
         return (0..count).map(|index| read(index, threads as u64)).collect();
     }
     let next = AtomicUsize::new(0);
-    let some = || -> Vec<(usize, Result<Read, SummaryError>)> {
+    let some = || -> Vec<(usize, Result<SeriesData, SummaryError>)> {
         let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < count));
         mine.map(|index| (index, read(index, 1))).collect()
     };
@@ -103,7 +103,7 @@ fn read_all(count: usize, read: impl Fn(usize, u64) -> Result<Read, SummaryError
     all.into_iter().map(|(_, read)| read).collect()
 }
 
-impl ReadRun {
+impl LoadedRun {
     /// The latencies that are in time, if that was asked for.
     #[must_use]
     pub fn window(&self) -> Option<Window> {
@@ -176,7 +176,7 @@ impl ReadRun {
     }
 }
 
-impl Read {
+impl SeriesData {
     /// What the series is.
     #[must_use]
     pub fn descriptor(&self) -> &Descriptor {
@@ -212,14 +212,14 @@ impl Read {
     }
 }
 
-fn questions(record: &RunRecord, window: Option<Window>) -> Questions {
+fn questions(record: &RunRecord, window: Option<Window>) -> SummaryOptions {
     let kind = |phase: &PhaseRecord| record.phases.iter().position(|other| other.name == phase.name).unwrap_or_default();
-    Questions {
+    SummaryOptions {
         window,
         stall: throttling(record).map(|gap| gap.gap),
         phase_kinds: record.phases.iter().map(kind).collect(),
         stretches: stretches(record.series.len()),
-        ..Questions::default()
+        ..SummaryOptions::default()
     }
 }
 
@@ -238,10 +238,10 @@ fn spans(record: &RunRecord, cpu: Option<CpuId>) -> Vec<PhaseSpan> {
 fn read_series(
     path: &Path,
     counts_at_end: Option<Counts>,
-    stated: Option<Stated>,
-    questions: &Questions,
+    stated: Option<StatedTotals>,
+    questions: &SummaryOptions,
     threads: u64,
-) -> Result<Read, SummaryError> {
+) -> Result<SeriesData, SummaryError> {
     let file = SeriesFile::open(path)?;
     let descriptor = file.descriptor().clone();
     let questions = questions_of(&descriptor, questions);
@@ -249,9 +249,9 @@ fn read_series(
         Meaning::IntervalError { has_own_clock } => Some(has_own_clock),
         _ => None,
     };
-    let fitting = || has_own_clock.map(|has_own_clock| Fitting::new(descriptor.schedule, has_own_clock));
+    let fitting = || has_own_clock.map(|has_own_clock| GridFitter::new(descriptor.schedule, has_own_clock));
     let new = || (SeriesAccumulator::new(descriptor.schedule, questions.clone()), fitting());
-    let add = |(accumulator, fitting): &mut (SeriesAccumulator, Option<Fitting>), chunk: &Chunk| {
+    let add = |(accumulator, fitting): &mut (SeriesAccumulator, Option<GridFitter>), chunk: &Chunk| {
         accumulator.add(chunk);
         if let Some(fitting) = fitting {
             fitting.add(chunk);
@@ -273,13 +273,13 @@ fn read_series(
     // Where samples are missing, their expiries would pass for late ones.
     let is_every_sample = accumulator.counts.unstored == 0 && accumulator.counts.lost == 0;
     let fitted = fitting.filter(|_| is_every_sample).map(|fitting| fitted_lateness::read(&file, fitting)).transpose()?.flatten();
-    Ok(Read { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
+    Ok(SeriesData { descriptor, accumulator, whole, stated, fitted, end, file: path.to_owned(), observed: None })
 }
 
 /// What is asked of one series: a deadline of latenesses alone, and earliness beyond the error of its clock.
-fn questions_of(descriptor: &Descriptor, questions: &Questions) -> Questions {
+fn questions_of(descriptor: &Descriptor, questions: &SummaryOptions) -> SummaryOptions {
     let is_lateness = matches!(descriptor.meaning, Meaning::Lateness { .. });
-    Questions {
+    SummaryOptions {
         window: questions.window.filter(|_| !descriptor.is_outside_verdict),
         stall: questions.stall.filter(|_| is_lateness),
         phases: questions.phases.clone(),
@@ -310,7 +310,7 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, desc
     whole
 }
 
-impl Read {
+impl SeriesData {
     /// Probe and CPU in words.
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
@@ -349,7 +349,7 @@ pub(super) fn has_no_times(record: &RunRecord) -> bool {
 
 /// From the samples; where not all of them were kept, from the first due time to the last probe's end, which are known all the same. Of an import without
 /// samples it is how long the tool says that it measured.
-fn length(record: &RunRecord, series: &[Read]) -> Nanos {
+fn length(record: &RunRecord, series: &[SeriesData]) -> Nanos {
     let of_samples = if has_no_times(record) { Nanos::ZERO } else { measured(series) };
     let is_every_sample = series.iter().all(|read| read.accumulator.counts.unstored == 0);
     let grids = series.iter().filter_map(|read| match read.descriptor.schedule {
@@ -361,7 +361,7 @@ fn length(record: &RunRecord, series: &[Read]) -> Nanos {
     of_samples.max(known)
 }
 
-pub(super) fn measured(series: &[Read]) -> Nanos {
+pub(super) fn measured(series: &[SeriesData]) -> Nanos {
     let first = series.iter().filter_map(|read| read.accumulator.first_due).min();
     let last = series.iter().filter_map(|read| read.accumulator.last_wake).max();
     match (first, last) {
@@ -376,7 +376,7 @@ pub(super) fn throttling(record: &RunRecord) -> Option<ThrottlingGap> {
 }
 
 /// The names of all series, each once, in the order of the plan; those of a probe with several series alternate.
-pub(super) fn names(series: &[Read]) -> Vec<&str> {
+pub(super) fn names(series: &[SeriesData]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for read in series {
         if !names.contains(&read.descriptor.probe.as_str()) {

@@ -3,13 +3,13 @@
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
-use super::read::Read;
+use super::read::SeriesData;
 
 /// The numbers of one series: those that were computed, with the mean that the tool states where a histogram's end is open; or no more than
 /// it states.
-pub(super) fn numbers(read: &Read, computed: Option<Numbers>) -> Option<Numbers> {
+pub(super) fn numbers(read: &SeriesData, computed: Option<Numbers>) -> Option<Numbers> {
     match (computed, read.stated) {
         (Some(computed), Some(stated)) => Some(mended(computed, &[stated])),
         (Some(computed), None) => Some(computed),
@@ -19,8 +19,8 @@ pub(super) fn numbers(read: &Read, computed: Option<Numbers>) -> Option<Numbers>
 }
 
 /// The numbers of several series as one. Percentiles are those of the series that have them; with one that has none there are none.
-pub(super) fn numbers_of_all(series: &[&Read], computed: Option<Numbers>) -> Option<Numbers> {
-    let stated: Vec<Stated> = series.iter().filter_map(|read| read.stated).collect();
+pub(super) fn numbers_of_all(series: &[&SeriesData], computed: Option<Numbers>) -> Option<Numbers> {
+    let stated: Vec<StatedTotals> = series.iter().filter_map(|read| read.stated).collect();
     if stated.len() < series.len() {
         return computed;
     }
@@ -31,7 +31,7 @@ pub(super) fn numbers_of_all(series: &[&Read], computed: Option<Numbers>) -> Opt
 }
 
 /// A mean and a least value that the tool states know the values that have no bucket too.
-fn mended(mut computed: Numbers, stated: &[Stated]) -> Numbers {
+fn mended(mut computed: Numbers, stated: &[StatedTotals]) -> Numbers {
     if stated.iter().any(|stated| stated.overflow.is_some())
         && let Some(mean) = mean(stated)
     {
@@ -42,8 +42,8 @@ fn mended(mut computed: Numbers, stated: &[Stated]) -> Numbers {
     computed
 }
 
-fn of_stated(stated: &[Stated]) -> Option<Numbers> {
-    let some: Vec<&Stated> = stated.iter().filter(|stated| stated.samples.is_some_and(|samples| samples > 0)).collect();
+fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
+    let some: Vec<&StatedTotals> = stated.iter().filter(|stated| stated.samples.is_some_and(|samples| samples > 0)).collect();
     let min = some.iter().map(|stated| stated.min_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().min()?;
     let max = some.iter().map(|stated| stated.max_ns).collect::<Option<Vec<Nanos>>>()?.into_iter().max()?;
     Some(Numbers {
@@ -63,26 +63,26 @@ fn of_stated(stated: &[Stated]) -> Option<Numbers> {
     })
 }
 
-fn mean(stated: &[Stated]) -> Option<f64> {
-    let of = |stated: &Stated| Some((stated.mean_ns?, stated.samples? as f64));
+fn mean(stated: &[StatedTotals]) -> Option<f64> {
+    let of = |stated: &StatedTotals| Some((stated.mean_ns?, stated.samples? as f64));
     let weighted: Vec<(f64, f64)> = stated.iter().filter(|stated| stated.samples != Some(0)).map(of).collect::<Option<_>>()?;
     let samples: f64 = weighted.iter().map(|(_, samples)| samples).sum();
     (samples > 0.0).then(|| weighted.iter().map(|(mean, samples)| mean * samples).sum::<f64>() / samples)
 }
 
 /// Extremes beyond the deadline of series of which nothing else is known: each is at least one miss.
-pub(super) fn misses(series: &[&Read], window: Window) -> u64 {
+pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
 
-fn late_extremes(read: &Read, window: Window) -> u64 {
+fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     let Some(stated) = read.stated.filter(|_| read.is_judged() && read.whole.latency.count() == 0) else { return 0 };
     let is_late = |extreme: Option<Nanos>| u64::from(extreme.is_some_and(|extreme| window.misses(extreme)));
     is_late(stated.max_ns).max(is_late(stated.min_ns))
 }
 
 /// Why a share of misses cannot be told: there are late samples among some of which only the extremes are known.
-pub(super) fn shortcoming(series: &[&Read], window: Window) -> Option<String> {
+pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
     series
         .iter()
         .any(|read| late_extremes(read, window) > 0)

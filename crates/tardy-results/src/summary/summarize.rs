@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 
 use super::model::{GapSummary, InterruptCount, LoadSummary, ProbeSummary, SeriesSummary, Summary};
-use super::read::{Read, ReadRun, SummaryError, has_no_times, names, read};
+use super::read::{LoadedRun, SeriesData, SummaryError, has_no_times, names, read};
 use super::verdict::Judge;
 use super::warnings::warnings;
 use super::{by_phase, ladder, stated, verdict};
@@ -24,7 +24,7 @@ pub fn summarize(path: &Path, requirement: &Requirement) -> Result<Summary, Summ
     Ok(read(path, requirement)?.summary())
 }
 
-impl ReadRun {
+impl LoadedRun {
     /// What the run comes to.
     #[must_use]
     pub fn summary(&self) -> Summary {
@@ -66,7 +66,7 @@ impl ReadRun {
     fn probe_summaries(&self, judge: &Judge<'_>, loads: &[LoadSummary]) -> Vec<ProbeSummary> {
         let start = self.record.started.monotonic_ns;
         let summary = |name: &str| {
-            let of_probe: Vec<&Read> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
+            let of_probe: Vec<&SeriesData> = self.series.iter().filter(|read| read.descriptor.probe == name).collect();
             let (first, cells) = (of_probe[0], of_probe.iter().map(|read| &read.whole).collect::<Vec<_>>());
             let mut all = Cell::default();
             cells.iter().for_each(|cell| all.merge_counts(cell));
@@ -87,7 +87,7 @@ impl ReadRun {
     }
 }
 
-impl Read {
+impl SeriesData {
     fn gaps(&self) -> Option<GapSummary> {
         let Meaning::Gap { least } = self.descriptor.meaning else { return None };
         // Those in the series; shorter ones that were counted without their time are in the histogram alone.

@@ -12,12 +12,12 @@ use tardy_core::warning::{Severity, Warning};
 use tardy_run::record::RunRecord;
 
 use super::model::{LoadSummary, ProbeSummary};
-use super::read::{Read, ReadRun};
+use super::read::{LoadedRun, SeriesData};
 use super::stated;
 
 /// Judges the samples of one run.
 pub(super) struct Judge<'a> {
-    run: &'a ReadRun,
+    run: &'a LoadedRun,
     stress: Stress,
     degraded: Vec<String>,
     incomplete: Vec<String>,
@@ -32,29 +32,29 @@ pub(super) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// All samples of a series. What was lost was not seen, and says nothing about misses.
-    pub(super) fn whole(read: &'a Read) -> Self {
+    pub(super) fn whole(read: &'a SeriesData) -> Self {
         let counts = read.counts();
         Self { descriptor: read.descriptor(), cell: read.whole(), due_times: counts.expected.saturating_sub(counts.lost) }
     }
 
     /// Those of a series in `cell`.
-    pub(super) fn of_phases(read: &'a Read, cell: &'a Cell) -> Self {
+    pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
         Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.missed }
     }
 }
 
 impl<'a> Judge<'a> {
     /// For a run with these warnings, which say what its samples cannot decide.
-    pub(super) fn new(run: &'a ReadRun, warnings: &[Warning]) -> Self {
+    pub(super) fn new(run: &'a LoadedRun, warnings: &[Warning]) -> Self {
         let of = |severity| warnings.iter().filter(|warning| warning.severity() == severity).map(Warning::to_string).collect();
         Self { run, stress: stress(&run.record), degraded: of(Severity::Degraded), incomplete: of(Severity::Incomplete) }
     }
 
     /// The verdict on a probe: all its series together; where a share may miss, none of them alone beyond it, and no load either.
-    pub(super) fn probe(&self, series: &[&Read], loads: &[LoadSummary]) -> Option<Verdict> {
+    pub(super) fn probe(&self, series: &[&SeriesData], loads: &[LoadSummary]) -> Option<Verdict> {
         let requirement = self.run.requirement();
         let first = series.first().filter(|read| read.is_judged() && requirement.is_asked())?;
-        let of = |series: &[&Read]| {
+        let of = |series: &[&SeriesData]| {
             let parts: Vec<Part> = series.iter().map(|read| Part::whole(read)).collect();
             let mut evidence = self.evidence(requirement, &parts, self.run.measured(), self.stress);
             evidence.misses += requirement.window.map_or(0, |window| stated::misses(series, window));
@@ -110,14 +110,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether skipped periods are limited, by a number or by a deadline up to the period, that the tool of an import did not count.
-    fn is_limited_and_unknown(&self, series: &[&Read]) -> bool {
+    fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
-        let is_limited = |read: &Read| requirement.limits_skipped(read.descriptor().schedule.period(), read.descriptor().is_work());
+        let is_limited = |read: &SeriesData| requirement.limits_skipped(read.descriptor().schedule.period(), read.descriptor().is_work());
         series.iter().any(|read| is_limited(read) && read.is_missed_unknown())
     }
 
     /// What an import does not tell, and would have to for this requirement.
-    fn shortcomings(&self, series: &[&Read]) -> Vec<String> {
+    fn shortcomings(&self, series: &[&SeriesData]) -> Vec<String> {
         let requirement = self.run.requirement();
         let of_extremes = requirement.window.and_then(|window| stated::shortcoming(series, window));
         let is_open = requirement.skipped_allowed.is_some() && self.run.record.imported.is_some() || self.is_limited_and_unknown(series);
@@ -127,7 +127,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The verdict on the run: that on its probe, and of several the worst, with the probe's name before it. Absent where nothing was asked for.
-pub(super) fn of_run(run: &ReadRun, probes: &[ProbeSummary]) -> Option<Verdict> {
+pub(super) fn of_run(run: &LoadedRun, probes: &[ProbeSummary]) -> Option<Verdict> {
     let verdicts: Vec<(&str, &Verdict)> = probes.iter().filter_map(|probe| Some((probe.probe.as_str(), probe.verdict.as_ref()?))).collect();
     match verdicts.as_slice() {
         [] => run.requirement().is_asked().then(|| judge(run.requirement(), Evidence::default())),

@@ -6,7 +6,7 @@ use tardy_core::warning::Warning;
 use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 use tardy_run::series_writer::FLUSH_INTERVAL;
 
-use super::read::{Read, throttling};
+use super::read::{SeriesData, throttling};
 
 /// A share of missed periods from which on the period is called too short.
 const MOST_PERIODS: f64 = 0.5;
@@ -16,7 +16,7 @@ const STALLS_OF_THROTTLING: u64 = 2;
 const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
 
 /// All of a run: those of `run.json`, and those that its series show. The gravest comes first.
-pub(super) fn warnings(record: &RunRecord, series: &[Read]) -> Vec<Warning> {
+pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
         warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
@@ -89,7 +89,7 @@ fn displaced(record: &RunRecord, entry: &SeriesRecord, counts: Counts) -> Option
 }
 
 /// Whether wake-ups skip due times as a rule: a single long stall may skip most of a short run, and is no fault of the period.
-fn skips_steadily(read: &Read) -> bool {
+fn skips_steadily(read: &SeriesData) -> bool {
     let samples = read.accumulator.samples;
     samples == 0 || read.accumulator.skipping as f64 > samples as f64 * MOST_PERIODS
 }

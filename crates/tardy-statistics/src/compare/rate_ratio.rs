@@ -11,7 +11,7 @@ use crate::proportion::proportion_interval;
 
 /// Misses and opportunities of one side; both may be effective, real numbers where misses cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct MissCount {
     /// Misses, or clusters of them.
     pub events: f64,
     /// Samples, or a time.
@@ -31,21 +31,21 @@ pub struct RateRatio {
 
 /// Compares the rates of two sides; without exposure on one of them nothing is claimed.
 #[must_use]
-pub fn rate_ratio(baseline: Counted, candidate: Counted, confidence: Confidence) -> RateRatio {
+pub fn rate_ratio(baseline: MissCount, candidate: MissCount, confidence: Confidence) -> RateRatio {
     let nothing = RateRatio { ratio: None, interval: Interval { lower: 0.0, upper: f64::INFINITY }, probability: 1.0 };
-    let usable = |side: Counted| side.exposure > 0.0 && side.exposure.is_finite() && side.events >= 0.0 && side.events.is_finite();
+    let usable = |side: MissCount| side.exposure > 0.0 && side.exposure.is_finite() && side.events >= 0.0 && side.events.is_finite();
     let total = baseline.events + candidate.events;
     if !usable(baseline) || !usable(candidate) || total == 0.0 {
         return nothing;
     }
     // Shares of both sides, as one less a share that is nearly one has no digits left.
-    let share = |side: Counted| proportion_interval(side.events, total, confidence);
+    let share = |side: MissCount| proportion_interval(side.events, total, confidence);
     let (of_baseline, of_candidate) = (share(baseline), share(candidate));
     let per_exposure = baseline.exposure / candidate.exposure;
     let exposure = baseline.exposure + candidate.exposure;
     // The chance that a side has at least the events it has, if each event falls on a side by its exposure. The other side's "at least" is
     // this one's "at most".
-    let at_least = |side: Counted, other: Counted| match side.events {
+    let at_least = |side: MissCount, other: MissCount| match side.events {
         0.0 => 1.0,
         events => incomplete_beta(events, other.events + 1.0, side.exposure / exposure, other.exposure / exposure),
     };
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn counted(events: f64, exposure: f64) -> Counted {
-        Counted { events, exposure }
+    fn counted(events: f64, exposure: f64) -> MissCount {
+        MissCount { events, exposure }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::tally::Tally;
 
 /// What is known about each excess.
 #[derive(Debug, Clone, PartialEq)]
-enum Known {
+enum ExcessData {
     /// The value itself.
     Value(Vec<f64>),
     /// Lower edges of buckets with counts, and the width of all buckets.
@@ -19,7 +19,7 @@ enum Known {
 /// Excesses over a threshold, in ascending order, all above 0 (values) or at 0 and above (lower edges of buckets).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Excesses {
-    known: Known,
+    known: ExcessData,
     moments: Moments,
     largest: f64,
 }
@@ -55,7 +55,7 @@ impl Excesses {
             moments.push_many(edge + width / 2.0, count);
         }
         let largest = buckets.last().map_or(0.0, |bucket| bucket.0);
-        Self { known: Known::Bucket(buckets, width), moments, largest }
+        Self { known: ExcessData::Bucket(buckets, width), moments, largest }
     }
 
     /// Exact excesses in any order; those not above 0 are left out.
@@ -69,7 +69,7 @@ impl Excesses {
     fn from_sorted(values: Vec<f64>) -> Self {
         let moments = values.iter().copied().collect();
         let largest = values.last().copied().unwrap_or(0.0);
-        Self { known: Known::Value(values), moments, largest }
+        Self { known: ExcessData::Value(values), moments, largest }
     }
 
     /// How many there are.
@@ -94,8 +94,8 @@ impl Excesses {
     #[must_use]
     pub fn values(&self) -> Option<&[f64]> {
         match &self.known {
-            Known::Value(values) => Some(values),
-            Known::Bucket(..) => None,
+            ExcessData::Value(values) => Some(values),
+            ExcessData::Bucket(..) => None,
         }
     }
 
@@ -103,8 +103,8 @@ impl Excesses {
     #[must_use]
     pub fn buckets(&self) -> Option<(&[(f64, u64)], f64)> {
         match &self.known {
-            Known::Value(_) => None,
-            Known::Bucket(buckets, width) => Some((buckets, *width)),
+            ExcessData::Value(_) => None,
+            ExcessData::Bucket(buckets, width) => Some((buckets, *width)),
         }
     }
 
@@ -117,7 +117,7 @@ impl Excesses {
             return f64::INFINITY;
         }
         match &self.known {
-            Known::Value(values) => {
+            ExcessData::Value(values) => {
                 let scales = if shape.abs() < SHAPE_ZERO {
                     values.iter().sum::<f64>() / scale
                 } else {
@@ -125,7 +125,7 @@ impl Excesses {
                 };
                 values.len() as f64 * scale.ln() + scales
             }
-            Known::Bucket(buckets, width) => -buckets
+            ExcessData::Bucket(buckets, width) => -buckets
                 .iter()
                 .map(|&(edge, count)| {
                     let above = model.ln_survival(edge);

@@ -6,7 +6,7 @@ use std::path::Path;
 use tardy_costs::folder::CostError;
 use tardy_costs::kernel_build::{BuildRequest, KernelBuild};
 use tardy_costs::metrics;
-use tardy_costs::program::{self, Given};
+use tardy_costs::program::{self, UserCommand};
 use tardy_costs::session::{self, CostRequest};
 use tardy_machine::root::Root;
 use tardy_report::report::cost_text;
@@ -85,7 +85,7 @@ fn a_build(args: &BuildArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Resu
 
 fn a_command(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
     let trials = args.trials.unwrap_or(COMMAND_TRIALS);
-    Ok(program::run(&mut Given(args.command.clone()), trials, out, &Root::system(), args.shared.quiet, progress)?)
+    Ok(program::run(&mut UserCommand(args.command.clone()), trials, out, &Root::system(), args.shared.quiet, progress)?)
 }
 
 fn metrics_of(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
@@ -123,7 +123,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
     }
 }
 
-fn json(summary: &CostSummary, published: Option<&tardy_results::cost::reference::Published>) -> String {
+fn json(summary: &CostSummary, published: Option<&tardy_results::cost::reference::PublishedTable>) -> String {
     let mut value = serde_json::to_value(summary).expect("all keys are text and all numbers finite");
     if let Some(published) = published {
         value["reference"] = serde_json::to_value(published).expect("all keys are text and all numbers finite");

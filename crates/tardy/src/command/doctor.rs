@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
-use tardy_machine::checks::{Examined, look};
+use tardy_machine::checks::{CheckInput, look};
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::program::{Program, ProgramWatch};
 use tardy_machine::root::Root;
-use tardy_machine::watch::{Watch, Watched};
+use tardy_machine::watch::{Watch, WatchDelta};
 use tardy_measure::request::MeasuredCpus;
 use tardy_report::report::doctor_text;
 use tardy_results::doctor::Diagnosis;
@@ -69,7 +69,7 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
     let watched = watch_machine(args, &root, &online);
     let program = watch.map(|watch| watch.end(&root).ok_or(DoctorError::NoProcess(args.pid.unwrap_or_default()))).transpose()?;
     let cpus = cpus(args.cpus.as_ref(), &facts, program.as_ref())?;
-    let mut examined = Examined::new(&facts, Some(&root), &cpus);
+    let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
     (examined.profile, examined.program, examined.watched) = (args.profile, program.as_ref(), watched.as_ref());
     let findings = look(&examined);
     Ok(Diagnosis {
@@ -82,7 +82,7 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
 }
 
 /// Copies of files do not count, and so nothing is waited for.
-fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<Watched> {
+fn watch_machine(args: &DoctorArgs, root: &Root, cpus: &CpuList) -> Option<WatchDelta> {
     if args.watch == Nanos::ZERO || args.root.is_some() {
         return None;
     }

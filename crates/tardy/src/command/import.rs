@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tardy_formats::import::folder_sink::{Made, import};
+use tardy_formats::import::folder_sink::{ImportResult, import};
 use tardy_formats::import::{self, ImportError};
 use tardy_results::exit::Exit;
 
@@ -46,7 +46,7 @@ fn folder(args: &ImportArgs, file: &Path) -> PathBuf {
     }
 }
 
-fn text(made: &Made, file: &Path) -> String {
+fn text(made: &ImportResult, file: &Path) -> String {
     let series = if made.series == 1 { "1 series".to_owned() } else { format!("{} series", made.series) };
     let mut out = format!("{}: {} from {} ({}), {} samples\n", made.folder.display(), series, file.display(), made.format, made.samples);
     made.notes.iter().for_each(|note| out.push_str(&format!("! {note}\n")));

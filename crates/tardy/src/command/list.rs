@@ -14,21 +14,21 @@ use tardy_run::plan::PolicyName;
 
 use super::output;
 use crate::cli::choice::Choice;
-use crate::cli::{ListArgs, Listed};
+use crate::cli::{ListArgs, ListKind};
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ListArgs) -> Exit {
     let text = match (args.what, args.json) {
-        (Listed::Probes, false) => probes(),
-        (Listed::Probes, true) => probes_json(),
-        (Listed::Loads, _) => super::load::list(),
-        (Listed::Costs, false) => costs(),
-        (Listed::Costs, true) => costs_json(),
-        (Listed::Checks, false) => checks(),
-        (Listed::Checks, true) => checks_json(),
-        (Listed::Links, false) => links(),
-        (Listed::Links, true) => links_json(),
+        (ListKind::Probes, false) => probes(),
+        (ListKind::Probes, true) => probes_json(),
+        (ListKind::Loads, _) => super::load::list(),
+        (ListKind::Costs, false) => costs(),
+        (ListKind::Costs, true) => costs_json(),
+        (ListKind::Checks, false) => checks(),
+        (ListKind::Checks, true) => checks_json(),
+        (ListKind::Links, false) => links(),
+        (ListKind::Links, true) => links_json(),
     };
     output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
 }

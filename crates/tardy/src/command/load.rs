@@ -11,9 +11,9 @@ use tardy_loads::load::bounds::Bounds;
 use tardy_loads::load::sharing;
 use tardy_loads::load::worker::describe_parameters;
 use tardy_loads::load::{LoadRequest, resolve_all};
+use tardy_machine::host::Host;
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
-use tardy_machine::surroundings::Surroundings;
 use tardy_measure::setup::journal::{self, Journal, JournalError};
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
@@ -61,7 +61,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     for text in &arguments.loads {
         requests.extend(LoadRequest::parse(text)?);
     }
-    let surroundings = Surroundings::of_this_machine();
+    let host = Host::of_this_machine();
     let cpus = match &arguments.cpus {
         Some(cpus) => cpus.clone(),
         None => Processors::read(&Root::system())?.housekeeping(),
@@ -69,7 +69,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     let mut plans = Vec::new();
     let mut code = 0;
     let mut is_incomplete = false;
-    for (request, resolved) in resolve_all(&requests, &cpus, &surroundings, Bounds::of(&surroundings)) {
+    for (request, resolved) in resolve_all(&requests, &cpus, &host, Bounds::of(&host)) {
         match resolved {
             Ok(plan) => plans.push(plan),
             Err(absent) => {
@@ -88,7 +88,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     if is_incomplete {
         eprintln!("tardy load: the list runs without what is absent");
     }
-    if !sharing::share_equally(&mut plans, &surroundings) {
+    if !sharing::share_equally(&mut plans, &host) {
         eprintln!("tardy load: the loads share the CPUs by task, not by load: run as root, or set kernel.sched_autogroup_enabled to 1");
     }
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();

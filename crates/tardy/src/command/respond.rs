@@ -10,10 +10,10 @@ use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
-use tardy_measure::measure::responding::{RespondRun, Responding};
+use tardy_measure::measure::responding::{RespondRun, ResponderRequest};
 use tardy_measure::measure::session::SessionError;
 use tardy_probes::link::answer_log::AnswerLog;
-use tardy_probes::link::respond::{Answered, Responder};
+use tardy_probes::link::respond::{Responder, ResponderResult};
 use tardy_results::exit::Exit;
 use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
@@ -43,8 +43,12 @@ pub fn run(args: &RespondArgs) -> Exit {
         }
     };
     let out = args.out.clone().unwrap_or_else(super::folder_name::by_time);
-    let asked =
-        Responding { link: &args.link, cpu: args.cpu.map(CpuId), priority: (!args.ordinary).then_some(args.priority), keep: args.keep };
+    let asked = ResponderRequest {
+        link: &args.link,
+        cpu: args.cpu.map(CpuId),
+        priority: (!args.ordinary).then_some(args.priority),
+        keep: args.keep,
+    };
     let (run, log) = match RespondRun::start(&out, &asked, &Root::system()) {
         Ok(started) => started,
         Err(error) => return unwritten(&error),
@@ -82,7 +86,7 @@ pub fn run(args: &RespondArgs) -> Exit {
     // Without a length a signal is its planned end.
     let is_cut_off = answered.is_err() || is_interrupted && args.length.is_some();
     let text = match &answered {
-        Ok(Answered { answers, failures, others, .. }) => {
+        Ok(ResponderResult { answers, failures, others, .. }) => {
             format!("respond: {answers} answers over {}, {failures} failed, {others} others", args.link)
         }
         Err(error) => format!("respond: the link ended: {error}"),
@@ -110,7 +114,7 @@ fn failed(what: &str, error: &std::io::Error) -> Exit {
     Exit::Machine
 }
 
-type Answering = JoinHandle<std::io::Result<Answered>>;
+type ResponderThread = JoinHandle<std::io::Result<ResponderResult>>;
 
 /// Starts the thread, prepared as a probe's.
 fn start(
@@ -118,7 +122,7 @@ fn start(
     mut responder: Box<dyn Responder>,
     log: AnswerLog,
     is_over: &Arc<AtomicBool>,
-) -> std::io::Result<(Answering, Vec<Warning>)> {
+) -> std::io::Result<(ResponderThread, Vec<Warning>)> {
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (cpu, is_over) = (args.cpu.map(CpuId), Arc::clone(is_over));
     let priority = (!args.ordinary).then_some(args.priority);
@@ -138,7 +142,7 @@ fn start(
         let _ = ready.send(warnings);
         drop(ready);
         let mut log = Some(log);
-        let mut answered = Answered::default();
+        let mut answered = ResponderResult::default();
         let ended = responder.answer(&is_over, &mut log, &mut answered);
         log.into_iter().for_each(AnswerLog::close);
         ended.map(|()| answered)
@@ -148,7 +152,7 @@ fn start(
 }
 
 /// Waits for the end; whether a signal made it.
-fn wait(args: &RespondArgs, signals: &SignalFd, answering: &Answering) -> bool {
+fn wait(args: &RespondArgs, signals: &SignalFd, answering: &ResponderThread) -> bool {
     use std::os::fd::AsFd;
     let end = args.length.map_or(Nanos::MAX, |length| Nanos(clock::monotonic()).saturating_add(length));
     while Nanos(clock::monotonic()) < end && !answering.is_finished() {
@@ -167,7 +171,7 @@ fn three(histogram: &Histogram) -> Option<[i64; 3]> {
     Some([values[0]?, values[1]?, histogram.max()?])
 }
 
-fn text_of(answered: &Answered, out: &Path) -> String {
+fn text_of(answered: &ResponderResult, out: &Path) -> String {
     let mut text = format!("{} answers, {} failed, {} others\n", answered.answers, answered.failures, answered.others);
     for (what, histogram) in [("woken up after", &answered.wake_up), ("answered after", &answered.in_responder)] {
         text += &match three(histogram) {
@@ -180,7 +184,7 @@ fn text_of(answered: &Answered, out: &Path) -> String {
     text + &format!("each of them: tardy show {}\n", out.display())
 }
 
-fn json(answered: &Answered, warnings: &[Warning], out: &Path) -> String {
+fn json(answered: &ResponderResult, warnings: &[Warning], out: &Path) -> String {
     let numbers = |histogram: &Histogram| {
         three(histogram).map(
             |[median, high, max]| serde_json::json!({ "count": histogram.count(), "median_ns": median, "p99_9_ns": high, "max_ns": max }),

@@ -18,7 +18,7 @@ use crate::cli::ShowArgs;
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShowDocument<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ fn show_with(folder: &Path, requirement: &Requirement, is_json: bool, question: 
         }
     };
     let text = if is_json {
-        let mut json = serde_json::to_string_pretty(&Shown { summary: &summary, statistics: statistics.as_ref() })
+        let mut json = serde_json::to_string_pretty(&ShowDocument { summary: &summary, statistics: statistics.as_ref() })
             .expect("all keys are text and all numbers finite or null");
         json.push('\n');
         json

@@ -8,7 +8,7 @@ use tardy_core::units::Nanos;
 use tardy_loads::guardian::{Containment, Guardian, GuardianOptions, LoadEnd, LoadEvent};
 use tardy_loads::load::bounds::Bounds;
 use tardy_loads::load::{LoadRequest, resolve_all};
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::process;
 
@@ -21,9 +21,9 @@ fn options() -> GuardianOptions {
 fn plans(text: &str) -> Vec<LoadPlan> {
     let requests: Vec<_> = text.split(' ').flat_map(|text| LoadRequest::parse(text).unwrap()).collect();
     let cpus = tardy_sys::affinity::get(0).unwrap().into_iter().map(tardy_core::cpu::CpuId).collect();
-    let surroundings = Surroundings::of_this_machine();
-    let bounds = Bounds::of(&surroundings);
-    resolve_all(&requests, &cpus, &surroundings, bounds).into_iter().map(|(_, plan)| plan.unwrap()).collect()
+    let host = Host::of_this_machine();
+    let bounds = Bounds::of(&host);
+    resolve_all(&requests, &cpus, &host, bounds).into_iter().map(|(_, plan)| plan.unwrap()).collect()
 }
 
 /// Events until `done` says that the last one was the one waited for.

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 use tardy_core::units::Nanos;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_measure::scenario::ProbeRequest;
-use tardy_probes::probe::{Member, Opening, ProbeInfo, ProbeSpec, Ready};
+use tardy_probes::probe::{Member, OpenContext, ProbeInfo, ProbeSpec, Ready};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::ring;
 use tardy_run::plan::ThreadPlan;
@@ -142,7 +142,7 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
     let thread = ThreadPlan { cpu: None, copy: None, schedule, seed: 1, cycles: None, stop_above: None, clocks: ThreadClocks::default() };
     let (producers, consumers): (Vec<_>, Vec<_>) = probe.series.iter().map(|_| ring(room)).unzip();
     let measured_cpus = machine::cpus();
-    let mut opened = (probe.open)(Opening { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
+    let mut opened = (probe.open)(OpenContext { probe: &plan, thread: &thread, measured_cpus: &measured_cpus, producers }).unwrap();
     if let Some(finish) = opened.finish.take() {
         finish.call().unwrap();
     }
@@ -170,7 +170,7 @@ fn allocations(probe: &'static ProbeInfo, text: &str, dither: Nanos, room: usize
 #[test]
 fn the_loop_allocates_nothing_even_when_samples_are_lost() {
     let _turn = crate::turn();
-    let surroundings = Surroundings::of_this_machine();
+    let host = Host::of_this_machine();
     // The signal of `itimer` would end the test's process, whose other threads do not block it; its loop is that of `nanosleep`.
     for probe in tardy_probes::probe::PROBES.iter().filter(|probe| probe.name != "itimer") {
         // What times other programs and machines has tests of its own.
@@ -179,7 +179,7 @@ fn the_loop_allocates_nothing_even_when_samples_are_lost() {
         }
         let text = format!("{}:period=200us", probe.name);
         let (_, plan) = ProbeRequest::new(ProbeSpec::parse(&text).unwrap()).plan();
-        if let Err(refusal) = (probe.resolve)(&plan, &surroundings) {
+        if let Err(refusal) = (probe.resolve)(&plan, &host) {
             machine::left_out(&format!("the_loop_allocates_nothing_even_when_samples_are_lost: {}", probe.name), &format!("{refusal:?}"));
             continue;
         }

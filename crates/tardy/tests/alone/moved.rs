@@ -5,10 +5,10 @@ use crate::support;
 use std::path::{Path, PathBuf};
 
 use support::machine;
-use support::workplace::{Running, Workplace};
+use support::workplace::{RunningCommand, Workplace};
 
 /// A run on the last CPU, judged by a deadline that nothing misses.
-fn run_on_last_cpu(place: &Workplace) -> Running {
+fn run_on_last_cpu(place: &Workplace) -> RunningCommand {
     let cpu = machine::last_cpu();
     let mut running = place.start(&format!("run --for 4s --period 5ms --load none --cpus {cpu} --deadline 1h --quiet --out run"));
     running.until("it measures", || place.path("run/state.jsonl").exists().then_some(()));
@@ -16,7 +16,7 @@ fn run_on_last_cpu(place: &Workplace) -> Running {
 }
 
 #[track_caller]
-fn assert_moved_away(place: &Workplace, running: Running) {
+fn assert_moved_away(place: &Workplace, running: RunningCommand) {
     let outcome = running.wait().ends_with(4);
     let first = outcome.first_warning();
     assert!(first.starts_with(&format!("cyclic was moved away from cpu {}: ", machine::last_cpu())), "{}", outcome.stdout);

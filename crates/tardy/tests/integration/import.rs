@@ -12,7 +12,7 @@ use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_formats::import::sink::Sink;
 use tardy_formats::import::{FORMATS, Settings, Source, Unit};
-use tardy_run::imported::Stated;
+use tardy_run::imported::StatedTotals;
 
 use support::made_run::MadeRun;
 use support::workplace::{Outcome, Workplace};
@@ -466,11 +466,11 @@ impl Sink for Nowhere {
         Ok(())
     }
 
-    fn state(&mut self, series: usize, _: Stated) {
+    fn state(&mut self, series: usize, _: StatedTotals) {
         assert!(series < self.0);
     }
 
-    fn whole(&mut self, _: Descriptor, histogram: &Histogram, _: Stated) -> std::io::Result<()> {
+    fn whole(&mut self, _: Descriptor, histogram: &Histogram, _: StatedTotals) -> std::io::Result<()> {
         let _ = (histogram.count(), histogram.max());
         self.0 += 1;
         Ok(())

@@ -10,12 +10,12 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 use support::machine;
 use support::series;
-use support::workplace::{Running, Workplace};
+use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::{clock, process, signal};
 
 /// Waits until samples are in the files of the run.
 #[track_caller]
-fn wait_for_samples(running: &mut Running, run: &Path) {
+fn wait_for_samples(running: &mut RunningCommand, run: &Path) {
     running.until("it stored samples", || {
         let files = series::files(run);
         let has_samples = |file: &std::path::PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 400);

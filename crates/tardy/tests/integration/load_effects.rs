@@ -5,23 +5,23 @@ use crate::support;
 use std::path::Path;
 
 use support::machine;
-use support::workplace::{Running, Workplace, family};
+use support::workplace::{RunningCommand, Workplace, family};
 use tardy_loads::load::backing::Backing;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 
 fn is_on_device(folder: &Path) -> bool {
-    matches!(Backing::of(folder, &Surroundings::of_this_machine()), Backing::Device(_))
+    matches!(Backing::of(folder, &Host::of_this_machine()), Backing::Device(_))
 }
 
 /// Starts `tardy load`, its scratch files in the folder of the test.
-fn start(place: &Workplace, load: &str) -> Running {
+fn start(place: &Workplace, load: &str) -> RunningCommand {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
     command.env("TMPDIR", place.folder());
     place.start_command(command, ["load", load, "--for", "60s"])
 }
 
 /// Waits until `seen` answers for one of the load's processes.
-fn until_a_worker<T>(place: &Workplace, running: &mut Running, what: &str, seen: impl Fn(&Path) -> Option<T>) -> T {
+fn until_a_worker<T>(place: &Workplace, running: &mut RunningCommand, what: &str, seen: impl Fn(&Path) -> Option<T>) -> T {
     let mark = place.folder().display().to_string();
     running.until(what, || family(&mark).into_iter().find_map(|pid| seen(&Path::new("/proc").join(pid.to_string()))))
 }
@@ -75,7 +75,7 @@ fn what_loads_write_to_a_device_is_said_before_they_do() {
 #[test]
 fn io_in_memory_says_so_and_is_there_by_its_name() {
     let memory = Path::new("/dev/shm");
-    if !matches!(Backing::of(memory, &Surroundings::of_this_machine()), Backing::Memory(_)) {
+    if !matches!(Backing::of(memory, &Host::of_this_machine()), Backing::Memory(_)) {
         return machine::left_out("io_in_memory_says_so_and_is_there_by_its_name", "/dev/shm is not in memory");
     }
     let place = Workplace::new();

@@ -5,7 +5,7 @@ use crate::support;
 
 use serde_json::{Value, json};
 use support::made_run::MadeRun;
-use support::workplace::{Running, Workplace};
+use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::process;
 
 const LATE: i64 = 500_000;
@@ -86,7 +86,7 @@ fn a_load_that_needs_no_processor_time_stresses_by_what_it_does() {
 }
 
 /// A run of one loaded phase that is judged, at work.
-fn loaded(place: &Workplace, length: &str) -> Running {
+fn loaded(place: &Workplace, length: &str) -> RunningCommand {
     let run = place.path("run");
     let mut running = place.start(&format!(
         "run --load busy:length=1ms:period=20ms:record={} --for {length} --period 20ms --deadline 50s --misses 0.9 --out run",

@@ -4,11 +4,11 @@ use crate::support;
 
 use serde_json::Value;
 use support::machine;
-use support::workplace::{Running, Workplace};
+use support::workplace::{RunningCommand, Workplace};
 use tardy_sys::{affinity, sched};
 
 /// The thread of the probe `cyclic` of a run in the folder `run`, once it measures.
-fn probe_of(place: &Workplace, running: &mut Running) -> i32 {
+fn probe_of(place: &Workplace, running: &mut RunningCommand) -> i32 {
     running.until("it measures", || place.path("run/state.jsonl").exists().then_some(()));
     let tasks = format!("/proc/{}/task", running.pid());
     let is_probe = |tid: &i32| std::fs::read_to_string(format!("{tasks}/{tid}/comm")).is_ok_and(|comm| comm.starts_with("cyclic/"));
@@ -21,7 +21,7 @@ fn samples_elsewhere(record: &Value) -> u64 {
 }
 
 /// A run on the last CPU, and another CPU; none where there is only one.
-fn run_with_a_cpu_beside(test: &str) -> Option<(Workplace, Running, u32, u32)> {
+fn run_with_a_cpu_beside(test: &str) -> Option<(Workplace, RunningCommand, u32, u32)> {
     let (cpu, other) = (machine::last_cpu(), machine::cpus().iter().next().unwrap().0);
     if cpu == other {
         machine::left_out(test, "it needs two CPUs");

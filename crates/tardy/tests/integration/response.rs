@@ -8,7 +8,7 @@ use serde_json::Value;
 use support::machine;
 use support::series;
 use support::summary::{assert_exact, count, series_of};
-use support::workplace::{Running, Workplace, finish};
+use support::workplace::{RunningCommand, Workplace, finish};
 
 /// Every round trip has its look beside it, none is shorter than nothing, and the deadline decides nothing without an outside.
 #[track_caller]
@@ -55,7 +55,7 @@ fn the_own_kernel_answers_echo_requests_in_a_table_of_its_own() {
 }
 
 /// `tardy respond`, ready.
-fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> Running {
+fn responder(place: &Workplace, prefix: &[&str], link: &str, cpu: u32) -> RunningCommand {
     let mut words: Vec<String> = prefix.iter().map(|word| (*word).to_owned()).collect();
     words.push(env!("CARGO_BIN_EXE_tardy").to_owned());
     words.extend(["respond".to_owned(), link.to_owned(), "--cpu".to_owned(), cpu.to_string(), "--json".to_owned()]);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
-use tardy_lab::injection::{Firing, LOG_PATH, MODULE_NAME, parse_log};
+use tardy_lab::injection::{InjectedDelay, LOG_PATH, MODULE_NAME, parse_log};
 use tardy_lab::kernel::{self, Kernel, KernelSource};
 use tardy_lab::qemu::Qemu;
 use tardy_run::read_series::SeriesFile;
@@ -180,7 +180,7 @@ fn delayed(out: &Path, context: &str) -> BTreeMap<String, Value> {
     compared(out, &arguments)
 }
 
-fn firings(run: &Path) -> Vec<Firing> {
+fn firings(run: &Path) -> Vec<InjectedDelay> {
     let firings = parse_log(&std::fs::read_to_string(run.join(LOG_PATH)).unwrap()).unwrap();
     assert_eq!(firings.len(), 30);
     assert!(firings.iter().all(|firing| firing.ended.0 - firing.begun.0 >= DELAY.0));
@@ -188,7 +188,7 @@ fn firings(run: &Path) -> Vec<Firing> {
 }
 
 /// Whether the probe was late by a delay: a due time fell into it, or less than a period before it, and the wake-up came after its end.
-fn is_seen(firing: &Firing, samples: &[(i64, i64)]) -> bool {
+fn is_seen(firing: &InjectedDelay, samples: &[(i64, i64)]) -> bool {
     let (begun, ended) = (firing.begun.0, firing.ended.0);
     samples.iter().any(|&(due, latency)| due >= begun - PERIOD.0 && due < ended && due + latency >= ended && latency >= DELAY.0 - PERIOD.0)
 }

@@ -182,12 +182,12 @@ fn assert_rtc(run: &Path) {
 }
 
 /// A guest that answers at its second serial port, on the host's clock; it ends with this value.
-struct Answering {
+struct AnsweringGuest {
     qemu: Child,
     terminal: String,
 }
 
-impl Answering {
+impl AnsweringGuest {
     fn start(folder: &Path) -> Self {
         let program = Program { path: None, arguments: ["respond", "serial-bytes:/dev/ttyS1"].map(str::to_owned).to_vec() };
         let plan = GuestPlan {
@@ -217,7 +217,7 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for AnsweringGuest {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
@@ -230,7 +230,7 @@ fn a_guest_answers_over_its_serial_port_and_the_time_is_the_hosts() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut guest = Answering::start(folder.path());
+    let mut guest = AnsweringGuest::start(folder.path());
     let probe = format!("response:serial-bytes:{}", guest.terminal);
     // The guest boots meanwhile: until it answers, nobody is there, which is said.
     let mut said = String::new();

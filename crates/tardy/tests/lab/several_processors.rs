@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_lab::plan::Ending;
-use tardy_lab::several_cpus::{self, Guest, Left};
+use tardy_lab::several_cpus::{self, Guest, GuestResult};
 
 use crate::{STOCK, kernel, lab_is_there};
 
 /// Boots `words` on two CPUs and runs the binary there with `arguments`; what it left, and its `run.json`.
-fn run_in_guest(words: &str, arguments: &[&str]) -> (Left, Value) {
+fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
     let kernel = kernel(STOCK).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
     let guest = Guest { cpus: 2, memory_mib: 512, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(120) };

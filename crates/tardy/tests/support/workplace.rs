@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
 }
 
 /// A command under way; killed when dropped, because a test that fails must not leave it running.
-pub(crate) struct Running {
+pub(crate) struct RunningCommand {
     child: Option<Child>,
     mark: String,
 }
@@ -86,15 +86,15 @@ impl Workplace {
     }
 
     /// Starts `tardy` and goes on.
-    pub(crate) fn start(&self, line: &str) -> Running {
+    pub(crate) fn start(&self, line: &str) -> RunningCommand {
         let child = self.command(line.split_whitespace()).spawn().unwrap();
-        Running { child: Some(child), mark: self.mark() }
+        RunningCommand { child: Some(child), mark: self.mark() }
     }
 
     /// Starts any command, in this folder, and goes on.
-    pub(crate) fn start_command<S: AsRef<OsStr>>(&self, command: Command, arguments: impl IntoIterator<Item = S>) -> Running {
+    pub(crate) fn start_command<S: AsRef<OsStr>>(&self, command: Command, arguments: impl IntoIterator<Item = S>) -> RunningCommand {
         let child = self.prepared(command, arguments).spawn().unwrap();
-        Running { child: Some(child), mark: self.mark() }
+        RunningCommand { child: Some(child), mark: self.mark() }
     }
 
     /// The summary of a run in this folder, as JSON, whatever its exit code.
@@ -151,7 +151,7 @@ impl Outcome {
     }
 }
 
-impl Running {
+impl RunningCommand {
     pub(crate) fn pid(&self) -> i32 {
         let child = self.child.as_ref().expect("a command that is waited for is used up");
         i32::try_from(child.id()).unwrap()
@@ -225,7 +225,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

@@ -43,7 +43,7 @@ fn chunks(samples: &[Sample], size: usize) -> Vec<Chunk> {
         .collect()
 }
 
-fn accumulate(chunks: &[Chunk], questions: &Questions) -> SeriesAccumulator {
+fn accumulate(chunks: &[Chunk], questions: &SummaryOptions) -> SeriesAccumulator {
     let mut accumulator = SeriesAccumulator::new(GRID, questions.clone());
     chunks.iter().for_each(|chunk| accumulator.add(chunk));
     accumulator
@@ -57,7 +57,7 @@ fn listed(histogram: &Histogram) -> Vec<(i64, u64)> {
 
 #[test]
 fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
-    let questions = Questions { window: Some(Window::deadline(Nanos(500))), ..Questions::default() };
+    let questions = SummaryOptions { window: Some(Window::deadline(Nanos(500))), ..SummaryOptions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, 3_400, 20, 600, 30]), 2), &questions);
     let whole = accumulator.whole();
     assert_eq!(listed(&whole.skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
@@ -73,7 +73,7 @@ fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_lat
     let mut taken = samples(&[10, 10, 10, 10, 20]);
     taken.drain(1..3);
     taken[0].missed = 2;
-    let accumulator = accumulate(&chunks(&taken, 2), &Questions::default());
+    let accumulator = accumulate(&chunks(&taken, 2), &SummaryOptions::default());
     let whole = accumulator.whole();
     assert_eq!((whole.missed, whole.skipped.count()), (2, 0));
     assert!(whole.corrected().is_none());
@@ -83,7 +83,7 @@ fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_lat
 #[test]
 fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
     let window = Window::deadline(Nanos(50_000));
-    let questions = Questions { window: Some(window), is_work: true, ..Questions::default() };
+    let questions = SummaryOptions { window: Some(window), is_work: true, ..SummaryOptions::default() };
     let whole = accumulate(&chunks(&samples(&[10, 3_400, 20, 30]), 2), &questions).whole();
     assert_eq!((whole.misses, whole.misses_skipped), (3, 3));
     assert_eq!(whole.misses_of(&window, true), (3, 3));
@@ -92,7 +92,7 @@ fn where_work_was_due_a_skipped_due_time_misses_any_deadline() {
 
 #[test]
 fn early_wake_ups_and_stalls_are_counted() {
-    let questions = Questions { stall: Some(Nanos(50_000)), ..Questions::default() };
+    let questions = SummaryOptions { stall: Some(Nanos(50_000)), ..SummaryOptions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, -7, 49_000, 39_000, 61_000, -3]), 4), &questions);
     assert_eq!(accumulator.early, Early { count: 2, earliest: -7 });
     assert_eq!(accumulator.stalls, 1);
@@ -119,7 +119,7 @@ fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
             .map(|place| Sample { due: Nanos(place * PERIOD), latency: Nanos(if place == due { latency } else { 5 }), missed: 0 })
             .collect();
         for size in [1, 7, 400] {
-            let questions = Questions { phases: phases.clone(), ..Questions::default() };
+            let questions = SummaryOptions { phases: phases.clone(), ..SummaryOptions::default() };
             let accumulator = accumulate(&chunks(&series, size), &questions);
             let touched: i64 =
                 (0..2).map(|phase| (accumulator.phases(&[phase]).latency.max() == Some(latency)) as i64 * (1 << phase)).sum();
@@ -143,7 +143,7 @@ proptest! {
         let chunks = chunks(&samples, size);
         let phases: Vec<PhaseSpan> =
             edges.iter().map(|&(begin, length)| PhaseSpan { begin: Nanos(begin * PERIOD), end: Nanos((begin + length) * PERIOD) }).collect();
-        let questions = Questions { window: Some(Window::deadline(Nanos(limit))), phases: phases.clone(), is_work, ..Questions::default() };
+        let questions = SummaryOptions { window: Some(Window::deadline(Nanos(limit))), phases: phases.clone(), is_work, ..SummaryOptions::default() };
         let mut accumulator = accumulate(&chunks[..cut.min(chunks.len())], &questions);
         accumulator.merge(&accumulate(&chunks[cut.min(chunks.len())..], &questions));
 

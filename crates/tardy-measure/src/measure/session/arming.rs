@@ -11,7 +11,7 @@ use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
-use tardy_probes::probe::{self, Cycles, FoundGrid, Opened, Opening, SeriesInfo, SeriesKind};
+use tardy_probes::probe::{self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::{Consumer, ring_with_bins};
 use tardy_probes::record::series::{PreparedSeries, SeriesRecorder};
@@ -30,7 +30,7 @@ use crate::measure::keeper::KeeperThread;
 use crate::measure::overhead::clock_read_cost;
 use crate::measure::recorder::Recorder;
 use crate::measure::scheduling_watch::SchedulingWatch;
-use crate::measure::threads::{self, MeasuringThread, StartLine};
+use crate::measure::threads::{self, MeasuringThread, StartBarrier};
 use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
 use crate::setup::journal::{self, Journal};
@@ -45,7 +45,7 @@ const LOCKED_BYTES: usize = 32 << 20;
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
 /// A run under way.
-pub(super) struct Armed {
+pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
     pub(super) folder: RunFolder,
     pub(super) guardian: Option<Guardian>,
@@ -79,7 +79,7 @@ pub(super) fn arm(
     guardian: Option<Guardian>,
     signals: SignalFd,
     root: &Root,
-) -> Result<Armed, SessionError> {
+) -> Result<ActiveRun, SessionError> {
     read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
     let plan = record.plan.clone();
     let recording = tracing::prepare(&plan, root, &mut record.warnings);
@@ -96,7 +96,7 @@ pub(super) fn arm(
     if let Err(error) = lock_memory(members) {
         record.warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
-    let line = StartLine::new(members);
+    let line = StartBarrier::new(members);
     let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref(), tracer.as_ref())?;
     note_thread_warnings(&threads, &mut record.warnings);
 
@@ -133,7 +133,7 @@ pub(super) fn arm(
     record.started.realtime_ns += start - record.started.monotonic_ns;
     record.started.monotonic_ns = start;
     recorder.begin(begin_series(series, start)?);
-    Ok(Armed {
+    Ok(ActiveRun {
         record,
         folder,
         guardian,
@@ -238,7 +238,7 @@ fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
 
 /// The places of all probes, open, with the consumers of their series.
 struct OpenPlaces {
-    places: Vec<(ThreadEntry, Opened)>,
+    places: Vec<(ThreadEntry, ProbeInstance)>,
     series: Vec<(SeriesPlan, Consumer)>,
 }
 
@@ -252,7 +252,7 @@ struct SeriesPlan {
     cycles: Cycles,
     period: Nanos,
     clock_error: Nanos,
-    grid: Option<FoundGrid>,
+    grid: Option<DetectedGrid>,
     external: Option<bool>,
     least: Nanos,
 }
@@ -267,7 +267,7 @@ fn open_probes(plan: &Plan) -> Result<OpenPlaces, SessionError> {
         let bins = |series: &SeriesInfo| if series.counts_small { probe.parameters.duration("least").get() as usize } else { 0 };
         let rings = || info.series.iter().map(|series| ring_with_bins(RING_SAMPLES, bins(series))).unzip();
         let (producers, consumers): (Vec<_>, Vec<_>) = made_on(entry.plan.cpu, rings);
-        let opening = Opening { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
+        let opening = OpenContext { probe, thread: &entry.plan, measured_cpus: &plan.measured_cpus, producers };
         let opened = (info.open)(opening).map_err(|error| SessionError::Probe { probe: entry.probe.clone(), error })?;
         let series = opened.series.as_deref().unwrap_or(info.series);
         let plan = |series: &SeriesInfo| SeriesPlan {
@@ -306,8 +306,8 @@ fn made_on<T: Send>(cpu: Option<CpuId>, make: impl FnOnce() -> T + Send) -> T {
 }
 
 fn launch_threads(
-    places: Vec<(ThreadEntry, Opened)>,
-    line: &Arc<StartLine>,
+    places: Vec<(ThreadEntry, ProbeInstance)>,
+    line: &Arc<StartBarrier>,
     control: &Arc<Control>,
     group: Option<&Path>,
     tracer: Option<&Tracer>,
@@ -325,7 +325,7 @@ fn launch_threads(
 }
 
 /// What probes say of their numbers, once each.
-fn note_probes(places: &[(ThreadEntry, Opened)], warnings: &mut Vec<Warning>) {
+fn note_probes(places: &[(ThreadEntry, ProbeInstance)], warnings: &mut Vec<Warning>) {
     for text in places.iter().flat_map(|(_, opened)| &opened.notes) {
         let warning = Warning::Note { text: text.clone() };
         if !warnings.contains(&warning) {

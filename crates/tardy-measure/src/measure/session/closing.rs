@@ -12,14 +12,14 @@ use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
-use super::follow::Followed;
+use super::follow::StoppedRun;
 use super::{SessionError, system, tracing};
 use crate::measure::interference::Snapshot;
 use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::MeasuringThread;
 
-pub(super) fn close(followed: Followed, root: &Root) -> Result<RunRecord, SessionError> {
-    let Followed { armed, mut state, threshold } = followed;
+pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, SessionError> {
+    let StoppedRun { armed, mut state, threshold } = followed;
     let mut record = armed.record;
     let after = Snapshot::take(root, &record.measured_cpus);
     let process_cpu_time_ns = Nanos(clock::process_cpu_time() - armed.process_cpu_time);

@@ -12,7 +12,7 @@ use tardy_run::record::State;
 use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
 
-use super::arming::Armed;
+use super::arming::ActiveRun;
 use super::loads::Loads;
 use super::threshold::Threshold;
 use super::{SessionError, system};
@@ -34,15 +34,15 @@ const LAST_LIMIT: Nanos = Nanos::from_secs(1);
 const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed";
 
 /// A run whose threads have been told to end.
-pub(super) struct Followed {
-    pub(super) armed: Armed,
+pub(super) struct StoppedRun {
+    pub(super) armed: ActiveRun,
     pub(super) state: State,
     /// What is still to be done about the last latencies.
     pub(super) threshold: Option<Threshold>,
 }
 
 struct Follower {
-    armed: Armed,
+    armed: ActiveRun,
     timeline: Timeline,
     /// The cycles of the current phase, where it is counted in them.
     cycles: Option<CycleCount>,
@@ -57,7 +57,7 @@ struct Follower {
     overruns: u64,
 }
 
-pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Followed, SessionError> {
+pub(super) fn follow(armed: ActiveRun, is_quiet: bool, root: &Root) -> Result<StoppedRun, SessionError> {
     let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
@@ -104,7 +104,7 @@ pub(super) fn follow(armed: Armed, is_quiet: bool, root: &Root) -> Result<Follow
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);
-    Ok(Followed { armed: follower.armed, state: follower.state, threshold: follower.threshold })
+    Ok(StoppedRun { armed: follower.armed, state: follower.state, threshold: follower.threshold })
 }
 
 impl Follower {

@@ -4,7 +4,7 @@ use std::io;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_sys::clock;
 
 use super::alsa::CardSound;
@@ -15,7 +15,7 @@ use super::{AudioBy, FRAME, SKEW, audio_by};
 use crate::probe::member::{Member, Run};
 use crate::probe::schedule::grid_of;
 use crate::probe::series_info::SeriesKind;
-use crate::probe::{Opened, Opening, SeriesInfo};
+use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
 use crate::record::control::Control;
 
 const CARD_SKEW: SeriesInfo = SeriesInfo { part: "alsa", quantity: "audio/video skew by the sound card", ..SKEW };
@@ -41,10 +41,10 @@ impl Time for RealTime {
     }
 }
 
-pub(super) fn open(opening: Opening<'_>) -> io::Result<Opened> {
+pub(super) fn open(opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let why = match audio_by(opening.probe) {
         AudioBy::Model => None,
-        by => match Card::open(opening.probe, &Surroundings::of_this_machine()) {
+        by => match Card::open(opening.probe, &Host::of_this_machine()) {
             Ok(card) => return open_card(opening, card),
             Err(error) if by == AudioBy::Card => return Err(io::Error::other(error)),
             Err(error) => Some(error),
@@ -59,10 +59,10 @@ pub(super) fn open(opening: Opening<'_>) -> io::Result<Opened> {
         "media: simulated player, no audio hardware: the audio clock is the system's, and stands still while there is no sound to play{why}"
     )];
     let members = vec![member(opening, delay, move |first| Ok(AudioClock::new(first, buffer, rate)), |_, _| ())?];
-    Ok(Opened { members, notes, ..Opened::default() })
+    Ok(ProbeInstance { members, notes, ..ProbeInstance::default() })
 }
 
-fn open_card(opening: Opening<'_>, card: Card) -> io::Result<Opened> {
+fn open_card(opening: OpenContext<'_>, card: Card) -> io::Result<ProbeInstance> {
     let notes = vec![card.note()];
     let sound = CardSound::new(card)?;
     let begin = |first| {
@@ -71,12 +71,12 @@ fn open_card(opening: Opening<'_>, card: Card) -> io::Result<Opened> {
         Ok(sound)
     };
     let members = vec![member(opening, None, begin, |sound, control| control.warn(Warning::Note { text: sound.finish() }))?];
-    Ok(Opened { members, series: Some(vec![CARD_SKEW, CARD_FRAME]), notes, ..Opened::default() })
+    Ok(ProbeInstance { members, series: Some(vec![CARD_SKEW, CARD_FRAME]), notes, ..ProbeInstance::default() })
 }
 
 /// The player's thread: `begin` gives the sound that begins with the first frame's due time, `end` gets it back.
 fn member<S: Sound>(
-    mut opening: Opening<'_>,
+    mut opening: OpenContext<'_>,
     delay: Option<Delay>,
     begin: impl FnOnce(Nanos) -> io::Result<S> + Send + 'static,
     end: impl FnOnce(S, &Control) + Send + 'static,

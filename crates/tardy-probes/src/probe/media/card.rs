@@ -7,8 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_run::plan::ProbePlan;
 use tardy_sys::pcm::{Format, Playback, Quantity, Space};
 
-use tardy_machine::absent::Absent;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
+use tardy_machine::unsupported::Unsupported;
 
 /// A device that is taken, and set to play.
 #[derive(Debug)]
@@ -53,10 +53,10 @@ const WITHOUT_HARDWARE: [&str; 2] = ["Dummy PCM", "Loopback PCM"];
 
 impl Card {
     /// The device that the request names, else the first one that can be had.
-    pub(super) fn open(probe: &ProbePlan, surroundings: &Surroundings) -> Result<Self, CardError> {
+    pub(super) fn open(probe: &ProbePlan, host: &Host) -> Result<Self, CardError> {
         let paths = match probe.parameters.path("device") {
-            Some(path) => vec![path_of(path, &surroundings.dev)],
-            None => devices(&surroundings.dev),
+            Some(path) => vec![path_of(path, &host.dev)],
+            None => devices(&host.dev),
         };
         let (rate, buffer) = (probe.parameters.number("audio-rate"), probe.parameters.duration("buffer"));
         let mut first = None;
@@ -66,7 +66,7 @@ impl Card {
                 Err(error) => first = first.or(Some(CardError::Device { path, error })),
             }
         }
-        Err(first.unwrap_or_else(|| CardError::None(surroundings.dev.join("snd"))))
+        Err(first.unwrap_or_else(|| CardError::None(host.dev.join("snd"))))
     }
 
     fn open_path(path: &Path, rate: u64, buffer: Nanos) -> io::Result<Self> {
@@ -95,7 +95,7 @@ impl Card {
 
 impl CardError {
     /// The same with its remedy, for a request that cannot do without a card.
-    pub(super) fn into_absent(self) -> Absent {
+    pub(super) fn into_absent(self) -> Unsupported {
         let remedy = match &self {
             Self::None(_) => "load its driver (modprobe snd-dummy is one without hardware), or use player=simulated",
             Self::Device { error, .. } => match error.kind() {
@@ -105,7 +105,7 @@ impl CardError {
                 _ => "give another device or audio-rate, or use player=simulated",
             },
         };
-        Absent::new(self.to_string(), remedy)
+        Unsupported::new(self.to_string(), remedy)
     }
 }
 

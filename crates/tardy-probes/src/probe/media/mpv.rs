@@ -42,7 +42,7 @@ pub(super) struct Orders<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PlayerLine {
     /// What became of the next frame.
     Fate(Fate),
     /// The skew of the frame at this time of the clip.
@@ -183,7 +183,7 @@ impl Mpv {
     ///
     /// # Errors
     /// Those of reading.
-    pub(super) fn listen(&mut self, millis: i32, mut hear: impl FnMut(Said)) -> io::Result<bool> {
+    pub(super) fn listen(&mut self, millis: i32, mut hear: impl FnMut(PlayerLine)) -> io::Result<bool> {
         let mut fds = vec![self.statistics.as_fd()];
         if !self.is_over {
             fds.push(self.socket.as_fd());
@@ -203,14 +203,14 @@ impl Mpv {
         let is_open = self.from_statistics.read(&mut self.statistics)?;
         while let Some(line) = self.from_statistics.next() {
             if let Some((stamp, is_shown)) = statistic(&line) {
-                hear(Said::Fate(if is_shown { Fate::Shown(self.on_the_runs_clock(stamp)) } else { Fate::Dropped }));
+                hear(PlayerLine::Fate(if is_shown { Fate::Shown(self.on_the_runs_clock(stamp)) } else { Fate::Dropped }));
             }
         }
         Ok(is_open)
     }
 
     /// A property that changed: the skew is kept until the time comes that it belongs to.
-    fn said(&mut self, line: &str) -> Option<Said> {
+    fn said(&mut self, line: &str) -> Option<PlayerLine> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["event"] != "property-change" {
             return None;
@@ -221,7 +221,7 @@ impl Mpv {
                 self.skew = time;
                 None
             }
-            POSITION => Some(Said::Skew { position: time?, skew: self.skew? }),
+            POSITION => Some(PlayerLine::Skew { position: time?, skew: self.skew? }),
             _ => None,
         }
     }

@@ -6,16 +6,16 @@ use std::io;
 use tardy_core::sample::Sample;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
-use tardy_machine::surroundings::Surroundings;
+use tardy_machine::host::Host;
 use tardy_run::plan::ThreadPlan;
 use tardy_sys::{affinity, clock, sched, signal};
 
-use super::mpv::{Mpv, Orders, PROGRAM, Said};
+use super::mpv::{Mpv, Orders, PROGRAM, PlayerLine};
 use super::timeline::{Fate, Frame, Timeline};
 use super::{FRAME, SKEW};
 use crate::app::track::Track;
-use crate::probe::member::{FoundGrid, Member, Run};
-use crate::probe::{Opened, Opening, SeriesInfo};
+use crate::probe::member::{DetectedGrid, Member, Run};
+use crate::probe::{OpenContext, ProbeInstance, SeriesInfo};
 use crate::record::control::Control;
 use crate::record::ring::Producer;
 
@@ -31,11 +31,11 @@ const START_MAX: Nanos = Nanos::from_secs(30);
 const PATIENCE: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 10;
 
-pub(super) fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
+pub(super) fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let (frame, skew) =
         opening.producers.pop().zip(opening.producers.pop()).ok_or_else(|| io::Error::other("a player was opened without its series"))?;
     let (probe, thread) = (opening.probe, opening.thread.clone());
-    let program = Surroundings::of_this_machine().program(PROGRAM).ok_or_else(|| io::Error::other("mpv is gone"))?;
+    let program = Host::of_this_machine().program(PROGRAM).ok_or_else(|| io::Error::other("mpv is gone"))?;
     let orders = Orders {
         period: probe.period,
         audio_rate: probe.parameters.number("audio-rate"),
@@ -56,7 +56,7 @@ pub(super) fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
         player.stamp_unit,
         player.clock_error,
     )];
-    let grid = FoundGrid { period: probe.period, phase: first_due };
+    let grid = DetectedGrid { period: probe.period, phase: first_due };
     let wanted = orders.policy;
     let run: Run = Box::new(move |ready| {
         // A thread of its own, there before the start: this one is a measuring thread to the tool, whose page faults count.
@@ -93,7 +93,13 @@ pub(super) fn open(mut opening: Opening<'_>) -> io::Result<Opened> {
     });
     // Not the planned policy: that is the player's, and this thread only waits.
     let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(probe, None, run) };
-    Ok(Opened { members: vec![member], series: Some(vec![REPORTED_SKEW, REPORTED_FRAME]), grid: Some(grid), notes, ..Opened::default() })
+    Ok(ProbeInstance {
+        members: vec![member],
+        series: Some(vec![REPORTED_SKEW, REPORTED_FRAME]),
+        grid: Some(grid),
+        notes,
+        ..ProbeInstance::default()
+    })
 }
 
 /// Starts a program that may run on `cpu` only; this thread goes back to where it may run.
@@ -136,13 +142,13 @@ fn watch_first_frames(player: &mut Mpv, timeline: &mut Timeline, period: Nanos) 
 }
 
 /// Puts what the player said where it belongs; what became of frames is noted in `fates`, too.
-fn hear(said: Said, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
+fn hear(said: PlayerLine, timeline: &mut Timeline, period: Nanos, fates: &mut VecDeque<Fate>) {
     match said {
-        Said::Fate(fate) => {
+        PlayerLine::Fate(fate) => {
             timeline.fate(fate);
             fates.push_back(fate);
         }
-        Said::Skew { position, skew } => {
+        PlayerLine::Skew { position, skew } => {
             timeline.skew((position.get() as f64 / period.get() as f64).round() as i64, skew);
         }
     }

@@ -2,7 +2,7 @@
 
 use tardy_results::cost::reference::advantage_percent;
 use tardy_results::cost::run::CostRun;
-use tardy_results::cost::shown::Shown;
+use tardy_results::cost::shown::DisplayUnit;
 use tardy_results::cost::summary::MetricSummary;
 use tardy_run::cost::Group;
 
@@ -67,8 +67,8 @@ fn find<'a>(run: &'a CostRun, name: &str) -> Option<&'a MetricSummary> {
     run.summary.metrics.iter().find(|metric| metric.name == name)
 }
 
-fn shown(runs: &[CostRun], metric: &MetricSummary) -> Shown {
-    Shown::new(&runs[0].summary, metric)
+fn shown(runs: &[CostRun], metric: &MetricSummary) -> DisplayUnit {
+    DisplayUnit::new(&runs[0].summary, metric)
 }
 
 /// What a metric's figure is: of programs the average, as mckenney2009 has it.

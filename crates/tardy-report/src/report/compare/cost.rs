@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tardy_results::compare::cost::{CostCandidate, CostComparison, CostRow};
-use tardy_results::cost::shown::Shown;
+use tardy_results::cost::shown::DisplayUnit;
 
 use super::cells::shouted;
 use super::junit::outcome;
@@ -82,7 +82,7 @@ fn rows(comparison: &CostComparison, candidate: &CostCandidate) -> Vec<Vec<Strin
 }
 
 fn cells(comparison: &CostComparison, row: &CostRow) -> Vec<String> {
-    let shown = Shown::of(comparison.unit, row.bytes, comparison.is_of_programs);
+    let shown = DisplayUnit::of(comparison.unit, row.bytes, comparison.is_of_programs);
     let interval =
         row.interval_percent.map_or_else(|| "too few".to_owned(), |interval| format!("{:+.1} to {:+.1} %", interval.lower, interval.upper));
     let mut cells = vec![row.metric.clone(), shown.unit.to_owned()];

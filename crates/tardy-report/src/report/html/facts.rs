@@ -8,14 +8,14 @@ use tardy_run::record::RunRecord;
 use crate::chart::data::RunData;
 
 /// What a report says of the machine of a run.
-pub(super) struct Described<'a> {
+pub(super) struct MachineDescription<'a> {
     name: &'a str,
     machine: &'a [String],
     /// By their names; what could not be read is absent.
     facts: Vec<(String, String)>,
 }
 
-pub(super) fn section(runs: &[Described<'_>]) -> Markup {
+pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
     let facts: Vec<&[(String, String)]> = runs.iter().map(|run| run.facts.as_slice()).collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in facts.iter().copied().flatten() {
@@ -58,7 +58,7 @@ pub(super) fn section(runs: &[Described<'_>]) -> Markup {
 }
 
 /// A run of latencies, with what disturbed it and what it cost.
-pub(super) fn of_latencies(run: &RunData) -> Described<'_> {
+pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {
         facts.push((
@@ -71,11 +71,11 @@ pub(super) fn of_latencies(run: &RunData) -> Described<'_> {
         facts.push(("own cost: CPU time of the process, s".to_owned(), format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64())));
         facts.push(("own cost: memory, MiB".to_owned(), format!("{:.1}", overhead.resident_bytes_max as f64 / f64::from(1 << 20))));
     }
-    Described { name: &run.name, machine: &run.summary.machine, facts }
+    MachineDescription { name: &run.name, machine: &run.summary.machine, facts }
 }
 
-pub(super) fn of_costs(run: &CostRun) -> Described<'_> {
-    Described { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record) }
+pub(super) fn of_costs(run: &CostRun) -> MachineDescription<'_> {
+    MachineDescription { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record) }
 }
 
 /// Every fact of `run.json` by its name.

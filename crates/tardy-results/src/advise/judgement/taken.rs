@@ -19,12 +19,12 @@ const COMPLETION: &str = "completion";
 const START: &str = "latency";
 
 /// One run's series of one probe, summarised against the deadline.
-pub(super) struct Taken {
+pub(super) struct JudgedProbe {
     pub(super) summary: Summary,
     /// Name of the probe's series.
     name: String,
     /// What they measure.
-    pub(super) measured: Measured,
+    pub(super) measured: MeasuredTime,
     /// What the model puts behind each value.
     pub(super) added: Nanos,
     /// What its values are held to.
@@ -37,14 +37,14 @@ pub(super) struct Taken {
 
 /// What a series measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Measured {
+pub(super) enum MeasuredTime {
     /// Work from due to done; how long it takes alone, where the plan tells.
     Completion(Option<Nanos>),
     /// Late starts.
     Start,
 }
 
-impl Taken {
+impl JudgedProbe {
     pub(super) fn probe(&self) -> &ProbeSummary {
         let found = self.summary.probes.iter().find(|probe| probe.probe == self.name);
         found.expect("the summary has every series of the run")
@@ -61,20 +61,20 @@ impl Taken {
 }
 
 /// The runs of `kernel` that can be judged together, completions before late starts: those of the unit that is nearest to the work asked about.
-pub(super) fn take(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Vec<Taken>, SummaryError> {
+pub(super) fn take(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: Option<f64>) -> Result<Vec<JudgedProbe>, SummaryError> {
     let work = task.stretched(slowdown.unwrap_or(0.0));
-    let mut chosen: Vec<(&LatencyRun, String, Measured, Nanos)> = Vec::new();
+    let mut chosen: Vec<(&LatencyRun, String, MeasuredTime, Nanos)> = Vec::new();
     for run in &kernel.runs {
         if let Some((name, measured)) = choose(run, task, probe)? {
             let added = match measured {
-                Measured::Completion(length) => work.zip(length).map_or(Nanos::ZERO, |(work, length)| work - length),
-                Measured::Start => work.unwrap_or(Nanos::ZERO),
+                MeasuredTime::Completion(length) => work.zip(length).map_or(Nanos::ZERO, |(work, length)| work - length),
+                MeasuredTime::Start => work.unwrap_or(Nanos::ZERO),
             };
             chosen.push((run, name, measured, added));
         }
     }
-    let is_completion = |measured: &Measured| matches!(measured, Measured::Completion(_));
-    let order = |(_, _, measured, added): &(&LatencyRun, String, Measured, Nanos)| (!is_completion(measured), added.get().abs());
+    let is_completion = |measured: &MeasuredTime| matches!(measured, MeasuredTime::Completion(_));
+    let order = |(_, _, measured, added): &(&LatencyRun, String, MeasuredTime, Nanos)| (!is_completion(measured), added.get().abs());
     let Some(best) = chosen.iter().map(order).min() else { return Ok(Vec::new()) };
     chosen.retain(|candidate| order(candidate) == best);
     let first = chosen[0].3;
@@ -83,7 +83,7 @@ pub(super) fn take(kernel: &Kernel, task: &Task, probe: Option<&str>, slowdown: 
 }
 
 /// The series of a run that tell most of the work: completions of its kind, else late starts on a schedule, whose skipped due times are known.
-fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(String, Measured)>, SeriesError> {
+fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(String, MeasuredTime)>, SeriesError> {
     let folder = run.record.samples_folder.clone().unwrap_or_else(|| run.folder.join("samples"));
     let mut descriptors: Vec<Descriptor> = Vec::new();
     for series in &run.record.series {
@@ -97,11 +97,11 @@ fn choose(run: &LatencyRun, task: &Task, probe: Option<&str>) -> Result<Option<(
         let planned = planned(run, &descriptor.probe);
         let is_of_kind = task.kind.zip(planned).is_none_or(|(kind, probe)| ["", kind.name()].contains(&probe.parameters.text("kind")));
         let length = planned.map(|probe| probe.parameters.duration("length")).filter(|length| *length > Nanos::ZERO);
-        is_of_kind.then(|| (descriptor.probe.clone(), Measured::Completion(length)))
+        is_of_kind.then(|| (descriptor.probe.clone(), MeasuredTime::Completion(length)))
     });
     let starts = || judged().filter(|descriptor| descriptor.quantity == START);
     let start = starts().find(|descriptor| descriptor.schedule.is_grid()).or_else(|| starts().next());
-    Ok(completion.or_else(|| start.map(|descriptor| (descriptor.probe.clone(), Measured::Start))))
+    Ok(completion.or_else(|| start.map(|descriptor| (descriptor.probe.clone(), MeasuredTime::Start))))
 }
 
 /// The probe of a series: one of several series puts the part behind its name and a dot.
@@ -109,7 +109,7 @@ fn planned<'a>(run: &'a LatencyRun, series: &str) -> Option<&'a ProbePlan> {
     run.record.plan.probe(series.split('.').next().unwrap_or(series))
 }
 
-fn summarized(run: &LatencyRun, task: &Task, name: String, measured: Measured, added: Nanos) -> Result<Taken, SummaryError> {
+fn summarized(run: &LatencyRun, task: &Task, name: String, measured: MeasuredTime, added: Nanos) -> Result<JudgedProbe, SummaryError> {
     let requirement = Requirement { misses_allowed: task.misses_allowed(), ..Requirement::window(task.window(added)) };
     let summary = summarize(&run.folder, &requirement)?;
     let scheduling = planned(run, &name).map(|probe| {
@@ -117,5 +117,5 @@ fn summarized(run: &LatencyRun, task: &Task, name: String, measured: Measured, a
         format!("policy {}{priority}", probe.policy.name())
     });
     let is_kept_awake = run.record.plan.cpu_dma_latency_us == Some(0);
-    Ok(Taken { summary, name, measured, added, requirement, scheduling, is_kept_awake })
+    Ok(JudgedProbe { summary, name, measured, added, requirement, scheduling, is_kept_awake })
 }

@@ -12,15 +12,15 @@ use crate::cli::lab::KernelsArguments;
 
 /// A kernel image of this machine.
 #[derive(Serialize)]
-struct Installed {
+struct InstalledKernel {
     kernel: String,
     /// Whether this user may read it.
     readable: bool,
 }
 
 #[derive(Serialize)]
-struct Listing {
-    installed: Vec<Installed>,
+struct KernelListing {
+    installed: Vec<InstalledKernel>,
     pinned: Vec<tardy_lab::kernel::Kernel>,
     packages: Vec<Offer>,
 }
@@ -28,7 +28,7 @@ struct Listing {
 pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
     let architecture = architecture(arguments.arch)?;
     let cache = Cache::of_user()?;
-    let listing = Listing {
+    let listing = KernelListing {
         installed: installed(Path::new("/boot")),
         pinned: pinned(&cache)?,
         packages: offers(architecture, &cache, arguments.refresh)?,
@@ -41,17 +41,17 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
     Ok(Exit::Done)
 }
 
-fn installed(boot: &Path) -> Vec<Installed> {
+fn installed(boot: &Path) -> Vec<InstalledKernel> {
     let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
     let images = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
     let describe =
-        |path: std::path::PathBuf| Installed { kernel: path.display().to_string(), readable: std::fs::File::open(&path).is_ok() };
+        |path: std::path::PathBuf| InstalledKernel { kernel: path.display().to_string(), readable: std::fs::File::open(&path).is_ok() };
     let mut installed: Vec<_> = images.map(|entry| describe(entry.path())).collect();
     installed.sort_by(|one, other| one.kernel.cmp(&other.kernel));
     installed
 }
 
-fn print(listing: &Listing) {
+fn print(listing: &KernelListing) {
     for image in &listing.installed {
         println!("{}{}", image.kernel, if image.readable { "" } else { "  (not readable for this user)" });
     }

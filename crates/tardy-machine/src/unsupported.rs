@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 /// Why something cannot be done here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Absent {
+pub struct Unsupported {
     /// What is missing: a device, a right, a program.
     pub missing: String,
     /// How to get it.
     pub remedy: String,
 }
 
-impl Absent {
+impl Unsupported {
     /// `missing`, to be had by `remedy`.
     pub fn new(missing: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { missing: missing.into(), remedy: remedy.into() }

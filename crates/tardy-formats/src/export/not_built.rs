@@ -6,26 +6,26 @@ use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 
 /// A format whose feature was not built.
-pub(super) struct Absent {
+pub(super) struct NotBuilt {
     name: &'static str,
     about: &'static str,
     instead: &'static str,
 }
 
 /// The exporter of Arrow files, where it is left out.
-pub(super) const ARROW: Absent = Absent {
+pub(super) const ARROW: NotBuilt = NotBuilt {
     name: "arrow",
     about: "samples as an Arrow file (Feather); this build leaves it out, `--features arrow` has it",
     instead: "npy and csv hold the same samples",
 };
 
-impl Absent {
+impl NotBuilt {
     fn refusal(&self) -> ExportError {
         ExportError::NotBuilt { format: self.name, instead: self.instead }
     }
 }
 
-impl Exporter for Absent {
+impl Exporter for NotBuilt {
     fn name(&self) -> &'static str {
         self.name
     }

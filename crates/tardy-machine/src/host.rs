@@ -10,7 +10,7 @@ const DISK_FLOOR_MIN: u64 = 256 << 20;
 
 /// Where to look; tests point it at folders of their own.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct Host {
     /// procfs.
     pub proc: PathBuf,
     /// sysfs.
@@ -27,7 +27,7 @@ pub struct Surroundings {
     pub superuser: bool,
 }
 
-impl Surroundings {
+impl Host {
     /// Those of this machine; scratch files go to `TMPDIR`, else to /var/tmp (on a disk), else to /tmp.
     #[must_use]
     pub fn of_this_machine() -> Self {
@@ -97,24 +97,24 @@ pub fn disk_floor(total: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn surroundings(root: &Path) -> Surroundings {
-        Surroundings { proc: root.to_owned(), program_folders: vec![root.join("bin")], ..Surroundings::of_this_machine() }
+    fn host(root: &Path) -> Host {
+        Host { proc: root.to_owned(), program_folders: vec![root.join("bin")], ..Host::of_this_machine() }
     }
 
     #[test]
     fn a_run_that_does_not_exist_yet_is_in_the_nearest_folder_that_does() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(Surroundings::of_run(&root.path().join("not/yet")).run.as_deref(), Some(root.path()));
-        assert!(Surroundings::of_run(Path::new("run")).run.is_some_and(|folder| folder.is_absolute()));
+        assert_eq!(Host::of_run(&root.path().join("not/yet")).run.as_deref(), Some(root.path()));
+        assert!(Host::of_run(Path::new("run")).run.is_some_and(|folder| folder.is_absolute()));
     }
 
     #[test]
     fn the_kernels_estimate_of_available_memory_is_read() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\nMemFree: 1 kB\nMemAvailable:   1500 kB\n").unwrap();
-        assert_eq!(surroundings(root.path()).memory_available(), Some(1500 * 1024));
+        assert_eq!(host(root.path()).memory_available(), Some(1500 * 1024));
         std::fs::write(root.path().join("meminfo"), "MemTotal:  2000 kB\n").unwrap();
-        assert_eq!(surroundings(root.path()).memory_available(), None);
+        assert_eq!(host(root.path()).memory_available(), None);
     }
 
     #[test]
@@ -126,19 +126,19 @@ mod tests {
         std::fs::write(bin.join("text"), "").unwrap();
         std::fs::write(bin.join("tool"), "").unwrap();
         std::fs::set_permissions(bin.join("tool"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let surroundings = surroundings(root.path());
-        assert_eq!(surroundings.program("tool"), Some(bin.join("tool")));
-        assert_eq!((surroundings.program("text"), surroundings.program("folder")), (None, None));
+        let host = host(root.path());
+        assert_eq!(host.program("tool"), Some(bin.join("tool")));
+        assert_eq!((host.program("text"), host.program("folder")), (None, None));
     }
 
     #[test]
     fn the_smaller_limit_of_processes_counts() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
-        assert_eq!(surroundings(root.path()).processes_max(), None);
+        assert_eq!(host(root.path()).processes_max(), None);
         std::fs::write(root.path().join("sys/kernel/pid_max"), "32768\n").unwrap();
         std::fs::write(root.path().join("sys/kernel/threads-max"), "4000\n").unwrap();
-        assert_eq!(surroundings(root.path()).processes_max(), Some(4000));
+        assert_eq!(host(root.path()).processes_max(), Some(4000));
     }
 
     #[test]

@@ -34,27 +34,26 @@ pub struct Cli {
     pub command: Command,
 }
 
-const LONG_ABOUT: &str =
-    "Tells whether a Linux system is on time: how late tasks start, under which load, and whether a deadline can be promised.
+const LONG_ABOUT: &str = "Tells whether a Linux system is on time: how late tasks start, under which load, and whether a deadline holds.
 Every sample is kept and accounted for; a run is a folder, and everything shown is computed from it.";
 
 const EXIT_CODES: &str = "Exit codes: 0 done, and any verdict passed; 1 a verdict failed; 2 wrong use or bad input; 3 this machine cannot do what was asked; \
-4 inconclusive (too few samples, degraded set-up, samples lost or not stored); 130 interrupted, with what was measured kept.";
+4 inconclusive (too few samples, degraded set-up, samples lost or not stored); 130 interrupted: what was measured is kept.";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure how late tasks start on this machine
     Run(Box<run::RunArgs>),
-    /// Measure what the kernel's services cost, or a command
+    /// Measure what services of the kernel cost, or how long a command takes
     Cost(Box<cost::CostArgs>),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
-    /// Compare runs: what got better or worse, and what changed between the machines
+    /// Compare runs: what got better or worse, and what differs between the machines
     Compare(Box<compare::CompareArgs>),
-    /// Judge whether work is in time on the kernels measured, and which kind of kernel suits it
+    /// Judge whether work is in time on the measured kernels, and which kind of kernel suits it
     Advise(Box<advise::AdviseArgs>),
-    /// Tell whether this machine is set up for real time, what matters most first
+    /// Check whether this machine is set up for real time, worst first
     Doctor(doctor::DoctorArgs),
     /// Make runs from the output of other tools
     Import(Box<import::ImportArgs>),
@@ -62,21 +61,21 @@ pub enum Command {
     Export(Box<export::ExportArgs>),
     /// Draw a chart of runs as SVG or PNG
     Plot(plot::PlotArgs),
-    /// Write a report of runs as one HTML file: verdict, charts, numbers, machine
+    /// Write one HTML file about runs: verdict, charts, numbers, machine
     Report(plot::ReportArgs),
-    /// Where lateness comes from: timer resolution, scheduling jitter and non-preemptable sections side by side
+    /// Take lateness apart: timer resolution, scheduling jitter, non-preemptable sections
     #[command(alias = "split")]
     Breakdown(breakdown::BreakdownArgs),
-    /// Who made a thread late, from a trace that trace-cmd recorded: ranked, and the worst wake-ups told
+    /// Tell who made samples late, of a run made with --explain or of a trace by trace-cmd
     Explain(explain::ExplainArgs),
     /// Run loads alone, without measuring
     Load(load::LoadArguments),
-    /// Answer stimuli from another machine, whose `tardy run --probe response:LINK` times the round trip
+    /// Answer another machine, whose `tardy run --probe response:LINK` times the round trip
     Respond(respond::RespondArgs),
     /// List, print and check scenarios
     #[command(alias = "scenario")]
     Scenarios(ScenariosArgs),
-    /// Boot kernels in QEMU, where time is counted in instructions, and measure in each
+    /// Boot kernels in QEMU, where instructions count as time, and measure in each
     Lab(Box<lab::Lab>),
     /// List what there is: probes, loads, costs, checks, links
     List(ListArgs),
@@ -86,17 +85,24 @@ pub enum Command {
 
 /// A deadline and how strictly it is meant.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Deadline")]
 pub struct DeadlineArgs {
-    /// Latest wake-up that is in time, as in 200us; later ones are misses, and so are skipped periods that would have been later
+    /// Latest wake-up that is in time, as in 200us
+    ///
+    /// Later wake-ups are misses, and so are skipped periods that would have been later.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "window", allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
-    /// Wake-ups that are in time, as in -111us..+111us: too early is as bad as too late
+    /// Wake-ups that are in time, as in -111us..+111us, where too early is as bad as too late
     #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
     pub window: Option<Window>,
-    /// Share of samples that may miss, as in 1e-6; without it any miss fails. One-sided bounds decide, each at 95 %, of all CPUs together
+    /// Share of samples that may miss, as in 1e-6 [default: 0]
+    ///
+    /// One-sided bounds of all CPUs together decide, each at 95 %.
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Periods that may be skipped because the wake-up before came too late; a deadline up to the period allows none [default: the share of --misses, else 0]
+    /// Periods that may be skipped because the wake-up before came too late [default: the share of --misses]
+    ///
+    /// Without --misses, a deadline up to the period allows none.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub skipped: Option<u64>,
 }
@@ -127,37 +133,40 @@ pub struct ShowArgs {
     /// Folder that `tardy run` or `tardy cost` made
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Published numbers to print beside those of a cost
-    #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
-    pub paper: Option<Reference>,
-    #[command(flatten)]
-    pub deadline: DeadlineArgs,
-    /// Print all statistics too: what was observed, bounds (two-sided 95 % for percentiles, one-sided for shares), and a model of the tail where nothing speaks against one
-    #[arg(long)]
-    pub statistics: bool,
-    #[command(flatten)]
-    pub questions: StatisticsArgs,
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
+    /// Published numbers to print beside those of a cost
+    #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
+    pub paper: Option<Reference>,
+    /// Print all statistics too: observed values, bounds, and a model of the tail if no check refuses it
+    ///
+    /// Bounds of percentiles are two-sided at 95 %, those of shares one-sided.
+    #[arg(long)]
+    pub statistics: bool,
+    #[command(flatten)]
+    pub deadline: DeadlineArgs,
+    #[command(flatten)]
+    pub questions: StatisticsArgs,
 }
 
 /// What `--statistics` asks for.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Statistics")]
 pub struct StatisticsArgs {
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones from the median to the maximum]
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
-    /// Width of the buckets that are counted, and that the mode is one of
+    /// Width of the buckets that are counted; the mode is the fullest one
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
     pub bucket: Nanos,
-    /// How far the model of the tail is asked to reach
+    /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, where the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, if the machine does not name it
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
-    /// Print the model of the tail also where a check refused it, marked as refused: to look at the fit, not to rely on
+    /// Print a model of the tail that a check refused, too, marked as refused: to look at, not to rely on
     #[arg(long, requires = "statistics")]
     pub show_refused: bool,
 }
@@ -216,12 +225,12 @@ pub struct ScenariosArgs {
 /// What can be done with scenarios.
 #[derive(Debug, Subcommand)]
 pub enum ScenariosVerb {
-    /// Print a built-in scenario's text, as a start for one's own
+    /// Print the text of a built-in scenario, to start your own from
     Show {
         /// Its name
         name: String,
     },
-    /// Check a scenario's file; errors name line and key
+    /// Check the file of a scenario; errors name line and key
     Check {
         /// The file
         file: PathBuf,

@@ -16,12 +16,12 @@ pub struct AdviseArgs {
     /// Runs of one or more kernels, of latencies, completions or costs; or folders of runs
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Published numbers to draw conclusions from, instead of runs
+    /// Published numbers to judge by, in place of runs
     #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,
-    /// Probe to judge by [default: one that times completions, else one of late starts on a schedule]
+    /// Probe to judge by [default: one that times completions, else one that times late starts]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
     /// Draw the curves of total delay into this file, whose name ends in .svg or .png
@@ -35,22 +35,22 @@ pub struct AdviseArgs {
 /// The work that is to be in time.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
-    /// How long a unit of work takes undisturbed, on the kernel that is fast, as in 100us
+    /// How long a unit of work takes on the kernel with the most throughput, undisturbed, as in 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub work: Option<Nanos>,
-    /// When it must be done, from when it is due on, as in 250us
+    /// Time from when a unit is due until it must be done, as in 250us
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub deadline: Option<Nanos>,
     /// Time between two units of work, as in 1ms
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// What the work consists of
+    /// What the work does most of the time
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<WorkKind>())]
     pub kind: Option<WorkKind>,
-    /// Share of units that may be late, as in 1e-6; 0, or without it, none
+    /// Share of units that may be late, as in 1e-6 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = share, allow_hyphen_values = true)]
     pub misses: Option<f64>,
-    /// Share of the CPUs' time that all work together shall use, as in 40%
+    /// Share of the CPUs' time that all work together is to use, as in 40%
     #[arg(long, value_name = "SHARE", value_parser = utilisation, allow_hyphen_values = true)]
     pub utilisation: Option<f64>,
     /// Memory that all work together needs, as in 512MiB
@@ -59,13 +59,13 @@ pub struct TaskArgs {
     /// Only the amount of work done counts
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub throughput_only: Option<bool>,
-    /// Parallel threads wait for each other at barriers
+    /// Parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
 }
 
 const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe `work`), else by late starts and a model, which says so.
-Of several kernels the verdict is that of the one advised. Without --work and --deadline, on a terminal, questions are asked.
+With several kernels, the verdict is about the advised one. On a terminal, without --work and --deadline, questions are asked.
 Exit codes: 0 nothing measured speaks against it (or no deadline was given); 1 it was late; 2 wrong use or bad input; 4 cannot say: too few samples,
 a degraded set-up, virtual time, or no run.";
 

@@ -17,10 +17,10 @@ pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
-    /// Each compared with BASE: a run, or a folder of runs
+    /// Runs or folders of runs, each compared with BASE
     #[arg(value_name = "NEW", required_unless_present = "over_time")]
     pub candidates: Vec<PathBuf>,
-    /// All runs (BASE too) in the order of their starts: where did the numbers change?
+    /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
     pub over_time: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
@@ -28,28 +28,32 @@ pub struct CompareArgs {
     pub margin: Margin,
     #[command(flatten)]
     pub deadline: CompareDeadlineArgs,
-    /// Quantiles to compare, as in 0.5,0.999, if both sides bound them [default: those of 0.5,0.9,0.99,0.999,0.9999,0.99999 with 30 independent samples beyond]
+    /// Quantiles to compare, as in 0.5,0.999, if both sides have an upper bound
+    ///
+    /// By default those of 0.5, 0.9, 0.99, 0.999, 0.9999 and 0.99999 that have 30 independent samples beyond them.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = quantile, hide_default_value = true)]
     pub quantiles: Option<Vec<f64>>,
-    /// How much runs of one side differ among themselves: standard deviation, as a share of their level [default: seen in the runs where there are four a side or more, else 8.5%]
+    /// How much runs of one side differ among themselves: standard deviation in per cent
+    ///
+    /// By default it is taken from the runs if there are four or more a side; else it is 8.5 %.
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub between_runs: Option<f64>,
-    /// Only phases of this name
+    /// Compare only phases of this name
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
     /// Confidence of each interval
     #[arg(long, value_name = "LEVEL", default_value = "95%", allow_hyphen_values = true)]
     pub confidence: Confidence,
-    /// Draws of the bootstrap
+    /// Resamples of the bootstrap
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub resamples: u32,
     /// Seed of the random numbers: the same runs and seed give the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Length of the blocks that are drawn; at least a cycle of the load [default: chosen from each run]
+    /// Length of the bootstrap's blocks, at least a cycle of the load [default: chosen from each run]
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub block: Option<Nanos>,
-    /// Compare virtual with real time nevertheless
+    /// Compare virtual with real time all the same
     #[arg(long)]
     pub across_clocks: bool,
     /// How to print the result
@@ -61,10 +65,10 @@ pub struct CompareArgs {
 const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
-With four runs a side or more (folders of runs), one number a run is compared, so that the interval holds how much runs differ among themselves.
-With fewer, blocks of time are drawn again, and the interval is widened by --between-runs. One run a side at its default cannot tell less than about 25 %:
+With four runs a side or more (folders of runs), each run counts as one number, so that the interval includes how much runs differ among themselves.
+With fewer, blocks of time are resampled, and the interval is widened by --between-runs. At its default, one run a side cannot show a difference below about 25 %:
 state --between-runs 0 where nothing but the samples is to count, or measure four runs a side. Runs of one side must repeat one measurement.
-Lab runs in virtual time are exact: one replica a side is compared without an interval, several replicas by one number a replica.
+Lab runs in virtual time are exact: one replica a side is compared without an interval, several replicas as one number each.
 Runs of `tardy cost` are compared metric by metric, as percentages.
 Exit codes: 0 nothing got worse; 1 something did; 2 wrong use, or runs that cannot be compared; 4 inconclusive.";
 

@@ -16,16 +16,16 @@ pub struct CostArgs {
     /// What else than services and commands can be measured.
     #[command(subcommand)]
     pub whole: Option<CostWhole>,
-    /// A metric or a group of metrics, as in `tardy list costs`; repeat it for several [default: all]
+    /// Metric or group of metrics (`tardy list costs`); repeat it for several [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub metric: Vec<String>,
-    /// How often each metric is prepared and measured anew; the figure is the least of the rounds' medians
+    /// How often each metric is prepared and measured; the result is the least of the rounds' medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "command")]
     pub rounds: u32,
     /// Trials of each metric in a round, or runs of the command [default: 11; of a command 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub trials: Option<u32>,
-    /// Length of a trial: so many operations are put into it
+    /// Length of a trial; as many operations as fit are timed together
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = trial_length, conflicts_with = "command")]
     pub trial_length: Nanos,
     /// CPU to measure on [default: the last one allowed]
@@ -33,7 +33,7 @@ pub struct CostArgs {
     pub cpu: Option<u32>,
     #[command(flatten)]
     pub shared: CostSharedArgs,
-    /// A command to time as a whole, behind `--`
+    /// Command to time as a whole, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -51,13 +51,13 @@ pub struct BuildArgs {
     /// A clean kernel tree, an archive of one, or `package` for that of the distribution in /usr/src
     #[arg(long, value_name = "TREE|package", default_value = "package")]
     pub source: PathBuf,
-    /// Builds, each into a new folder of objects
+    /// Number of builds, each into an empty folder
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: u32,
     /// make's -j [default: twice the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
-    /// Target of the kernel's makefile that makes the configuration
+    /// Make target that writes the configuration
     #[arg(long, value_name = "TARGET", default_value = "defconfig", value_parser = ["defconfig", "tinyconfig", "allnoconfig", "allmodconfig"])]
     pub config: String,
     #[command(flatten)]
@@ -78,7 +78,7 @@ pub struct CostSharedArgs {
     /// Folder for the run [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Published numbers to print beside one's own
+    /// Published numbers to print beside your own
     #[arg(long, alias = "reference", value_name = "PAPER", value_parser = choice::parser::<Reference>())]
     pub paper: Option<Reference>,
     /// Print the numbers as JSON

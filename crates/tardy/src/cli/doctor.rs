@@ -13,26 +13,26 @@ use super::choice;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct DoctorArgs {
-    /// What the machine is meant for: what is good for one kind of work is bad for another
+    /// What the machine is for: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
     pub profile: Profile,
     /// CPUs whose tasks must not be late: a list as in 2-3, isolated, housekeeping, or all [default: those of --pid's real-time threads, else the
     /// isolated ones, else all]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<MeasuredCpus>,
-    /// A running program that must not be late: its memory, its threads, its faults while it is watched
+    /// Also check a running program that must not be late: its memory, its threads, its page faults
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// How long to watch what must stand still: interrupts, stolen time, faults, SMIs; 0s looks once
+    /// How long to watch counters that should not move: interrupts, stolen time, faults, SMIs; 0s looks once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
-    /// Folder with copies of another machine's /proc, /sys, /etc and /boot, to look at that machine
+    /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
     #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
     pub root: Option<PathBuf>,
-    /// Every row in full, also those that are good, worth knowing, unknown, or not for this machine
+    /// Print every row in full, also those that are good, unknown, or not for this machine
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
-    /// Exit with 1 if something of this severity or above can be improved, and with 4 if that cannot be seen
+    /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
     /// Print every row as JSON
@@ -41,7 +41,7 @@ pub struct DoctorArgs {
 }
 
 const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the kernel's own documentation for real time.
-A setting that the kernel does not have is no fault; one that cannot be read is unknown and never good: run as root.
+A setting that the kernel does not have is no fault. A setting that cannot be read is unknown, never good: run as root.
 Exit codes: 0 looked, and --fail-on found nothing; 1 --fail-on found something; 2 wrong use, or no such CPU or process; 4 a row that --fail-on
 asks for cannot be read.";
 

@@ -14,32 +14,37 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// Run that `tardy run --explain` made; or trace.dat that trace-cmd recorded, version 6 or 7, for which --task is needed
+    /// Run made with --explain; or a trace.dat by trace-cmd (version 6 or 7), which needs --task
     #[arg(value_name = "RUN|TRACE")]
     pub path: PathBuf,
     /// Thread to explain in a trace.dat: its name, or its number
     #[arg(long, value_name = "NAME|PID")]
     pub task: Option<String>,
-    /// How many of the worst samples or wake-ups to tell as a time line
+    /// How many of the worst samples or wake-ups to show as a time line
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub worst: u16,
-    /// Rank only those later than this, as in 100us
+    /// Rank only what was later than this, as in 100us
     #[arg(long, value_name = "TIME", value_parser = positive_duration)]
     pub above: Option<Nanos>,
-    /// How the traced kernel preempts its own code (/sys/kernel/debug/sched/preempt there): tells kernel code from preemption off
+    /// How the traced kernel preempts its own code (its /sys/kernel/debug/sched/preempt)
+    ///
+    /// It tells kernel code that this kernel does not preempt from sections with preemption off.
     #[arg(long, value_name = "MODE", value_enum)]
     pub preempt: Option<PreemptMode>,
-    /// The thread's period, as in 1ms: takes due times from a grid that is fitted to its wake-ups, for traces without its timers
+    /// Period of the thread, as in 1ms, for traces without its timers
+    ///
+    /// Due times are then those of a grid that is fitted to its wake-ups.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, required_if_eq("due_from", "period"))]
     pub period: Option<Nanos>,
     /// Where due times come from [default: period where --period is given, else hrtimer]
     #[arg(long, value_name = "SOURCE", value_enum)]
     pub due_from: Option<DueSource>,
-    /// Instance whose buffer to read, where the trace has several
+    /// Instance whose buffer to read, if the trace has several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
-    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and each wake-up with who held the CPU; of a run, around its worst samples. Replaced at once
-    /// when all of it is there
+    /// File to write for Perfetto (ui.perfetto.dev): the schedule, and who held the CPU at each wake-up
+    ///
+    /// Of a run, what surrounds its worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
     /// Print as JSON

@@ -17,23 +17,23 @@ pub struct ExportArgs {
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, replaced at once when all of it is there; - is standard output [default: -]
+    /// File to write, or - for standard output; it is replaced only when complete [default: -]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only this probe
+    /// Write only this probe
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// csv: how often each value came, in place of samples
+    /// csv: write how often each value came, in place of samples
     #[arg(long)]
     pub histogram: bool,
-    #[command(flatten)]
-    pub deadline: DeadlineArgs,
     /// kcidb: who reports [default: tardy]
     #[arg(long, value_name = "NAME", value_parser = origin)]
     pub origin: Option<String>,
     /// kcidb: build of the kernel that was tested, as in origin:42
     #[arg(long, value_name = "ORIGIN:ID", value_parser = build_id)]
     pub build_id: Option<String>,
+    #[command(flatten)]
+    pub deadline: DeadlineArgs,
 }
 
 impl ExportArgs {

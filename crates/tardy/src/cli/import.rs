@@ -15,19 +15,19 @@ pub struct ImportArgs {
     /// Output of another tool; each file becomes a run
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// What they are [default: what they look like]
+    /// Format of the files [default: detected]
     #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
     pub format: Option<String>,
-    /// Folder to make; of several files, the folder of their runs [default: the file's name with -imported, here]
+    /// Folder of the run, or of the runs of several files [default: the file's name with -imported, here]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Unit of the values, where the file does not say it or says it wrongly
+    /// Unit of the values, if the file does not say it or is wrong about it
     #[arg(long, value_parser = choice::parser::<Unit>())]
     pub unit: Option<Unit>,
-    /// Time between two due times, where the file does not say it
+    /// Time between two due times, if the file does not say it
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub period: Option<Nanos>,
-    /// Column of a table of values to read: its name in the first line, or its number from 1 on
+    /// Column of a table to read: its name in the first line, or its number from 1 on
     #[arg(long, value_name = "NAME")]
     pub column: Option<String>,
 }

@@ -26,7 +26,7 @@ pub struct PlotArgs {
     /// File to write; its name ends in .svg or .png
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Probe to draw, where a run has several; of costs the group of services, as in `tardy list costs`
+    /// Probe to draw, if a run has several; for costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
     /// Width and height of each panel in px
@@ -35,7 +35,7 @@ pub struct PlotArgs {
     /// Pixels of a .png for each px of --size
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = scale)]
     pub scale: f64,
-    /// How far the model of the tail is asked to reach, in cdf and ccdf
+    /// cdf, ccdf: time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
     #[command(flatten)]
@@ -68,9 +68,7 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// `tardy report`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The file needs nothing else: no network, no other file. Runs stand in columns, and their charts have the same axes."
-)]
+#[command(after_help = "The file is complete: it needs no network and no other file. Several runs stand in columns, with the same axes.")]
 pub struct ReportArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made
     #[arg(value_name = "RUN", required = true)]
@@ -78,13 +76,13 @@ pub struct ReportArgs {
     /// File to write
     #[arg(long, value_name = "FILE")]
     pub html: PathBuf,
-    /// Limits to count samples below and above, as in 50us,200us [default: round ones from the median to the maximum]
+    /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration)]
     pub limits: Vec<Nanos>,
-    /// How far the model of the tail is asked to reach
+    /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, where the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, if the machine does not name it
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]

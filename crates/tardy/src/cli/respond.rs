@@ -14,7 +14,7 @@ use super::positive_duration;
 #[command(after_help = "On the machine that is measured:            tardy respond udp:0.0.0.0
 On the machine that asks:                   tardy run --load none --probe response:udp:board7
 Over two serial ports, RTS and CTS crossed: tardy respond serial:/dev/ttyS0, and --probe response:serial:/dev/ttyS0
-Its own late wake-ups are in a run folder:    tardy show FOLDER")]
+Its own late wake-ups, in a run folder:     tardy show FOLDER")]
 pub struct RespondArgs {
     /// Where stimuli come from, as in udp:0.0.0.0 or serial:/dev/ttyS0 (`tardy list links`)
     #[arg(value_name = "LINK")]
@@ -25,16 +25,16 @@ pub struct RespondArgs {
     /// Answer as an ordinary task
     #[arg(long, conflicts_with = "priority")]
     pub ordinary: bool,
-    /// CPU to answer on; any by default
+    /// CPU to answer on [default: any]
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// How long to answer; until a signal comes by default
+    /// How long to answer [default: until a signal comes]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true)]
     pub length: Option<Nanos>,
-    /// Folder for the run with its own late wake-ups, which must not exist; named after the time by default
+    /// Folder for a run of its own late wake-ups, which must not exist [default: named after the time]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Samples to store: all, tail:TIME (those at least so late), or histogram (none); all are counted
+    /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
     #[arg(long, value_name = "WHAT", default_value = "all")]
     pub keep: Keep,
     /// Print what was done as JSON

@@ -190,7 +190,7 @@ impl fmt::Display for Warning {
             }
             Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
             Self::SamplesGone { file, samples } => {
-                write!(f, "{samples} samples that the run stored are not in {file} any more: the file was cut; copy the folder again")
+                write!(f, "{samples} samples that the run stored are missing from {file}, which was cut: copy the folder again")
             }
             Self::Interrupted { after, planned } => write!(f, "interrupted after {after} of {planned}"),
             Self::WatchdogEnded { cpu } => {
@@ -216,20 +216,20 @@ impl fmt::Display for Warning {
             }
             Self::NoRealTimePolicy { policy, error } => write!(
                 f,
-                "probes ran as ordinary tasks, not as {policy} ({error}): run as root, or give CAP_SYS_NICE or an rtprio limit; latencies are those of an ordinary task"
+                "probes ran as ordinary tasks instead of {policy} ({error}), so latencies are those of an ordinary task: run as root, or give CAP_SYS_NICE or an rtprio limit"
             ),
             Self::MemoryNotLocked { error } => {
-                write!(f, "memory was not locked ({error}): give CAP_IPC_LOCK or a memlock limit; page faults may count as latency")
+                write!(f, "memory was not locked ({error}), so page faults may count as latency: give CAP_IPC_LOCK or a memlock limit")
             }
-            Self::NotBound { cpu, error } => write!(f, "the probe of cpu {cpu} was not bound to it ({error})"),
+            Self::NotBound { cpu, error } => write!(f, "the probe of cpu {cpu} was not bound to it ({error}), so its samples may be of other CPUs"),
             Self::CpuLatencyNotSet { error } => write!(
                 f,
-                "deep sleep states were left on ({error}): /dev/cpu_dma_latency needs write permission, or --cpu-dma-latency leave"
+                "deep sleep states stayed on ({error}), so waking an idle CPU may count as latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
-                write!(f, "timers fire at the tick, every {resolution}: high-resolution timers are off (highres=off, or no fit clock)")
+                write!(f, "timers fire only at the tick, every {resolution}: high-resolution timers are off (highres=off, or no suitable clock)")
             }
-            Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}", On(*cpu)),
+            Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}: they count as latency", On(*cpu)),
             Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
                 let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
                 let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("cpu {cpu}"));
@@ -268,11 +268,11 @@ impl fmt::Display for Warning {
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
             Self::NotUnderLoad { unloaded, planned, causes } => write!(
                 f,
-                "{unloaded} of the {planned} that were to be under load were not ({}): the run says nothing about latency under these loads; run it again",
+                "{unloaded} of the {planned} that were to be under load were not ({}), so the run says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
             Self::NoProcessorLeft { cpus } => {
-                write!(f, "the tool's own threads share the measured CPUs {cpus}; leave one out with --cpus to keep them apart")
+                write!(f, "the tool's own threads share the measured CPUs {cpus}: leave one out with --cpus to keep them apart")
             }
             Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
                 f,
@@ -292,17 +292,17 @@ impl fmt::Display for Warning {
             }
             Self::LoopLeftItsGrid { name, period, before, due } => write!(
                 f,
-                "the loop {name} declared due times every {}, and one lay {} after the one before: its series ends there; declare the true period, or none",
+                "the loop {name} declared due times every {}, but one came {} after the one before, so its series ends there: declare the true period, or none",
                 period.exact(),
                 *due - *before
             ),
             Self::ResponderGone { link, unanswered } => {
-                write!(f, "nobody answered any more over {link}: the run ended there, and its last {unanswered} stimuli are no samples")
+                write!(f, "nothing answered over {link} any more: the run ended there, and its last {unanswered} stimuli are not samples")
             }
             Self::Traced { level, events, absent, is_leaving_idle_seen } => {
                 write!(
                     f,
-                    "the kernel's trace was recorded (level {level}, {events} events): latencies are those of a traced run, later by what some six events take"
+                    "the kernel's trace was recorded (level {level}, {events} events), so each latency includes the time of about six events"
                 )?;
                 if !absent.is_empty() {
                     write!(f, "; this kernel has no {}", absent.join(", "))?;
@@ -315,12 +315,12 @@ impl fmt::Display for Warning {
             Self::NotExplained { reason, remedy } => write!(f, "samples are not explained: {reason}; {remedy}"),
             Self::ExplanationsLost { samples, lost_events } => write!(
                 f,
-                "{samples} samples have no explanation, or none for a part of their latency ({lost_events} events of the trace were lost): the samples \
-                 themselves are whole; fewer loads on the tool's CPUs, or a CPU left out with --cpus, let it keep up"
+                "{samples} samples are not explained, or only in part, because {lost_events} events of the trace were lost; the samples themselves \
+                 are complete: run fewer loads on the tool's CPUs, or leave a CPU out with --cpus"
             ),
             Self::VirtualTime => write!(
                 f,
-                "virtual time: the length of the kernel's code paths in instructions; no caches, buses, firmware or parallel CPUs, and no worst case of any machine"
+                "virtual time counts the instructions of the kernel's code paths; it has no caches, buses, firmware or parallel CPUs, and is no worst case of any machine"
             ),
             Self::Note { text } => f.write_str(text),
         }

@@ -1,8 +1,6 @@
 //! JUnit XML as continuous integration reads it.
 
-use std::fmt::Write as _;
-
-use crate::xml::escape;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,42 +33,35 @@ pub struct Suite {
 /// The whole document.
 #[must_use]
 pub fn document(name: &str, suites: &[Suite]) -> String {
-    let counts = |cases: &mut dyn Iterator<Item = &Case>| {
-        cases.fold((0, 0, 0), |(all, failed, skipped), case| {
-            (
-                all + 1,
-                failed + usize::from(matches!(case.outcome, Outcome::Failed(_))),
-                skipped + usize::from(matches!(case.outcome, Outcome::Skipped(_))),
-            )
-        })
-    };
-    let attributes =
-        |(all, failed, skipped): (usize, usize, usize)| format!("tests=\"{all}\" failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\"");
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let all = attributes(counts(&mut suites.iter().flat_map(|suite| &suite.cases)));
-    let _ = writeln!(out, "<testsuites name=\"{}\" {all}>", escape(name));
-    for suite in suites {
-        let _ = writeln!(out, "  <testsuite name=\"{}\" {}>", escape(&suite.name), attributes(counts(&mut suite.cases.iter())));
-        for case in &suite.cases {
-            let _ = writeln!(out, "    <testcase classname=\"{}\" name=\"{}\">", escape(&suite.name), escape(&case.name));
-            match &case.outcome {
-                Outcome::Passed => {}
-                Outcome::Failed(words) => {
-                    let _ = writeln!(out, "      <failure message=\"{}\"/>", escape(words));
-                }
-                Outcome::Skipped(words) => {
-                    let _ = writeln!(out, "      <skipped message=\"{}\"/>", escape(words));
-                }
-            }
-            if !case.output.is_empty() {
-                let _ = writeln!(out, "      <system-out>{}</system-out>", escape(&case.output));
-            }
-            out.push_str("    </testcase>\n");
+    let mut report = Report::new(name);
+    report.add_test_suites(suites.iter().map(|suite| {
+        let mut written = TestSuite::new(suite.name.as_str());
+        written.add_test_cases(suite.cases.iter().map(|case| test_case(&suite.name, case)));
+        written
+    }));
+    report.to_string().unwrap_or_default()
+}
+
+fn test_case(suite: &str, case: &Case) -> TestCase {
+    let status = match &case.outcome {
+        Outcome::Passed => TestCaseStatus::success(),
+        Outcome::Failed(words) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_message(words.as_str());
+            status
         }
-        out.push_str("  </testsuite>\n");
+        Outcome::Skipped(words) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(words.as_str());
+            status
+        }
+    };
+    let mut written = TestCase::new(case.name.as_str(), status);
+    written.set_classname(suite);
+    if !case.output.is_empty() {
+        written.set_system_out(case.output.as_str());
     }
-    out.push_str("</testsuites>\n");
-    out
+    written
 }
 
 #[cfg(test)]
@@ -79,10 +70,12 @@ mod tests {
 
     #[test]
     fn text_from_runs_cannot_break_out() {
-        let case = Case { name: "<n>".into(), outcome: Outcome::Failed("\"".into()), output: "]]>".into() };
+        let case = Case { name: "<n>".into(), outcome: Outcome::Failed("\"\u{1b}[31m\u{1}".into()), output: "]]>".into() };
         let document = document("t", &[Suite { name: "s".into(), cases: vec![case] }]);
-        assert!(document.contains("tests=\"1\" failures=\"1\"") && document.contains("message=\"&quot;\""), "{document}");
         let read = roxmltree::Document::parse(&document).unwrap();
-        assert_eq!(read.descendants().find(|node| node.has_tag_name("system-out")).and_then(|node| node.text()), Some("]]>"));
+        let first = |tag: &str| read.descendants().find(|node| node.has_tag_name(tag)).unwrap();
+        assert_eq!(first("testsuite").attribute("failures"), Some("1"), "{document}");
+        assert_eq!(first("failure").attribute("message"), Some("\""), "{document}");
+        assert_eq!(first("system-out").text(), Some("]]>"));
     }
 }

@@ -118,8 +118,9 @@ fn kill_at_drawn_moments(moments: usize, arguments: &str) {
         let shown = place.tardy("show run").ends_with(4);
         assert!(shown.stdout.contains("CUT OFF") && shown.stdout.contains("the run was cut off"), "moment {moment}: {}", shown.stdout);
         assert_exact(&place.tardy("show --json run").ends_with(4).json());
-        for file in series::files(&run) {
-            let series = series::read(&file);
+        // A run that was killed before its start was chosen has files without heads.
+        for file in series::files(&run).iter().filter(|file| std::fs::metadata(file).unwrap().len() > 0) {
+            let series = series::read(file);
             assert!(series.counts.is_exact(), "{:?}", series.counts);
             assert_eq!(series.samples.len() as u64, series.counts.recorded, "the last chunk accounts for all samples before it");
         }

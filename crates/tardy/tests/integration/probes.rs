@@ -278,8 +278,8 @@ fn assert_each_gap_has_one_cause(outcome: &support::workplace::Outcome) {
 }
 
 #[test]
-fn interrupts_are_among_what_takes_the_processor_from_spin() {
-    let test = "interrupts_are_among_what_takes_the_processor_from_spin";
+fn interrupts_are_among_what_takes_the_cpu_from_oslat() {
+    let test = "interrupts_are_among_what_takes_the_cpu_from_oslat";
     let place = Workplace::new();
     let cpu = machine::last_cpu();
     let outcome = place.tardy(&format!("run --for 2s --load none --probe oslat --cpus {cpu} --quiet --json --out run")).ends_with(0);

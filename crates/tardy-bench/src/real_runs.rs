@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tardy_core::accounting::Counts;
+use tardy_core::units::Nanos;
 use tardy_results::summary::model::Summary;
 
 use super::figure::{Bench, Figure, FigureResult, measured_once, row};
@@ -80,11 +81,11 @@ impl RealRuns {
     }
 }
 
-/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth above "use at least 52.984 us".
+/// A whole number of us that is accepted although the next calibration may come out dearer: a tenth above "use at least 53.0us".
 fn shortest_period_us(refusal: &str) -> Option<u64> {
     let (_, rest) = refusal.split_once("use at least ")?;
-    let least: f64 = rest.split(' ').next()?.parse().ok()?;
-    Some((least * 1.1).ceil() as u64)
+    let least: Nanos = rest.split(',').next()?.parse().ok()?;
+    Some((least.as_micros_f64() * 1.1).ceil() as u64)
 }
 
 /// A run under io and fork; a third of it is idle. The inner error is the tool's refusal.
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_period_that_a_refusal_offers_is_found() {
-        let refusal = "--period 50.000 us is below 4 times the 13.246 us that a wake-up costs: use at least 52.984 us, or --force";
+        let refusal = "--period 50us is below 4 times the 13.2 us that a wake-up costs: use at least 53.0us, or --force";
         assert_eq!(shortest_period_us(refusal), Some(59));
         assert_eq!(shortest_period_us("unknown probe"), None);
     }

@@ -115,17 +115,52 @@ impl Neg for Nanos {
     }
 }
 
-/// Prints microseconds below 10 ms and the larger units above, with three decimals: one unit for what is compared by eye.
+/// Prints three digits and a fitting unit, as a person reads it: `4.67 ms`, `23.6 us`, `999 ns`. [`Nanos::exact`] loses nothing.
 impl fmt::Display for Nanos {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let magnitude = self.0.unsigned_abs();
-        let (divisor, unit) = match magnitude {
-            0..10_000_000 => (1e3, "us"),
-            10_000_000..10_000_000_000 => (1e6, "ms"),
-            _ => (1e9, "s"),
-        };
-        formatter.pad(&format!("{:.3} {unit}", self.0 as f64 / divisor))
+        formatter.pad(&three_digits(self.0 as f64))
     }
+}
+
+/// Units of a time in ns: how many ns, and how many of it are written in the next one.
+const UNITS: [(f64, &str, f64); 6] =
+    [(1.0, "ns", 1e3), (1e3, "us", 1e3), (1e6, "ms", 1e3), (1e9, "s", 1e3), (60e9, "min", 120.0), (3_600e9, "h", f64::INFINITY)];
+
+/// A time in ns with three digits and a fitting unit, rounded to the nearest; whole nanoseconds below 1 us.
+#[must_use]
+pub fn three_digits(nanos: f64) -> String {
+    with_unit(nanos, f64::round)
+}
+
+/// The same, rounded up: what holds for the time holds for the text too.
+#[must_use]
+pub fn at_most_three_digits(nanos: f64) -> String {
+    with_unit(nanos, |steps| (steps - 1e-9).ceil())
+}
+
+fn with_unit(nanos: f64, round: impl Fn(f64) -> f64) -> String {
+    if nanos == 0.0 {
+        return "0".to_owned();
+    }
+    if !nanos.is_finite() {
+        return nanos.to_string();
+    }
+    let sign = if nanos < 0.0 { "-" } else { "" };
+    for (size, unit, most) in UNITS {
+        let value = nanos.abs() / size;
+        let at = |decimals: i32| round(value * 10_f64.powi(decimals)) / 10_f64.powi(decimals);
+        let decimals = match value {
+            _ if unit == "ns" && nanos.fract() == 0.0 => 0,
+            _ if at(2) < 10.0 => 2,
+            _ if at(1) < 100.0 => 1,
+            _ => 0,
+        };
+        // What is rounded up to the next unit is written in that.
+        if at(decimals) < most {
+            return format!("{sign}{:.*} {unit}", decimals as usize, at(decimals));
+        }
+    }
+    unreachable!("the last unit has no end")
 }
 
 /// Why a text is no duration.
@@ -252,12 +287,45 @@ mod tests {
     }
 
     #[test]
-    fn printing_keeps_one_unit_below_ten_milliseconds() {
-        assert_eq!(Nanos(1_234).to_string(), "1.234 us");
-        assert_eq!(Nanos(-42_000).to_string(), "-42.000 us");
-        assert_eq!(Nanos(9_999_999).to_string(), "9999.999 us");
-        assert_eq!(Nanos(10_000_000).to_string(), "10.000 ms");
-        assert_eq!(Nanos(60_000_000_000).to_string(), "60.000 s");
+    fn printing_has_three_digits_and_a_fitting_unit() {
+        let cases = [
+            (0, "0"),
+            (7, "7 ns"),
+            (999, "999 ns"),
+            (1_234, "1.23 us"),
+            (9_994, "9.99 us"),
+            (9_996, "10.0 us"),
+            (99_949, "99.9 us"),
+            (-42_000, "-42.0 us"),
+            (99_960, "100 us"),
+            (999_400, "999 us"),
+            (999_600, "1.00 ms"),
+            (4_670_300, "4.67 ms"),
+            (60_000_000_000, "60.0 s"),
+            (999_600_000_000, "16.7 min"),
+            (86_400_000_000_000, "24.0 h"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(Nanos(nanos).to_string(), text);
+        }
+        assert_eq!((three_digits(0.32), three_digits(23.6)), ("0.32 ns".to_owned(), "23.6 ns".to_owned()));
+    }
+
+    #[test]
+    fn a_limit_is_never_printed_smaller_than_it_is() {
+        let cases = [
+            (999, "999 ns"),
+            (17_990, "18.0 us"),
+            (8_635_700, "8.64 ms"),
+            (200_000, "200 us"),
+            (10_000_000, "10.0 ms"),
+            (9_990_001, "10.0 ms"),
+            (999_001, "1.00 ms"),
+            (4_000_000_001, "4.01 s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(at_most_three_digits(nanos as f64), text);
+        }
     }
 
     proptest! {

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::Nanos;
+use tardy_run::nearest::did_you_mean;
 use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
 
@@ -186,7 +187,10 @@ fn built_in_origin() -> Origin {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// Neither a built-in name nor a file.
-    #[error("there is no scenario `{name}`, and no file of that name: `tardy scenarios` names the built-in ones")]
+    #[error(
+        "there is no scenario `{name}`, and no file of that name{}: `tardy scenarios` names the built-in ones",
+        did_you_mean(name, built_in::names())
+    )]
     Unknown {
         /// As asked for.
         name: String,

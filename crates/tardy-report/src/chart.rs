@@ -9,6 +9,7 @@ pub mod data;
 pub mod draw;
 pub mod json;
 pub mod model;
+pub mod names;
 pub mod palette;
 pub mod picture;
 pub mod png;

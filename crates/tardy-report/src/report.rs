@@ -13,6 +13,7 @@ pub mod junit;
 pub mod ladder_text;
 pub mod plan_text;
 pub mod repeat;
+pub mod screen;
 pub mod statistics_text;
 pub mod summary_text;
 pub mod table;

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod cost_over_time;
 pub mod facts;
 pub mod group;
+pub mod grouped;
 pub mod judge;
 #[cfg(test)]
 mod known_truth;

@@ -15,6 +15,7 @@ pub mod histogram_file;
 pub mod imported;
 pub mod interference;
 pub mod keep;
+pub mod nearest;
 pub mod overhead;
 pub mod parameter;
 pub mod plan;

@@ -16,6 +16,7 @@ pub mod plot;
 pub mod renamed;
 pub mod respond;
 pub mod run;
+pub mod suggest;
 
 use std::path::PathBuf;
 
@@ -133,6 +134,9 @@ pub struct ShowArgs {
     /// Folder that `tardy run` or `tardy cost` made
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
+    /// Print every table and warning, not only what fits a screen
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     /// Print the numbers as JSON
     #[arg(long)]
     pub json: bool,
@@ -191,9 +195,15 @@ impl StatisticsArgs {
 /// `tardy list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Which list
+    /// Which list; without it, the lists that there are
     #[arg(value_enum)]
-    pub what: ListKind,
+    pub what: Option<ListKind>,
+    /// Tell all about these
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Tell all about each
+    #[arg(long)]
+    pub full: bool,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

@@ -3,8 +3,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use tardy::cli::{Cli, Command, renamed};
+use tardy::cli::{Command, renamed, suggest};
 use tardy::command;
 
 fn main() -> ExitCode {
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
-    let command = Cli::parse().command;
+    let command = suggest::parse().command;
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
     match command {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tardy_run::nearest::did_you_mean;
 use tardy_run::parameter::{self, ParameterError, Value, ValueError};
 
 use super::composite::Composite;
@@ -26,7 +27,7 @@ pub struct LoadRequest {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// No load or list has this name.
-    #[error("there is no load `{name}`: use {}", known.join(", "))]
+    #[error("there is no load `{name}`{}: use {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownLoad {
         /// As given.
         name: String,
@@ -34,7 +35,7 @@ pub enum RequestError {
         known: Vec<&'static str>,
     },
     /// The load has no such parameter.
-    #[error("load `{load}` has no parameter `{name}`: it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    #[error("load `{load}` has no parameter `{name}`{}: it has {}", did_you_mean(name, known.iter().copied()), if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     UnknownParameter {
         load: &'static str,
         /// As given.
@@ -146,6 +147,7 @@ mod tests {
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let error = |text: &str| LoadRequest::parse(text).unwrap_err().to_string();
         assert!(error("disco").starts_with("there is no load `disco`: use memory, io, "), "{}", error("disco"));
+        assert!(error("hackbnech").starts_with("there is no load `hackbnech` (did you mean `hackbench`?): use "), "{}", error("hackbnech"));
         assert!(error("io:colour=red").contains("has no parameter `colour`: it has size"));
         assert!(error("io:1MiB:size=2MiB").contains("`size` is given twice"));
         assert!(error("fork:1:4KiB:4KiB:0ns:6").contains("one value too many"));

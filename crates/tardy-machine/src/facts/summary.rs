@@ -125,7 +125,7 @@ mod tests {
             facts.two_lines(),
             [
                 "board7: Linux 6.1.0-rt x86_64 PREEMPT_RT, Debian 12, virtual machine (Standard PC)",
-                "4 CPUs Some CPU, isolated 2-3, governor performance, idle down to C1 (2.000 us), clock tsc, real-time 950 of 1000 ms, 4.0 GiB",
+                "4 CPUs Some CPU, isolated 2-3, governor performance, idle down to C1 (2.00 us), clock tsc, real-time 950 of 1000 ms, 4.0 GiB",
             ]
         );
         assert_eq!(MachineFacts::default().two_lines(), ["Linux of unknown release", ""]);

@@ -116,7 +116,7 @@ mod tests {
             worst: Some(Worst { latency: Nanos(latency), due: Nanos(0) }),
         };
         let line = line(Nanos::from_secs(12), Nanos::from_secs(30), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
-        assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  cpu 1: 70.000 us  cpu 0: 5.000 us; 2 SAMPLES LOST");
+        assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  cpu 1: 70.0 us  cpu 0: 5.00 us; 2 SAMPLES LOST");
     }
 
     #[test]

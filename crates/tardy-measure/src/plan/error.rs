@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tardy_core::cpu::{CpuId, CpuList};
-use tardy_core::units::Nanos;
+use tardy_core::units::{Nanos, at_most_three_digits};
 use tardy_loads::load::request::RequestError;
 
 use super::wake_up_cost::COSTS_A_PERIOD_MIN;
@@ -63,7 +63,7 @@ pub enum PlanError {
     #[error(
         "--period {} is below {COSTS_A_PERIOD_MIN} times the {cost} that a wake-up costs on this machine: use at least {}, or --force with a CPU left out by --cpus",
         period.exact(),
-        *cost * COSTS_A_PERIOD_MIN
+        at_most_three_digits((*cost * COSTS_A_PERIOD_MIN).get() as f64).replace(' ', "")
     )]
     PeriodTooShort { period: Nanos, cost: Nanos },
     /// `--force` without a CPU to rescue the machine with.

@@ -24,6 +24,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "lab", text: include_str!("built_in/lab.toml") },
 ];
 
+/// The names of all of them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|built_in| built_in.name)
+}
+
 /// The built-in scenario of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static BuiltIn> {

@@ -27,6 +27,7 @@ pub(super) const COMMAND: &str = "command";
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "app",
+    about: "a loop of your own: from its due time to the end of its work",
     times: "a loop of yours: from its due time to the end of its work (tardy_done), and to its start (tardy_due) as app.start",
     context: "stock: what the program waits by; RT: the same",
     source: "today (include/tardy.h, crates/tardy-app)",

@@ -18,6 +18,7 @@ use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "gtod",
+    about: "gaps between reads of the clock, one after another",
     times: "gettimeofday(2) for 1 ms, then clock_gettime(CLOCK_MONOTONIC) for 1 ms: from one read of a clock to the next; every one is counted",
     context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
     source: "koolwal2009 (gtod_latency)",

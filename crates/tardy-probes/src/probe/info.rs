@@ -17,6 +17,8 @@ use super::series_info::{SeriesInfo, SeriesKind};
 pub struct ProbeInfo {
     /// As on the command line and in file names: lower case, digits, dashes.
     pub name: &'static str,
+    /// What is timed, in a line of a list.
+    pub about: &'static str,
     /// What is timed, in one sentence.
     pub times: &'static str,
     /// In which context the timer behind it expires: hard interrupt, softirq, thread; on stock kernels (`stock: ...`) and on PREEMPT_RT (`RT: ...`).
@@ -93,6 +95,7 @@ impl ProbeInfo {
     /// is otherwise.
     pub(super) const USUAL: Self = Self {
         name: "",
+        about: "",
         times: "",
         context: "",
         source: "",

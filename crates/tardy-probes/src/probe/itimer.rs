@@ -22,6 +22,7 @@ use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "itimer",
+    about: "a periodic setitimer signal: time between two of them",
     times: "setitimer(ITIMER_REAL), periodic; sigwaitinfo(2) of its SIGALRM: time between two activations less the period",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "abeni2002, test A",

@@ -44,6 +44,7 @@ const REAL_PERIOD: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(2)..=Nan
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "media",
+    about: "a media player: audio/video skew, and time between frames",
     times: "a player: the audio time less the frame's video time when it is shown (below zero the picture is ahead), and the time between two \
             frames as media.frame; 25, 30 and 60 frames per second are periods of 40ms, 33333333ns and 16666667ns. Built in, with the clock of a \
             sound card (ALSA) as media.alsa and media.alsa-frame; where there is none, a simulated player, no audio hardware. With player=mpv: a real \

@@ -30,6 +30,7 @@ use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",
+    about: "intervals in which something took the CPU from a busy thread",
     times: "reads of the cycle counter, one after another: intervals between two of them in which the CPU was taken away",
     context: "no timer; stock: what takes the CPU is seen in any context; RT: the same, but for tasks of lower priority",
     source: "today (oslat, hwlat)",

@@ -11,6 +11,7 @@ use super::{OpenContext, ProbeInstance, nanosleep};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "parallel",
+    about: "sleeps of several threads that share the measured CPUs",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) in several threads that share the measured CPUs: time slept minus time asked for",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "mckenney2009, figure 4",

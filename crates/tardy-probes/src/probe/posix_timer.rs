@@ -14,6 +14,7 @@ use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
+    about: "a periodic POSIX timer that signals its thread",
     times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
             thread's first clock read after it; overruns are missed periods",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use tardy_core::units::Nanos;
+use tardy_run::nearest::did_you_mean;
 use tardy_run::parameter::{self, Kind, Parameter, ParameterError, Value, ValueError, Values};
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 
-use super::{ProbeInfo, app, find};
+use super::{PROBES, ProbeInfo, app, find};
 
 /// Real-time priority where none is asked for.
 pub const PRIORITY: u32 = 95;
@@ -59,10 +60,13 @@ impl std::fmt::Display for ProbeSpec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeRequestError {
     /// No such probe.
-    #[error("there is no probe `{0}`: `tardy list probes` names them")]
+    #[error(
+        "there is no probe `{0}`{meant}: `tardy list probes` names them",
+        meant = did_you_mean(.0, PROBES.iter().map(|probe| probe.name))
+    )]
     UnknownProbe(String),
     /// The probe has no such parameter.
-    #[error("probe `{probe}` has no parameter `{name}`: it has {}", known.join(", "))]
+    #[error("probe `{probe}` has no parameter `{name}`{}: it has {}", did_you_mean(name, known.iter().copied()), known.join(", "))]
     UnknownParameter {
         probe: &'static str,
         /// As given.
@@ -217,7 +221,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_would_be_right() {
         let error = |text: &str| ProbeSpec::parse(text).unwrap_err().to_string();
-        assert!(error("cyclik:1ms").contains("no probe `cyclik`: `tardy list probes`"));
+        assert!(error("cyclik:1ms").contains("no probe `cyclik` (did you mean `cyclic`?): `tardy list probes`"));
         assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
         assert!(error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99"));

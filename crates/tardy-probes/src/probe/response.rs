@@ -38,6 +38,7 @@ const IN_KERNEL: SeriesInfo = SeriesInfo { part: "in-kernel", quantity: "round t
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "response",
+    about: "round trip of a stimulus to another machine, or over a cable",
     times: "a stimulus over a link to something outside, and its answer: from before the sending call to the answer's receive stamp of the kernel, \
             or to the look that found it where the link has none",
     context: "stock: the other end's interrupt and its responder (icmp: its softirq); RT: the same, by threads",

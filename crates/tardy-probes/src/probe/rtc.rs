@@ -24,6 +24,7 @@ use crate::record::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "rtc",
+    about: "the real-time clock's periodic interrupt",
     times: "read(2) of /dev/rtc's periodic interrupt: time between two of them less the ideal one; hrtimer-emulated, not a device interrupt",
     context: "stock: hard interrupt; RT: softirq thread",
     source: "williams2002 (realfeel)",

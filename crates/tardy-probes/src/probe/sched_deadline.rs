@@ -22,6 +22,7 @@ use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "sched-deadline",
+    about: "a sleep to each due time, under SCHED_DEADLINE",
     times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME) under SCHED_DEADLINE, its period that of the scheduler: from the due time to the first clock \
             read after it",
     context: "stock: hard interrupt; RT: hard interrupt",

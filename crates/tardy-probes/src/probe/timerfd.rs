@@ -15,6 +15,7 @@ use super::{OpenContext, ProbeInstance};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "timerfd",
+    about: "a periodic timerfd",
     times: "read(2) of a periodic timerfd: from the due time of the first expiry read to the thread's first clock read after it",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today (event loops)",

@@ -24,6 +24,7 @@ const SLEW_PARTS_PER_MILLION: i64 = 500;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "usleep",
+    about: "short relative sleeps, timed by the cycle counter",
     times: "clock_nanosleep(CLOCK_MONOTONIC, relative) between two reads of the cycle counter: time slept minus time asked for",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "abeni2002, test B",

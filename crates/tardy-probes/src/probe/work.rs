@@ -26,6 +26,7 @@ use crate::work::{Calibration, UnitOfWork};
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "work",
+    about: "a sleep to each due time, then work of known length",
     times: "clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), then work of known length: from the due time to the first clock read after the sleep, and (work.done) to the one after the work",
     context: "stock: hard interrupt; RT: hard interrupt for real-time threads, softirq thread for others",
     source: "mckenney2009 (completion, not start, is what must be in time)",
@@ -208,11 +209,7 @@ mod tests {
     #[test]
     fn a_calibration_that_is_off_is_said_to_be() {
         let note = |measured: i64, steps| note(&plan("work"), Some(CpuId(1)), Calibration { steps, measured: Nanos(measured) });
-        assert!(
-            note(101_000, 9).contains("work on CPU 1: 9 steps of compute take 101.000 us where nothing disturbs"),
-            "{}",
-            note(101_000, 9)
-        );
+        assert!(note(101_000, 9).contains("work on CPU 1: 9 steps of compute take 101 us where nothing disturbs"), "{}", note(101_000, 9));
         assert!(note(180_000, 9).contains("not 100us as asked for: nothing ran undisturbed"), "{}", note(180_000, 9));
         assert!(note(180_000, 1).contains("a step is longer"), "{}", note(180_000, 1));
     }

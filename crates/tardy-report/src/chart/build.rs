@@ -39,10 +39,10 @@ pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe)
 }
 
-/// The complementary distributions of all runs in one chart.
+/// The distributions of all runs in one chart; nothing for a kind that cannot be read that way.
 #[must_use]
-pub fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
-    distribution::overlaid(runs, probe)
+pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
+    matches!(kind, Kind::Cdf | Kind::Ccdf).then(|| distribution::overlaid(kind, runs, probe)).flatten()
 }
 
 fn probes<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a ProbeData> {

@@ -1,7 +1,7 @@
 //! A chart as a scene: frame, axes, phases, layers, marks.
 
 use super::area::Area;
-use super::model::{Chart, Rule, Tone};
+use super::model::{Chart, HEAT_LEVELS, Rule, Tone};
 use super::scene::{Anchor, Group, Item, SMALL, Scene, Step, Stroke, Text, rectangle, text, text_width};
 use super::shapes;
 use super::words;
@@ -97,9 +97,17 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
     (title.size, title.is_bold) = (TITLE, true);
     items.push(Item::Text(title));
     let (mut x, mut y) = (margin, 42.0);
+    if !chart.subtitle.is_empty() {
+        items.push(Item::Text(text((x, y - 1.0), Anchor::Start, Tone::Muted, fitting(&chart.subtitle, SMALL, width - 2.0 * margin))));
+        y += LEGEND_LINE;
+    }
+    if let Some(ends) = words::heat_ends(chart) {
+        heat_legend(&ends, (x, y), items);
+        return y + 6.0;
+    }
     let entries: Vec<_> = chart.layers.iter().filter(|layer| !layer.is_companion && !layer.is_hidden).collect();
     if entries.len() < 2 {
-        return 30.0;
+        return y - 12.0;
     }
     for layer in entries {
         let name = fitting(&layer.name, SMALL, width - 2.0 * margin - 20.0);
@@ -118,6 +126,19 @@ fn title_and_legend(chart: &Chart, width: f64, items: &mut Vec<Item>) -> f64 {
         items.push(Item::Text(text((x, y), Anchor::Start, Tone::Muted, format!("{hidden} more not shown"))));
     }
     y + 6.0
+}
+
+/// The colours of cells in a row, between what the first and the last stand for.
+fn heat_legend((least, most): &(String, String), (left, y): (f64, f64), items: &mut Vec<Item>) {
+    const SWATCH: f64 = 18.0;
+    items.push(Item::Text(text((left, y), Anchor::Start, Tone::Muted, least.clone())));
+    let first = left + text_width(least, SMALL) + 8.0;
+    for level in 0..HEAT_LEVELS {
+        let steps = rectangle(first + level as f64 * SWATCH, y - 10.0, SWATCH, 11.0);
+        items.push(Item::Path { steps, fill: Some((Tone::Heat(level), 1.0)), stroke: None });
+    }
+    let last = first + HEAT_LEVELS as f64 * SWATCH + 8.0;
+    items.push(Item::Text(text((last, y), Anchor::Start, Tone::Muted, format!("{most} (logarithmic)"))));
 }
 
 /// As much of a text as fits.

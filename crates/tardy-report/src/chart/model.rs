@@ -298,6 +298,8 @@ pub struct Table {
 pub struct Chart {
     pub kind: Kind,
     pub title: String,
+    /// Whose numbers it shows, for a picture that stands alone.
+    pub subtitle: String,
     /// One sentence that says how to read it.
     pub note: String,
     /// To the right.
@@ -324,6 +326,7 @@ impl Chart {
         Self {
             kind,
             title,
+            subtitle: String::new(),
             note,
             x,
             y,
@@ -333,5 +336,16 @@ impl Chart {
             marks: Vec::new(),
             table: Table::default(),
         }
+    }
+}
+
+impl Shape {
+    /// The counts, or latencies, of the first and the last colour; nothing for other shapes.
+    #[must_use]
+    pub fn heat_range(&self) -> Option<(u64, u64, bool)> {
+        let Self::Cells { cells, largest, are_latencies } = self else { return None };
+        // Counts begin at 1; the shortest latency may be anything.
+        let least = if *are_latencies { cells.iter().map(|cell| cell.count).min().unwrap_or(1) } else { 1 };
+        Some((least, *largest, *are_latencies))
     }
 }

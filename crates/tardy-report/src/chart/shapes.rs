@@ -23,9 +23,8 @@ pub fn items(chart: &Chart, layer: &Layer, area: &Area) -> Vec<Item> {
             let square = |(x, y): (f64, f64)| rectangle(x - DOT, y - DOT, 2.0 * DOT, 2.0 * DOT);
             vec![filled(layer.tone, 0.8, points.iter().map(place).flat_map(square).collect())]
         }
-        Shape::Cells { cells, largest, are_latencies } => {
-            // Counts begin at 1; the shortest latency may be anything.
-            let least = if *are_latencies { cells.iter().map(|cell| cell.count).min().unwrap_or(1) } else { 1 };
+        Shape::Cells { cells, largest, .. } => {
+            let least = layer.shape.heat_range().map_or(1, |(least, ..)| least);
             heat(chart, area, cells, (least, *largest))
         }
         Shape::Ranges(ranges) => ranges.iter().flat_map(|range| self::range(chart, layer, area, range)).collect(),

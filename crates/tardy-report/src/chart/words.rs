@@ -1,6 +1,6 @@
 //! How numbers are written in charts and their tables.
 
-use super::model::{Axis, Values};
+use super::model::{Axis, Chart, Values};
 use super::scale::latency_name;
 
 /// A value of an axis as a tick names it.
@@ -97,6 +97,17 @@ pub fn percentile(one_in: f64) -> String {
     let decimals = (one_in.log10().ceil() as usize).saturating_sub(2).min(12);
     let text = format!("{:.decimals$}", 100.0 - 100.0 / one_in);
     format!("{text} %")
+}
+
+/// What the first and the last colour of a chart's cells stand for; nothing where it has none.
+#[must_use]
+pub fn heat_ends(chart: &Chart) -> Option<(String, String)> {
+    let (least, largest, are_latencies) = chart.layers.iter().find_map(|layer| layer.shape.heat_range())?;
+    Some(if are_latencies {
+        (latency_name(least as f64, "µs"), latency_name(largest as f64, "µs"))
+    } else {
+        (whole(least), format!("{} samples", whole(largest)))
+    })
 }
 
 /// A latency in us with ns, for tables.

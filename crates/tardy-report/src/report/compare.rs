@@ -1,6 +1,6 @@
 //! A comparison of runs as text, Markdown and JUnit.
 
-mod cells;
+pub(in crate::report) mod cells;
 mod changes;
 pub mod cost;
 pub mod cost_over_time;

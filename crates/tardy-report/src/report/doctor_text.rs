@@ -3,16 +3,10 @@
 use tardy_machine::checks::{Finding, Importance, State};
 use tardy_results::doctor::Diagnosis;
 
+use super::screen::{Screen, push_wrapped};
+
 /// Width of the column of severities.
 const INDENT: usize = 8;
-
-/// Where the text is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Screen {
-    pub columns: usize,
-    /// Lines; absent where there are as many as it takes.
-    pub lines: Option<usize>,
-}
 
 /// The text. `is_all` shows every row of the table, whatever its state; otherwise the text fits the screen if one finding in full does.
 #[must_use]
@@ -131,25 +125,8 @@ impl Page {
         self.out.replace_range(start..start + INDENT, &format!("{head:<INDENT$}"));
     }
 
-    /// Text from a column on, broken at blanks; a word that is too long for a line stays whole, so that a command can be copied.
     fn line(&mut self, indent: usize, text: &str) {
-        let mut length = 0;
-        for word in text.split(' ') {
-            let width = word.chars().count();
-            if length > 0 && indent + length + 1 + width > self.columns {
-                self.out.push('\n');
-                length = 0;
-            }
-            if length == 0 {
-                self.out.push_str(&" ".repeat(indent));
-            } else {
-                self.out.push(' ');
-                length += 1;
-            }
-            self.out.push_str(word);
-            length += width;
-        }
-        self.out.push('\n');
+        push_wrapped(&mut self.out, text, self.columns, (indent, indent));
     }
 }
 

@@ -4,6 +4,7 @@
 //! Text from runs is data: maud escapes it where it stands in the page, [`json::embedded`] in what the script reads, and the page's own policy
 //! lets no script run but ours.
 
+mod comparison;
 mod costs;
 mod explained;
 mod facts;
@@ -11,6 +12,7 @@ mod figure;
 mod head;
 mod layers;
 mod repeat;
+mod side_by_side;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,6 +26,7 @@ use crate::chart::json;
 use crate::chart::model::Kind;
 use crate::chart::palette::{DARK, LIGHT};
 use figure::Figures;
+use tardy_results::compare::model::Comparison;
 use tardy_results::cost::run::CostRun;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -33,15 +36,15 @@ const SCRIPT: &str = include_str!("html/script.js");
 const KINDS: [Kind; 8] =
     [Kind::Timeline, Kind::CpuMap, Kind::Hist, Kind::Ccdf, Kind::Percentiles, Kind::RunningMax, Kind::Heatmap, Kind::Cdf];
 
-/// The whole file. `now` is the wall-clock time that it is made at.
+/// The whole file. `comparison` is of the other runs with the first, or why there is none; `now` is the wall-clock time that the file is made at.
 #[must_use]
-pub fn page(runs: &[RunData], now: Nanos) -> String {
+pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, now: Nanos) -> String {
     let mut figures = Figures::new(runs.len());
     let charts = charts(runs, &mut figures);
     let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
     let content = html! {
-        (head::head(runs, &title))
+        (head::head(runs, &title, comparison))
         (charts)
         (explained::section(runs))
         (layers::section(runs))
@@ -75,7 +78,7 @@ fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figure
                 style { (PreEscaped(style())) }
             }
             body {
-                main class=[(runs == 1).then_some("one")] style=(columns) {
+                main class=(match runs { 1 => "one", runs if runs >= IN_ROWS_FROM => "many", _ => "two" }) style=(columns) {
                     (content)
                     footer {
                         "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
@@ -89,6 +92,9 @@ fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figure
     };
     page.into_string()
 }
+
+/// Several runs that have no room beside each other stand in rows.
+const IN_ROWS_FROM: usize = 3;
 
 /// Nothing is fetched, and only our own script runs, even if some text did end up as markup.
 fn policy() -> String {
@@ -119,7 +125,7 @@ fn charts(runs: &[RunData], figures: &mut Figures) -> Markup {
 /// Charts of one probe: those of all runs in one first, then each kind with a column a run.
 fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup {
     let bars = build::together(runs, probe).map(|chart| figures.add(chart));
-    let tails = (runs.len() > 1).then(|| build::overlaid(runs, probe)).flatten().map(|chart| figures.add(chart));
+    let tails = (runs.len() > 1).then(|| build::overlaid(Kind::Ccdf, runs, probe)).flatten().map(|chart| figures.add(chart));
     let mut rows: Vec<Vec<Markup>> = Vec::new();
     // Where each CPU has a colour of its own, the time line says the same.
     let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);

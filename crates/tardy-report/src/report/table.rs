@@ -1,4 +1,8 @@
-//! Tables of text whose columns are as wide as they need to be: the first to the left, the others to the right.
+//! Tables of text whose columns are as wide as they need to be: the first to the left, the others to the right. A row is one line, on any screen:
+//! columns that find no room are left out ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
+
+/// Between two columns.
+const GAP: usize = 2;
 
 /// Rows of cells; the first row is the head.
 #[derive(Debug, Default)]
@@ -27,14 +31,64 @@ impl Table {
     /// The table as text, one line a row.
     #[must_use]
     pub fn text(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        self.of_columns(&(0..self.columns()).collect::<Vec<_>>())
+    }
+
+    /// The first column, and as many others as a line of `columns` has room for: those of `importance` first, by their heads, then the rest.
+    #[must_use]
+    pub fn chosen(&self, columns: usize, importance: &[&str]) -> String {
+        let (head, _) = self.parts();
+        let mut order: Vec<usize> = (1..self.columns()).collect();
+        let rank = |column: &usize| importance.iter().position(|name| head.get(*column).is_some_and(|head| head == name));
+        order.sort_by_key(|column| rank(column).unwrap_or(importance.len()));
+        let mut left = columns.saturating_sub(self.width(0));
+        let mut chosen = vec![0];
+        for column in order {
+            let width = self.width(column) + GAP;
+            if width > left {
+                break;
+            }
+            left -= width;
+            chosen.push(column);
+        }
+        chosen.sort_unstable();
+        self.of_columns(&chosen)
+    }
+
+    /// All columns: those that a line of `columns` has no room for follow below, behind the first one again.
+    #[must_use]
+    pub fn in_blocks(&self, columns: usize) -> String {
+        let room = columns.saturating_sub(self.width(0));
+        let mut blocks: Vec<Vec<usize>> = Vec::new();
+        let mut left = 0;
+        for column in 1..self.columns() {
+            let width = self.width(column) + GAP;
+            if width > left || blocks.is_empty() {
+                blocks.push(vec![0]);
+                left = room;
+            }
+            left = left.saturating_sub(width);
+            blocks.last_mut().expect("one was pushed").push(column);
+        }
+        if blocks.is_empty() { self.text() } else { blocks.iter().map(|block| self.of_columns(block)).collect() }
+    }
+
+    fn columns(&self) -> usize {
+        self.rows.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    fn width(&self, column: usize) -> usize {
+        self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+
+    fn of_columns(&self, columns: &[usize]) -> String {
+        let widths: Vec<usize> = columns.iter().map(|&column| self.width(column)).collect();
         let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).enumerate();
-            let padded =
-                cells.map(|(column, (cell, &width))| if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") });
-            padded.collect::<String>().trim_end().to_owned()
+            let cell = |(&column, &width): (&usize, &usize)| {
+                let cell = row.get(column).map_or("", String::as_str);
+                if column == 0 { format!("{cell:<width$}") } else { format!("{:GAP$}{cell:>width$}", "") }
+            };
+            columns.iter().zip(&widths).map(cell).collect::<String>().trim_end().to_owned()
         };
         self.rows.iter().map(|row| line(row) + "\n").collect()
     }
@@ -44,11 +98,30 @@ impl Table {
 mod tests {
     use super::*;
 
+    fn table() -> Table {
+        let mut table = Table::new(["cpu", "median", "max"]);
+        table.row(["1", "2.5", "12.5"]);
+        table.row(["together", "2", "3"]);
+        table
+    }
+
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(["cpu", "max"]);
-        table.row(["1", "12.5"]);
-        table.row(["together", "3"]);
-        assert_eq!(table.text(), "cpu        max\n1         12.5\ntogether     3\n");
+        assert_eq!(table().text(), "cpu       median   max\n1            2.5  12.5\ntogether       2     3\n");
+    }
+
+    #[test]
+    fn a_narrow_line_gets_what_matters_most_in_the_usual_order() {
+        assert_eq!(table().chosen(22, &["max"]), table().text());
+        assert_eq!(table().chosen(21, &["max"]), "cpu        max\n1         12.5\ntogether     3\n");
+        assert_eq!(table().chosen(3, &["max"]), "cpu\n1\ntogether\n");
+    }
+
+    #[test]
+    fn columns_without_room_follow_below() {
+        assert_eq!(table().in_blocks(22), table().text());
+        let below = "cpu       median\n1            2.5\ntogether       2\ncpu        max\n1         12.5\ntogether     3\n";
+        assert_eq!(table().in_blocks(21), below);
+        assert_eq!(table().in_blocks(1), below);
     }
 }

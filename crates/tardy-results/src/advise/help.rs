@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(names(of(&[], Choice::RealTime)), ["real-time-kernel", "virtual-machine", "preemption-mode", "smt"]);
         let stolen = [Warning::TimeStolen { cpu: CpuId(0), stolen: Nanos::from_millis(20) }];
         let found = of(&stolen, Choice::RealTime);
-        assert!(found.improvable[0].seen_in_run.as_ref().unwrap().contains("20.000 ms"));
+        assert!(found.improvable[0].seen_in_run.as_ref().unwrap().contains("20.0 ms"));
         assert_eq!(names(found), ["virtual-machine", "real-time-kernel", "preemption-mode", "smt"]);
     }
 

@@ -37,6 +37,16 @@ impl Measurement {
     }
 }
 
+/// All that runs of one side have in common.
+pub(super) fn aspects(record: &RunRecord) -> Vec<String> {
+    Measurement::of(record, true).aspects.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Whether two runs measured the same, on whatever kernels.
+pub(super) fn is_same_measurement(one: &RunRecord, other: &RunRecord) -> bool {
+    one.clock == other.clock && Measurement::of(one, false).aspects == Measurement::of(other, false).aspects
+}
+
 /// Without the word by which the lab's replicas differ: those repeat one measurement.
 const PAD_WORD: &str = "tardy.pad=";
 

@@ -54,6 +54,29 @@ pub struct Settings {
     pub is_across_clocks: bool,
 }
 
+/// Compared as far as both sides know them.
+pub const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
+
+impl Settings {
+    /// What `tardy compare` does where nothing else is asked for.
+    #[must_use]
+    pub fn usual(window: Option<Window>) -> Self {
+        Self {
+            margin: Margin::default(),
+            confidence: Confidence::NINETY_FIVE,
+            resamples: 2000,
+            seed: 1,
+            window,
+            quantiles: QUANTILES.to_vec(),
+            are_quantiles_given: false,
+            between_runs: None,
+            block: None,
+            phase: None,
+            is_across_clocks: false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideSummary {
     /// As on the command line.

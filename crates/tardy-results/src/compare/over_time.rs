@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tardy_core::units::three_digits;
 use tardy_run::folder::folders;
 use tardy_statistics::change_point::{Search, change_points};
 use tardy_statistics::compare::equal_length::median_maximum;
@@ -176,8 +177,8 @@ fn verdict(tracks: &[Track], runs: usize) -> (Outcome, String) {
     latest.sort_by(|a, b| (b.1.after_ns / b.1.before_ns).total_cmp(&(a.1.after_ns / a.1.before_ns)));
     let words = |(track, step): &(Track, Step)| {
         let percent = (track.quantile * 1e9).round() / 1e7;
-        let (before, after) = (step.before_ns / 1e3, step.after_ns / 1e3);
-        format!("{percent} % quantile of {}: {before:.1} us -> {after:.1} us with run {}", track.key, step.run + 1)
+        let (before, after) = (three_digits(step.before_ns.round()), three_digits(step.after_ns.round()));
+        format!("{percent} % quantile of {}: {before} -> {after} with run {}", track.key, step.run + 1)
     };
     match latest.first() {
         Some(worst) if worst.1.after_ns > worst.1.before_ns => (Outcome::Worse, words(worst)),

@@ -30,20 +30,28 @@ type Groups = BTreeMap<Key, Vec<RunGroup>>;
 pub fn compare(base: &Path, candidates: &[PathBuf], settings: &Settings) -> Result<Comparison, CompareError> {
     let base = Side::read(base, settings.window)?;
     let sides = candidates.iter().map(|path| Side::read(path, settings.window)).collect::<Result<Vec<Side>, _>>()?;
+    compare_sides(&base, sides, settings)
+}
+
+/// Compares sides with `base`.
+///
+/// # Errors
+/// As [`compare`].
+pub(super) fn compare_sides(base: &Side, sides: Vec<Side>, settings: &Settings) -> Result<Comparison, CompareError> {
     if !settings.is_across_clocks {
         one_clock(base.runs.iter().chain(sides.iter().flat_map(|side| &side.runs)))?;
     }
-    std::iter::once(&base).chain(&sides).try_for_each(one_measurement)?;
+    std::iter::once(base).chain(&sides).try_for_each(one_measurement)?;
     let needs_blocks = settings.between_runs.is_some() || base.runs.len() < RUNS_MIN || sides.iter().any(|side| side.runs.len() < RUNS_MIN);
-    let base_groups = groups_of(&base, settings, needs_blocks)?;
+    let base_groups = groups_of(base, settings, needs_blocks)?;
     let mut compared = Vec::new();
     for side in sides {
-        compared.push(candidate(&base, &base_groups, &side, settings, needs_blocks)?);
+        compared.push(candidate(base, &base_groups, &side, settings, needs_blocks)?);
     }
     Ok(Comparison {
         verdict: Outcome::of_all(compared.iter().map(|candidate| candidate.verdict)).unwrap_or(Outcome::Inconclusive),
         settings: settings.clone(),
-        base: summary(&base),
+        base: summary(base),
         candidates: compared,
     })
 }

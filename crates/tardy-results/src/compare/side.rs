@@ -103,6 +103,20 @@ pub enum CompareError {
         /// What that measured.
         other_is: Box<str>,
     },
+    /// All runs of a folder repeat one measurement.
+    #[error("the {runs} runs of {} are one side: name what to compare them with, or give --over-time", folder.display())]
+    OneGroup {
+        folder: PathBuf,
+        /// How many there are.
+        runs: usize,
+    },
+    /// The runs of a folder measured different things.
+    #[error("no two of the runs of {} measured the same on different kernels: {groups}; name the runs to compare", folder.display())]
+    NoCounterpart {
+        folder: PathBuf,
+        /// What there is.
+        groups: String,
+    },
     /// No series of the one is of the same kind as one of the other.
     #[error("{base} and {other} share no series: the one has {base_has}, the other {other_has}; compare runs of the same probe")]
     NothingShared {

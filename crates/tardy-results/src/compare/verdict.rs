@@ -1,5 +1,7 @@
 //! What the tables of a comparison come to, and in words why.
 
+use tardy_core::units::three_digits;
+
 use super::judge::RUNS_MIN;
 use super::model::{BetweenRuns, Outcome, Row, SpreadSource, Table};
 
@@ -29,7 +31,8 @@ fn reason(outcome: Outcome, tables: &[Table]) -> String {
         return undecided.unwrap_or_else(|| "no quantile is known well enough on both sides: measure longer".to_owned());
     };
     let quantile = format!("{} % quantile of {}", (row.quantile * 1e9).round() / 1e7, table.key);
-    let difference = format!("{:+.1} us", row.difference_ns / 1e3);
+    let sign = if row.difference_ns < 0.0 { "" } else { "+" };
+    let difference = format!("{sign}{}", three_digits(row.difference_ns.round()));
     match outcome {
         Outcome::Equivalent => match table.not_compared.first() {
             Some(first) => format!("no quantile below {} % differs by more than the margin", (first.quantile * 1e9).round() / 1e7),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tardy_core::units::Nanos;
 use tardy_results::compare::margin::Margin;
-use tardy_results::compare::model::Settings;
+use tardy_results::compare::model::{QUANTILES, Settings};
 use tardy_statistics::confidence::Confidence;
 
 use super::{DeadlineArgs, positive_duration};
@@ -15,10 +15,12 @@ use super::{DeadlineArgs, positive_duration};
 #[command(after_help = AFTER_HELP)]
 pub struct CompareArgs {
     /// Baseline: a run, or a folder of runs that repeat one measurement
+    ///
+    /// A folder without NEW is compared within itself: its runs are grouped by what was measured, and the groups are compared across kernels.
     #[arg(value_name = "BASE")]
     pub base: PathBuf,
     /// Runs or folders of runs, each compared with BASE
-    #[arg(value_name = "NEW", required_unless_present = "over_time")]
+    #[arg(value_name = "NEW")]
     pub candidates: Vec<PathBuf>,
     /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
@@ -56,13 +58,13 @@ pub struct CompareArgs {
     /// Compare virtual with real time all the same
     #[arg(long)]
     pub across_clocks: bool,
+    /// Print each quantile with its interval, and every fact that differs
+    #[arg(long)]
+    pub full: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
 }
-
-/// Compared as far as both sides know them.
-const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.999_99];
 
 const AFTER_HELP: &str = "Verdicts: worse or better when the whole interval of a difference lies beyond the margin, equivalent when it lies within, inconclusive otherwise.
 With four runs a side or more (folders of runs), each run counts as one number, so that the interval includes how much runs differ among themselves.

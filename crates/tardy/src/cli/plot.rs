@@ -17,7 +17,7 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
   tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (costs: a bar a run and service)")]
 pub struct PlotArgs {
-    /// Folders that `tardy run`, `tardy import` or `tardy cost` made
+    /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// What to draw
@@ -29,6 +29,9 @@ pub struct PlotArgs {
     /// Probe to draw, if a run has several; for costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
+    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf)
+    #[arg(long)]
+    pub panels: bool,
     /// Width and height of each panel in px
     #[arg(long, value_name = "WxH", default_value = "760x440")]
     pub size: Size,
@@ -68,9 +71,10 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// `tardy report`.
 #[derive(Debug, Args)]
-#[command(after_help = "The file is complete: it needs no network and no other file. Several runs stand in columns, with the same axes.")]
+#[command(after_help = "The file is complete: it needs no network and no other file.
+Several runs are compared with the first. Their numbers stand in one table, and their charts have the same axes.")]
 pub struct ReportArgs {
-    /// Folders that `tardy run`, `tardy import` or `tardy cost` made
+    /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// File to write

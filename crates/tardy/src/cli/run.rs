@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Say nothing while measuring
     #[arg(long, short)]
     pub quiet: bool,
+    /// Print every table and warning, not only what fits a screen
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tardy_report::report::compare::{
     cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
 };
+use tardy_results::compare::grouped::{GroupedComparison, compare_within};
 use tardy_results::compare::model::Outcome;
 use tardy_results::compare::over_time::over_time;
 use tardy_results::compare::read::compare;
@@ -73,9 +74,18 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         };
         return Ok((found.verdict, printed));
     }
-    let found = compare(&args.base, &args.candidates, &settings)?;
+    let (found, left_out) = if args.candidates.is_empty() {
+        let GroupedComparison { comparison, left_out } = compare_within(&args.base, &settings)?;
+        (comparison, left_out)
+    } else {
+        (compare(&args.base, &args.candidates, &settings)?, Vec::new())
+    };
+    for group in left_out {
+        eprintln!("tardy: not compared, because it measured something else: {group}");
+    }
+    let folder = args.candidates.is_empty().then(|| args.base.display().to_string());
     let printed = match args.format {
-        CompareFormat::Text => text::text(&found, output::is_colored()),
+        CompareFormat::Text => text::text(&found, folder.as_deref(), output::screen_or_page(), args.full, output::is_colored()),
         CompareFormat::Json => json(&found),
         CompareFormat::Markdown => markdown::text(&found),
         CompareFormat::Junit => junit::text(&found),

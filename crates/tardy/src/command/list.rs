@@ -1,179 +1,162 @@
-//! `tardy list`.
+//! `tardy list`: a line for each thing there is, or all that is known of those named.
 
-use std::collections::BTreeMap;
+mod checks;
+mod costs;
+mod links;
+mod loads;
+mod probes;
+
 use std::fmt::Write as _;
 
-use tardy_costs::metrics::METRICS;
-use tardy_machine::checks::{CHECKS, Check, Profile};
-use tardy_probes::link::LINKS;
-use tardy_probes::probe::request::COMMON;
-use tardy_probes::probe::{PROBES, Placement, ProbeInfo, SeriesKind};
+use clap::ValueEnum;
+use tardy_report::report::table::Table;
 use tardy_results::exit::Exit;
-use tardy_run::cost::CacheState;
-use tardy_run::plan::PolicyName;
+use tardy_run::nearest::did_you_mean;
 
 use super::output;
-use crate::cli::choice::Choice;
 use crate::cli::{ListArgs, ListKind};
+
+/// One thing of a list.
+struct Entry {
+    name: String,
+    /// What it is, in one line.
+    line: String,
+    /// All that is known of it.
+    full: String,
+    json: serde_json::Value,
+    /// Heading under which it stands; the entries of a group follow one another.
+    group: Option<String>,
+}
+
+/// A list.
+struct Listing {
+    entries: Vec<Entry>,
+    /// What holds for all of them.
+    note: Option<String>,
+}
 
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ListArgs) -> Exit {
-    let text = match (args.what, args.json) {
-        (ListKind::Probes, false) => probes(),
-        (ListKind::Probes, true) => probes_json(),
-        (ListKind::Loads, _) => super::load::list(),
-        (ListKind::Costs, false) => costs(),
-        (ListKind::Costs, true) => costs_json(),
-        (ListKind::Checks, false) => checks(),
-        (ListKind::Checks, true) => checks_json(),
-        (ListKind::Links, false) => links(),
-        (ListKind::Links, true) => links_json(),
+    let Some(what) = args.what else {
+        return printed(&lists());
     };
-    output::print(&text).map_or(Exit::Machine, |()| Exit::Done)
-}
-
-fn probes() -> String {
-    let mut out = String::new();
-    for probe in PROBES {
-        let _ = writeln!(out, "{} ({}, in ns, {})", probe.name, probe.series[0].quantity, schedule(probe));
-        let _ = writeln!(out, "    times    {}", probe.times);
-        let _ = writeln!(out, "    expires  {}", probe.context);
-        let _ = writeln!(out, "    runs     {}", runs(probe));
-        let _ = writeln!(out, "    source   {}", probe.source);
-        for series in &probe.series[1..] {
-            let _ = writeln!(out, "    also     {} ({}, in ns)", series.name(probe.name), series.quantity);
-        }
-        for parameter in probe.parameters {
-            let default = parameter.default.map_or_else(String::new, |default| format!("; {default} by default"));
-            let _ = writeln!(out, "    {}={}  {}{default}", parameter.name, parameter.kind, parameter.means);
-        }
-    }
-    let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
-    let _ = writeln!(out, "every probe takes {} as in --probe usleep:period=200us:priority=80", common.join(", "));
-    out
-}
-
-fn schedule(probe: &ProbeInfo) -> &'static str {
-    match (matches!(probe.series[0].kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew), probe.has_schedule()) {
-        (true, _) => "on a grid of due times",
-        (false, false) if !probe.has_period() => "whenever there is one",
-        (false, true) => "due when another thread says so, once a period",
-        (false, false) => "without a schedule: nothing can be skipped",
-    }
-}
-
-fn runs(probe: &ProbeInfo) -> String {
-    let place = match probe.placement {
-        Placement::EachCpu => "on each measured CPU",
-        Placement::Unbound => "once, on no CPU in particular",
-        Placement::Copies => "in copies that move among the measured CPUs",
-        Placement::CopyACpu => "as often as there are measured CPUs, on any CPU",
-        Placement::FirstCpu => "on the first measured CPU: there is one in a process or machine",
+    let Listing { mut entries, note } = match what {
+        ListKind::Probes => probes::listing(),
+        ListKind::Loads => loads::listing(),
+        ListKind::Costs => costs::listing(),
+        ListKind::Checks => checks::listing(),
+        ListKind::Links => links::listing(),
     };
-    let policy = if probe.policy == PolicyName::Other { "an ordinary task by default" } else { "a real-time task by default" };
-    format!("{place}, {policy}")
-}
-
-fn checks() -> String {
-    let mut out = String::new();
-    for check in CHECKS {
-        let _ = writeln!(out, "{} ({})", check.name, weights(check));
-        let _ = writeln!(out, "    because  {}", check.why);
-        let _ = writeln!(
-            out,
-            "    reads    {}",
-            check.reads.iter().map(|paths| format!("/{}", paths.replace('|', " or /"))).collect::<Vec<_>>().join(", ")
-        );
-        let _ = writeln!(out, "    source   {}", check.source);
+    let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    if let Some(unknown) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
+        let list = list_name(what);
+        eprintln!("tardy: `{unknown}` is none of the {list}{}: `tardy list {list}` names them", did_you_mean(unknown, names));
+        return Exit::Usage;
     }
-    out
-}
-
-/// The severity for most profiles, and those of the others.
-fn weights(check: &Check) -> String {
-    let usual = check.weight.importance(Profile::default());
-    let others = Profile::ALL.into_iter().map(|profile| (profile, check.weight.importance(profile)));
-    let others: Vec<String> = others
-        .filter(|(_, weight)| *weight != usual)
-        .map(|(profile, weight)| format!("{} for {}", weight.name(), profile.name()))
-        .collect();
-    if others.is_empty() { usual.name().to_owned() } else { format!("{}; {}", usual.name(), others.join(", ")) }
-}
-
-fn checks_json() -> String {
-    let severities = |check: &Check| {
-        Profile::ALL.into_iter().map(|profile| (profile.name(), check.weight.importance(profile))).collect::<BTreeMap<_, _>>()
-    };
-    let list: Vec<_> = CHECKS
-        .iter()
-        .map(|check| {
-            serde_json::json!({
-                "name": check.name, "severity": severities(check), "why": check.why, "reads": check.reads, "source": check.source,
-            })
-        })
-        .collect();
-    serde_json::to_string_pretty(&list).expect("text and names become JSON") + "\n"
-}
-
-fn costs() -> String {
-    let mut out = String::new();
-    let mut group = None;
-    for metric in METRICS {
-        if group != Some(metric.group) {
-            let _ = writeln!(out, "{} ({})", metric.group.name(), metric.group.title());
+    if !args.names.is_empty() {
+        entries.retain(|entry| args.names.contains(&entry.name));
+    }
+    let text = match () {
+        () if args.json => {
+            let values: Vec<_> = entries.iter().map(|entry| &entry.json).collect();
+            serde_json::to_string_pretty(&values).expect("text, numbers and booleans become JSON") + "\n"
         }
-        group = Some(metric.group);
-        let lmbench = metric.lmbench.map_or_else(String::new, |program| format!(" [LMbench: {program}]"));
-        let state = if metric.state == CacheState::Cold { ", caches cold" } else { "" };
-        let _ = writeln!(out, "    {:<22} {:<5} {}{state}{lmbench}", metric.name, metric.unit(), metric.operation);
+        () if args.full || !args.names.is_empty() => entries.iter().map(|entry| entry.full.as_str()).collect::<String>() + &line(note),
+        () => lines(&entries, output::screen().columns) + &line(note) + &line(Some(more(&entries, what))),
+    };
+    printed(&text)
+}
+
+fn printed(text: &str) -> Exit {
+    output::print(text).map_or(Exit::Machine, |()| Exit::Done)
+}
+
+/// The lists that there are.
+fn lists() -> String {
+    let mut table = Table::new([""; 0]);
+    for what in ListKind::value_variants() {
+        let about = what.to_possible_value().and_then(|value| Some(value.get_help()?.to_string())).unwrap_or_default();
+        table.row([format!("tardy list {:<7} {about}", list_name(*what))]);
     }
-    out.push_str("in brackets: LMbench 3's program for the same, the source of the metric; `today` has metrics of our own\n");
-    out
+    table.text().trim_start().to_owned()
 }
 
-fn costs_json() -> String {
-    let list: Vec<_> = METRICS
-        .iter()
-        .map(|metric| {
-            serde_json::json!({
-                "name": metric.name, "group": metric.group, "operation": metric.operation, "bytes": metric.bytes, "unit": metric.unit(),
-                "state": metric.state,
-                "lmbench": metric.lmbench,
-            })
-        })
-        .collect();
-    serde_json::to_string_pretty(&list).expect("text and numbers become JSON") + "\n"
+fn list_name(what: ListKind) -> String {
+    what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-fn links() -> String {
+fn more(entries: &[Entry], what: ListKind) -> String {
+    let list = list_name(what);
+    entries.first().map_or_else(String::new, |first| format!("`tardy list {list} {}` tells all about one, --full about each", first.name))
+}
+
+fn line(text: Option<String>) -> String {
+    text.map_or_else(String::new, |text| text + "\n")
+}
+
+/// A line for each entry, no longer than the screen.
+fn lines(entries: &[Entry], columns: usize) -> String {
+    let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
-    for link in LINKS {
-        let _ = writeln!(out, "{}\n    carries  {}\n    answered by {}", link.written(), link.carries, link.answered_by);
+    let mut group = &None;
+    for entry in entries {
+        if entry.group != *group {
+            let _ = writeln!(out, "{}", entry.group.as_deref().unwrap_or_default());
+            group = &entry.group;
+        }
+        let indent = if entry.group.is_some() { 2 } else { 0 };
+        let room = columns.saturating_sub(indent + width + 2);
+        let _ = writeln!(out, "{:indent$}{:<width$}  {}", "", entry.name, cut(&entry.line, room));
     }
-    out.push_str("as in --probe response:udp:board7, with `tardy respond udp:0.0.0.0` on board7\n");
     out
 }
 
-fn links_json() -> String {
-    let list: Vec<_> = LINKS
-        .iter()
-        .map(|link| serde_json::json!({ "name": link.name, "form": link.written(), "carries": link.carries, "answered_by": link.answered_by }))
-        .collect();
-    serde_json::to_string_pretty(&list).expect("text becomes JSON") + "\n"
+/// As many words as fit; what is left out is marked.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for word in text.split(' ') {
+        if kept.chars().count() + 1 + word.chars().count() + 4 > columns {
+            break;
+        }
+        kept.push_str(if kept.is_empty() { "" } else { " " });
+        kept.push_str(word);
+    }
+    kept.trim_end_matches([',', ';', ':']).to_owned() + " ..."
 }
 
-fn probes_json() -> String {
-    let list: Vec<_> = PROBES
-        .iter()
-        .map(|probe| {
-            serde_json::json!({
-                "name": probe.name, "times": probe.times, "quantity": probe.series[0].quantity, "unit": "ns", "context": probe.context,
-                "source": probe.source, "has_schedule": probe.has_schedule(),
-                "series": probe.series.iter().map(|series| series.name(probe.name)).collect::<Vec<_>>(),
-                "parameters": probe.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    serde_json::to_string_pretty(&list).expect("text and booleans become JSON") + "\n"
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_list_has_lines_that_fit_80_columns_and_names_that_occur_once() {
+        for listing in [probes::listing(), loads::listing(), costs::listing(), checks::listing(), links::listing()] {
+            let text = lines(&listing.entries, 80);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            let mut names: Vec<&str> = listing.entries.iter().map(|entry| entry.name.as_str()).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count);
+            for entry in listing.entries {
+                assert!(!entry.line.is_empty() && entry.full.contains(&entry.name) && entry.json["name"] == entry.name, "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn probes_are_told_without_cutting() {
+        let text = lines(&probes::listing().entries, 80);
+        assert!(!text.contains(" ..."), "{text}");
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_words() {
+        assert_eq!(cut("sends data, without end", 16), "sends data ...");
+        assert_eq!(cut("sends data", 10), "sends data");
+    }
 }

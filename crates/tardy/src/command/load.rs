@@ -1,4 +1,4 @@
-//! `tardy load NAME --for 30s`: runs loads alone and prints what they do a second. `tardy list loads`: the text.
+//! `tardy load NAME --for 30s`: runs loads alone and prints what they do a second.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -223,42 +223,4 @@ fn rate_line(before: &Previous, now: &Previous, on: &str, errors: u64) -> String
     let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
     let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
     format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU {errors:>6} errors", now.load)
-}
-
-/// The text of `tardy list loads`.
-#[must_use]
-pub fn list() -> String {
-    use tardy_loads::load::{LOADS, composite::COMPOSITES};
-    let mut text = String::new();
-    for info in LOADS {
-        let marks = if info.by_name_only { ", only when asked for by name" } else { "" };
-        text += &format!("{} ({}{marks})\n  {}\n  hurts: {}\n", info.name, info.source, info.does, info.hurts);
-        for parameter in info.parameters {
-            let default =
-                parameter.default.map_or_else(|| if parameter.needed { "needed" } else { "unset" }.to_owned(), |d| format!("default {d}"));
-            text += &format!("    {:<12} {} ({}, {default})\n", parameter.name, parameter.means, parameter.kind);
-        }
-    }
-    for composite in COMPOSITES {
-        let names: Vec<_> = composite.loads().collect();
-        text += &format!("{} ({})\n  {}: {}\n", composite.name, composite.source, composite.does, names.join(", "));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_load_is_listed_with_its_parameters_and_their_limits() {
-        let text = list();
-        for info in tardy_loads::load::LOADS {
-            assert!(text.contains(&format!("\n{} (", info.name)) || text.starts_with(info.name), "{}", info.name);
-            for parameter in info.parameters {
-                assert!(text.contains(parameter.means), "{}: {}", info.name, parameter.name);
-            }
-        }
-        assert!(text.contains("64KiB to 1024GiB, default 64MiB"), "{text}");
-    }
 }

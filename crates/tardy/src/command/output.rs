@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use tardy_report::report::doctor_text::Screen;
+use tardy_report::report::screen::Screen;
 use terminal_size::{Height, Width, terminal_size_of};
 
 /// Writes `text`; a closed pipe is success.
@@ -58,6 +58,13 @@ pub fn screen() -> Screen {
         Some((Width(columns), Height(lines))) => Screen { columns: columns.into(), lines: Some(lines.into()) },
         None => Screen { columns: told("COLUMNS").unwrap_or(120), lines: told("LINES") },
     }
+}
+
+/// The screen for tables that choose their columns: where standard output is no terminal and COLUMNS says nothing, sentences stay on one line.
+#[must_use]
+pub fn screen_or_page() -> Screen {
+    let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() || is_told { screen() } else { Screen { columns: usize::MAX, ..screen() } }
 }
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).

@@ -7,10 +7,14 @@ use tardy_report::chart::build::costs;
 use tardy_report::chart::data::{DataError, Detail, RunData};
 use tardy_report::chart::draw::{Frame, beside, draw};
 use tardy_report::chart::model::{Chart, Kind};
+use tardy_report::chart::names::tell_apart;
 use tardy_report::chart::picture::{Picture, PictureError};
+use tardy_report::chart::words::whole;
+use tardy_report::report::date::date_and_time;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
+use tardy_run::folder::folders;
 
 use crate::cli::plot::PlotArgs;
 
@@ -61,10 +65,21 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     let statistics = has_model.then(|| Question { horizon: args.horizon, ..Question::default() });
     let detail = Detail { columns: 8192, points: POINTS, statistics };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
-    let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = args.runs.iter().flat_map(|run| folders(run)).map(|run| read(&run)).collect::<Result<Vec<_>, _>>()?;
+    tell_apart(&mut runs);
     let probe = probe(&runs, args.probe.as_deref())?;
-    let mut charts: Vec<Option<Chart>> = build::each(args.kind, &runs, &probe);
-    if runs.len() > 1 && args.kind != Kind::Bars {
+    let overlaid = if runs.len() > 1 && !args.panels { build::overlaid(args.kind, &runs, &probe) } else { None };
+    let is_overlaid = overlaid.is_some();
+    let mut charts: Vec<Option<Chart>> = overlaid.map_or_else(|| build::each(args.kind, &runs, &probe), |chart| vec![Some(chart)]);
+    if is_overlaid || args.kind == Kind::Bars {
+        let all: Vec<String> = runs.iter().map(|run| subtitle(run, &probe)).collect();
+        charts.iter_mut().flatten().for_each(|chart| chart.subtitle = all.join("; "));
+    } else {
+        charts.iter_mut().zip(&runs).for_each(|(chart, run)| {
+            chart.iter_mut().for_each(|chart| chart.subtitle = subtitle(run, &probe));
+        });
+    }
+    if runs.len() > 1 && args.kind != Kind::Bars && !is_overlaid {
         for (chart, run) in charts.iter_mut().zip(&runs) {
             if let Some(chart) = chart {
                 chart.title = format!("{}: {}", run.name, chart.title);
@@ -79,11 +94,18 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         ));
     }
     for (chart, run) in charts.iter().zip(&runs) {
-        if chart.is_none() {
+        if chart.is_none() && !is_overlaid {
             eprintln!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
         }
     }
     Ok(picture.write(&beside(scenes), args.scale)?)
+}
+
+/// The run, its kernel, its samples and its day: a picture is seen without its file's name.
+fn subtitle(run: &RunData, probe: &str) -> String {
+    let samples = run.probe(probe).map_or(0, |probe| probe.all().histogram.count());
+    let day = date_and_time(run.summary.started_realtime_ns);
+    format!("{}, {}, {} samples, {}", run.name, run.kernel(), whole(samples), day.split(' ').next().unwrap_or_default())
 }
 
 /// Bars of one group of services, the runs beside each other.

@@ -5,10 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tardy_core::units::Nanos;
 use tardy_report::chart::data::{DataError, Detail, RunData};
+use tardy_report::chart::names::tell_apart;
 use tardy_report::report::html;
+use tardy_results::compare::model::Settings;
+use tardy_results::compare::read::compare;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
+use tardy_run::folder::folders;
 
 use crate::cli::plot::ReportArgs;
 
@@ -52,11 +56,12 @@ pub fn run(args: &ReportArgs) -> Exit {
 
 fn page(args: &ReportArgs) -> Result<String, ReportError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
-    if args.runs.iter().all(|run| is_cost(run)) {
-        let runs = read_alike(args.runs.iter().map(PathBuf::as_path)).map_err(ReportError::Costs)?;
+    let folders: Vec<PathBuf> = args.runs.iter().flat_map(|run| folders(run)).collect();
+    if folders.iter().all(|run| is_cost(run)) {
+        let runs = read_alike(folders.iter().map(PathBuf::as_path)).map_err(ReportError::Costs)?;
         return Ok(html::cost_page(&runs, Nanos(now)));
     }
-    if let Some(costs) = args.runs.iter().find(|run| is_cost(run)) {
+    if let Some(costs) = folders.iter().find(|run| is_cost(run)) {
         return Err(ReportError::Mixed(costs.display().to_string()));
     }
     let question = Question {
@@ -67,8 +72,13 @@ fn page(args: &ReportArgs) -> Result<String, ReportError> {
         ..Question::default()
     };
     let detail =
-        Detail { columns: (COLUMNS / args.runs.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
+        Detail { columns: (COLUMNS / folders.len()).max(COLUMNS_MIN), points: 0, statistics: Some(question.with_limits_in_order()) };
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
-    let runs = args.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    Ok(html::page(&runs, Nanos(now)))
+    let mut runs = folders.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    tell_apart(&mut runs);
+    let comparison = folders.split_first().filter(|(_, others)| !others.is_empty()).map(|(first, others)| {
+        let settings = Settings::usual(args.deadline.window());
+        compare(first, others, &settings).map_err(|error| error.to_string())
+    });
+    Ok(html::page(&runs, comparison.as_ref(), Nanos(now)))
 }

@@ -11,7 +11,8 @@ use tardy_measure::request;
 use tardy_report::report::plan_text;
 use tardy_results::exit::Exit;
 
-use super::{folder_name, output, show};
+use super::show::{self, Format};
+use super::{folder_name, output};
 use crate::cli::run::RunArgs;
 
 /// Runs the command. Call it before the process has threads.
@@ -56,7 +57,16 @@ pub fn run(args: &RunArgs) -> Exit {
         announce(&out, &plan);
     }
     match session::run(plan, &out, args.quiet, &root) {
-        Ok(_) => show::show(&out, &Requirement::default(), args.json),
+        Ok(_) => {
+            let format = if args.json {
+                Format::Json
+            } else if args.full {
+                Format::Full
+            } else {
+                Format::Screen
+            };
+            show::show(&out, &Requirement::default(), format)
+        }
         Err(error) => {
             eprintln!("tardy: {error}");
             if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tardy_measure::scenario::{self, Scenario, built_in};
 use tardy_results::exit::Exit;
+use tardy_run::nearest::did_you_mean;
 
 use super::output;
 use crate::cli::{ScenariosArgs, ScenariosVerb};
@@ -16,7 +17,8 @@ pub fn run(args: &ScenariosArgs) -> Exit {
         Some(ScenariosVerb::Show { name }) => match built_in::find(name) {
             Some(built_in) => built_in.text.to_owned(),
             None => {
-                eprintln!("tardy: there is no built-in scenario `{name}`: `tardy scenarios` names them");
+                let meant = did_you_mean(name, built_in::names());
+                eprintln!("tardy: there is no built-in scenario `{name}`{meant}: `tardy scenarios` names them");
                 return Exit::Usage;
             }
         },

@@ -8,7 +8,7 @@ use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::{Question, Statistics, statistics};
-use tardy_results::summary::model::Summary;
+use tardy_results::summary::model::{ProbeSummary, Summary};
 use tardy_results::summary::read::read;
 use tardy_run::folder;
 use tardy_run::record::RunKind;
@@ -43,19 +43,36 @@ pub fn run(args: &ShowArgs) -> Exit {
         // What is wrong with the folder is said by who reads it for its summary.
         _ => {
             let question = args.statistics.then(|| args.questions.question());
-            show_with(&args.run, &args.deadline.requirement(), args.json, question.as_ref())
+            let format = if args.json {
+                Format::Json
+            } else if args.full || args.statistics {
+                Format::Full
+            } else {
+                Format::Screen
+            };
+            show_with(&args.run, &args.deadline.requirement(), format, question.as_ref())
         }
     }
 }
 
+/// How a summary is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// What fits a screen.
+    Screen,
+    /// Every table and warning.
+    Full,
+    Json,
+}
+
 /// Prints the summary of the run in `folder`; `tardy run` ends with it, so that both show the same.
 #[must_use]
-pub fn show(folder: &Path, requirement: &Requirement, is_json: bool) -> Exit {
-    show_with(folder, requirement, is_json, None)
+pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
+    show_with(folder, requirement, format, None)
 }
 
 /// The same, with statistics where they are asked for.
-fn show_with(folder: &Path, requirement: &Requirement, is_json: bool, question: Option<&Question>) -> Exit {
+fn show_with(folder: &Path, requirement: &Requirement, format: Format, question: Option<&Question>) -> Exit {
     let run = match read(folder, requirement) {
         Ok(run) => run,
         Err(error) => {
@@ -75,17 +92,20 @@ fn show_with(folder: &Path, requirement: &Requirement, is_json: bool, question: 
             return Exit::Usage;
         }
     };
-    let text = if is_json {
+    let text = if format == Format::Json {
         let mut json = serde_json::to_string_pretty(&ShowDocument { summary: &summary, statistics: statistics.as_ref() })
             .expect("all keys are text and all numbers finite or null");
         json.push('\n');
         json
     } else {
-        let blocks = Blocks::of_environment();
-        let width = output::width();
-        let mut text = summary_text::text(&summary, output::is_colored(), |probe, lines| {
-            terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, (width, lines), blocks)
-        });
+        let (blocks, screen) = (Blocks::of_environment(), output::screen_or_page());
+        let histogram = |probe: &ProbeSummary, lines| {
+            terminal_histogram::text(&run.of_probe(&probe.probe).latency, &probe.quantity, (screen.columns, lines), blocks)
+        };
+        let mut text = match format {
+            Format::Full => summary_text::full(&summary, screen.columns, output::is_colored(), histogram),
+            _ => summary_text::text(&summary, screen, output::is_colored(), histogram),
+        };
         text.extend(statistics.as_ref().map(statistics_text::text));
         text
     };

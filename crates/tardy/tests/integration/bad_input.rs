@@ -98,7 +98,7 @@ fn a_folder_that_exists_is_refused_and_not_touched() {
 
 #[test]
 fn probes_that_are_not_there_or_given_twice_are_refused() {
-    refused(&["--probe", "cyclik"], &["--probe cyclik", "tardy list probes"]);
+    refused(&["--probe", "cyclik"], &["--probe cyclik", "did you mean `cyclic`?", "tardy list probes"]);
     refused(&["--probe", "itimer", "--probe", "itimer"], &["--probe itimer", "twice"]);
 }
 

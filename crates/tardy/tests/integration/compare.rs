@@ -56,7 +56,7 @@ fn runs_of_one_distribution_are_equivalent_within_a_margin_that_the_samples_can_
 #[test]
 fn quantiles_that_a_side_does_not_bound_are_listed_and_not_compared() {
     let short = |seed, mean| MadeRun::new(vec![latencies(seed, 2_000, mean)]);
-    let outcome = compare(&short(1, 5_000.0), &short(2, 5_100.0), "--quantiles 0.9,0.99,0.999,0.99999").ends_with(4);
+    let outcome = compare(&short(1, 5_000.0), &short(2, 5_100.0), "--full --quantiles 0.9,0.99,0.999,0.99999").ends_with(4);
     let line = outcome.stdout.lines().find(|line| line.starts_with("not compared")).unwrap();
     assert!(line.contains("99.9 % (needs 3.0 times the data)") && line.ends_with("99.999 %"), "184 times the data is no advice: {line}");
     assert!(!outcome.stdout.lines().any(|line| line.starts_with("99.9")), "{}", outcome.stdout);
@@ -106,7 +106,7 @@ fn virtual_time_is_compared_exactly_by_pads() {
             rising(level * factor).write(&place.path(&format!("{side}/replica-{replica:03}")));
         }
     }
-    let one = place.tardy("compare none/replica-000 rt/replica-000").ends_with(0);
+    let one = place.tardy("compare none/replica-000 rt/replica-000 --full").ends_with(0);
     assert!(one.stdout.contains("BETTER") && one.stdout.contains("exact for these command lines"), "{}", one.stdout);
     assert!(!one.stdout.contains("inconclusive"), "{}", one.stdout);
     // The difference of one replica needs no interval, and is judged by the margin alone.
@@ -114,7 +114,7 @@ fn virtual_time_is_compared_exactly_by_pads() {
     let row = &json["candidates"][0]["tables"][0]["rows"][0];
     assert_eq!((&row["interval_ns"]["lower"], &row["interval_ns"]["upper"]), (&row["difference_ns"], &row["difference_ns"]));
     place.tardy("compare none/replica-000 none/replica-001 --margin 2.1%").ends_with(0);
-    let replicas = place.tardy("compare none rt").ends_with(0);
+    let replicas = place.tardy("compare none rt --full").ends_with(0);
     assert!(replicas.stdout.contains("BETTER") && replicas.stdout.contains("one number a replica"), "{}", replicas.stdout);
     place.tardy("compare none none").ends_with(4);
 }
@@ -147,7 +147,7 @@ fn a_row_says_what_its_interval_says_and_an_open_table_says_why() {
             assert_eq!(table["rows"][0]["verdict"].is_null(), !table["undecided"].is_null(), "{table}");
         }
     }
-    let open = compare(&drifting(1), &drifting(2), "").ends_with(4);
+    let open = compare(&drifting(1), &drifting(2), "--full").ends_with(4);
     assert!(open.stdout.contains("not decided: samples are correlated over longer than one block"), "{}", open.stdout);
 }
 
@@ -175,6 +175,29 @@ fn runs_that_do_not_repeat_one_measurement_are_no_side() {
 }
 
 #[test]
+fn a_folder_alone_is_compared_across_its_kernels_and_what_measured_something_else_is_left_out() {
+    let place = Workplace::new();
+    let made = |release: &str, load: &'static str, seed: u64, mean: f64, started: i64| MadeRun {
+        machine: json!({"kernel": {"release": release}}),
+        phases: vec![(load, 0, 1_000_000)],
+        started: 1_700_000_000 + started,
+        ..run(seed, mean)
+    };
+    std::fs::create_dir_all(place.path("all")).unwrap();
+    made("6.1.0", "idle", 1, 5_000.0, 0).write(&place.path("all/z-first"));
+    made("6.12.0-rt", "idle", 2, 20_000.0, 10).write(&place.path("all/a-second"));
+    made("6.12.0-rt", "memory", 3, 5_000.0, 20).write(&place.path("all/b-third"));
+    let outcome = place.tardy("compare all").ends_with(1);
+    assert!(outcome.stdout.starts_with("6.12.0-rt (all/a-second) against 6.1.0 (all/z-first): WORSE"), "{}", outcome.stdout);
+    assert!(outcome.stdout.ends_with("next: tardy compare all --full\n"), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("measured something else: 6.12.0-rt (all/b-third)"), "{}", outcome.stderr);
+    assert!(place.tardy("compare all/z-first").ends_with(2).stderr.contains("name what to compare"));
+    std::fs::remove_dir_all(place.path("all/a-second")).unwrap();
+    let refused = place.tardy("compare all").ends_with(2);
+    assert!(refused.stdout.is_empty() && refused.stderr.contains("no two of the runs of all"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_first_table_has_a_row_for_each_load_and_facts_come_last() {
     let names = ["idle", "io", "memory", "fork", "procfs"];
     let phases: Vec<_> = names.iter().zip(0..).map(|(name, index)| (*name, 8 * index, 8 * (index + 1))).collect();
@@ -197,7 +220,8 @@ fn the_first_table_has_a_row_for_each_load_and_facts_come_last() {
     );
     let rows: Vec<&str> = lines[head + 1..head + 7].iter().map(|line| line.split("  ").next().unwrap()).collect();
     assert!(names.iter().all(|name| rows.contains(name)) && rows.contains(&"whole run"), "{rows:?}");
-    assert!(!outcome.stdout.contains("(unknown)") && lines.last().unwrap().starts_with("known of one side only: "), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("(unknown)") && lines[lines.len() - 2].starts_with("known of one side only: "), "{}", outcome.stdout);
+    assert!(lines.len() < 24 && *lines.last().unwrap() == "next: tardy compare base new --full", "{}", outcome.stdout);
 }
 
 #[test]
@@ -261,7 +285,7 @@ fn a_deadline_missed_more_often_is_worse_whatever_the_quantiles_say() {
         }
         run
     };
-    let outcome = compare(&late(3_000), &late(600), "--deadline 150us --margin 1ms").ends_with(1);
+    let outcome = compare(&late(3_000), &late(600), "--deadline 150us --margin 1ms --full").ends_with(1);
     assert!(
         outcome.stdout.contains("WORSE: cyclic latency: 100 of 60000 due times missed the deadline, 20 of 60000 in the baseline"),
         "{}",

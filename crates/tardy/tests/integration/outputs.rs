@@ -106,7 +106,9 @@ fn comparisons() {
     run(1, "6.1.0-rt", 5_000.0).write(&place.path("base"));
     run(2, "6.12.0-rt", 10_000.0).write(&place.path("slower"));
     run(3, "6.1.0-rt", 5_050.0).write(&place.path("alike"));
-    for (format, name) in [("text", "compare-text"), ("markdown", "compare-markdown"), ("junit", "compare-junit")] {
+    for (format, name) in
+        [("text", "compare-text"), ("text --full", "compare-full"), ("markdown", "compare-markdown"), ("junit", "compare-junit")]
+    {
         insta::assert_snapshot!(name, said(&place.tardy(&format!("compare base slower alike --deadline 60us --format {format}"))));
     }
     insta::assert_snapshot!("compare-json", rounded(&place.tardy("compare base slower --format json")));

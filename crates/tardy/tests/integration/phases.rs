@@ -81,7 +81,7 @@ fn marks_at_the_edges_fall_into_their_phase_and_samples_into_every_phase_that_th
             assert_eq!(counts.iter().sum::<usize>(), before_the_end, "no mark of {name} lies outside its phases");
         }
         assert_samples_are_in_every_phase_they_touch(&place.path(&run), &phases, &ran.json());
-        let text = place.tardy(&format!("show {run}")).ends_with(0).stdout;
+        let text = place.tardy(&format!("show {run} --full")).ends_with(0).stdout;
         assert!(text.contains("s after plan"), "the deviation from the plan is printed: {text}");
         std::fs::remove_dir_all(place.path("marks")).unwrap();
         std::fs::create_dir(place.path("marks")).unwrap();

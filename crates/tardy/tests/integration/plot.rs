@@ -46,6 +46,36 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
     }
 }
 
+#[test]
+fn pictures_name_their_runs_have_a_scale_for_colours_and_one_chart_for_several_distributions() {
+    let place = Workplace::new();
+    std::fs::create_dir_all(place.path("lab/none")).unwrap();
+    std::fs::create_dir_all(place.path("lab/rt")).unwrap();
+    three_phases().write(&place.path("lab/none/pad-000"));
+    MadeRun::new(vec![latencies(2_000, &[(500, 90_000)])]).write(&place.path("lab/rt/pad-000"));
+    let texts = |flags: &str| {
+        place.tardy(&format!("plot lab {flags} -o x.svg")).ends_with(0);
+        let svg = std::fs::read_to_string(place.path("x.svg")).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        document.descendants().filter_map(|node| node.text()).map(|text| text.trim().replace('\u{202f}', " ")).collect::<Vec<_>>()
+    };
+    for kind in ["ccdf", "cdf"] {
+        let both = texts(&format!("--kind {kind}"));
+        assert!(
+            both.iter()
+                .any(|text| text == "none, unknown kernel, 60 000 samples, 2023-11-14; rt, unknown kernel, 2 000 samples, 2023-11-14"),
+            "{both:?}"
+        );
+        assert!(both.iter().any(|text| text.ends_with("of the latency, all runs")), "{both:?}");
+        let panels = texts(&format!("--kind {kind} --panels"));
+        assert!(panels.iter().any(|text| text.starts_with("none: ")) && panels.iter().any(|text| text.starts_with("rt: ")), "{panels:?}");
+    }
+    for (kind, most) in [("heatmap", " samples (logarithmic)"), ("cpu-map", "240 µs (logarithmic)")] {
+        let drawn = texts(&format!("--kind {kind}"));
+        assert!(drawn.iter().any(|text| text.ends_with(most)), "{kind}: {drawn:?}");
+    }
+}
+
 /// Exponential latencies above a least one, in ns; the same for ever for a seed.
 fn exponential(seed: u64, count: usize) -> Vec<i64> {
     let mut random = rand_pcg::Pcg64::seed_from_u64(seed);

@@ -111,7 +111,7 @@ fn interval_errors_are_no_lateness_and_stand_beside_the_lateness_against_the_fit
     let (expiries, without) = (fitted["expiries"].as_u64().unwrap(), fitted["without_event"].as_u64().unwrap());
     assert!(expiries >= 501 - 1 && expiries - without <= 501, "{fitted}");
     let text = place.tardy("show run").ends_with(4).stdout;
-    for words in ["interval error us", "lateness against the fitted grid of expiries", "what all are late by does not show"] {
+    for words in ["interval error  ", "lateness against the fitted grid of expiries", "what all are late by does not show"] {
         assert!(text.contains(words), "no `{words}` in {text}");
     }
 }
@@ -171,12 +171,21 @@ fn what_a_probe_cannot_do_is_refused_before_anything_is_written() {
 #[test]
 fn the_list_says_of_every_probe_where_its_timer_expires() {
     let place = Workplace::new();
-    let text = place.tardy("list probes").ends_with(0).stdout;
+    let short = place.tardy("list probes").ends_with(0).stdout;
+    let text = place.tardy("list probes --full").ends_with(0).stdout;
     let list = place.tardy("list probes --json").ends_with(0).json();
     assert_eq!(list.as_array().unwrap().len(), tardy_probes::probe::PROBES.len());
     for probe in tardy_probes::probe::PROBES {
         assert!(text.contains(&format!("{} ({}", probe.name, probe.series[0].quantity)) && text.contains(probe.context), "{text}");
+        assert!(short.contains(&format!("{}  ", probe.name)) && short.contains(probe.about), "{short}");
     }
+    assert!(short.lines().all(|line| line.len() <= 80), "{short}");
+    let one = place.tardy("list probes cyclic").ends_with(0).stdout;
+    assert!(one.starts_with("cyclic (latency") && !one.contains("timerfd ("), "{one}");
+    let refused = place.tardy("list probes cyclik").ends_with(2);
+    assert!(refused.stdout.is_empty() && refused.stderr.contains("did you mean `cyclic`?"), "{refused:?}");
+    assert!(place.tardy("list").ends_with(0).stdout.contains("tardy list loads "));
+    assert_eq!(place.tardy("list loads hackbench --json").ends_with(0).json()[0]["name"], "hackbench");
 }
 
 /// Whether the run could be made; else what this machine lacks is named, with its exit code, and the test is left out.

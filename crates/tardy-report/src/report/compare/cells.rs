@@ -1,11 +1,12 @@
 //! The cells of a comparison's tables, the same in every format.
 
+use tardy_core::units::three_digits;
 use tardy_results::compare::model::{Maxima, Method, Misses, NotCompared, Outcome, Pair, Row, Settings, SpreadSource, Table};
 
 /// The head of a table of quantiles.
 pub(super) fn head(table: &Table, settings: &Settings) -> Vec<String> {
     let interval = format!("{} interval", settings.confidence);
-    let mut head = ["us", "base", "new", "difference", &interval, "margin", "p", "verdict"].map(str::to_owned).to_vec();
+    let mut head = ["quantile", "base", "new", "difference", &interval, "margin", "p", "verdict"].map(str::to_owned).to_vec();
     if !has_probability(table) {
         head.remove(PROBABILITY);
     }
@@ -32,9 +33,8 @@ pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
 }
 
 fn quantile(row: &Row) -> Vec<String> {
-    let interval = row
-        .interval_ns
-        .map_or_else(|| "none".to_owned(), |interval| format!("{:+.1} to {:+.1}", interval.lower / 1e3, interval.upper / 1e3));
+    let interval =
+        row.interval_ns.map_or_else(|| "none".to_owned(), |interval| format!("{} to {}", signed(interval.lower), signed(interval.upper)));
     let verdict = match (row.verdict, row.data_needed) {
         (Some(Outcome::Inconclusive), Some(factor)) => format!("inconclusive (about {} times the data)", factor_text(factor)),
         (Some(outcome), _) => outcome.word().to_owned(),
@@ -42,11 +42,11 @@ fn quantile(row: &Row) -> Vec<String> {
     };
     vec![
         percent(row.quantile),
-        micros(row.base_ns),
-        micros(row.candidate_ns),
-        format!("{:+.1}", row.difference_ns / 1e3),
+        time(row.base_ns),
+        time(row.candidate_ns),
+        signed(row.difference_ns),
         interval,
-        format!("{:.2}", row.margin_ns / 1e3),
+        time(row.margin_ns),
         row.probability.map_or_else(|| "-".to_owned(), probability),
         verdict,
     ]
@@ -62,16 +62,7 @@ fn maxima(maxima: &Maxima) -> Vec<String> {
     let (base, candidate) = (middle(&maxima.base_ns), middle(&maxima.candidate_ns));
     let chance = maxima.all_above_by_chance.map_or_else(|| "-".to_owned(), probability);
     let label = format!("largest of {}", maxima.samples);
-    vec![
-        label,
-        micros(base),
-        micros(candidate),
-        format!("{:+.1}", (candidate - base) / 1e3),
-        "none".into(),
-        String::new(),
-        chance,
-        "-".into(),
-    ]
+    vec![label, time(base), time(candidate), signed(candidate - base), "none".into(), String::new(), chance, "-".into()]
 }
 
 fn misses(misses: &Misses) -> Vec<String> {
@@ -138,12 +129,12 @@ pub(super) fn open_ends(table: &Table) -> Vec<String> {
 }
 
 /// The head of the table that leads a comparison.
-pub(super) fn overview_head() -> Vec<String> {
-    ["us, base -> new", "median", "99.9 %", "max", "verdict"].map(str::to_owned).to_vec()
+pub(in crate::report) fn overview_head() -> Vec<String> {
+    ["base -> new", "median", "99.9 %", "max", "verdict"].map(str::to_owned).to_vec()
 }
 
-/// A row for each table, in their order.
-pub(super) fn overview(tables: &[Table]) -> Vec<Vec<String>> {
+/// A row for each table, in their order. Changes stand beside the numbers if asked for.
+pub(in crate::report) fn overview(tables: &[Table], with_changes: bool) -> Vec<Vec<String>> {
     let kind = |table: &Table| (table.key.probe.clone(), table.key.quantity.clone());
     let is_one_kind = tables.windows(2).all(|pair| kind(&pair[0]) == kind(&pair[1]));
     let label = |table: &Table| match &table.key.load {
@@ -153,7 +144,8 @@ pub(super) fn overview(tables: &[Table]) -> Vec<Vec<String>> {
     };
     let row = |table: &Table| {
         let overview = table.overview;
-        vec![label(table), pair(overview.median), pair(overview.high), pair(overview.max), table.verdict.word().to_owned()]
+        let cell = |of: Pair| pair(of, with_changes);
+        vec![label(table), cell(overview.median), cell(overview.high), cell(overview.max), table.verdict.word().to_owned()]
     };
     tables.iter().map(row).collect()
 }
@@ -163,21 +155,23 @@ pub(super) fn has_unbounded(tables: &[Table]) -> bool {
     tables.iter().any(|table| !table.overview.median.is_bounded || !table.overview.high.is_bounded)
 }
 
-fn pair(pair: Pair) -> String {
+fn pair(pair: Pair, with_change: bool) -> String {
     let mark = if pair.is_bounded { "" } else { "~" };
-    format!("{mark}{} -> {} {}", short(pair.base_ns), short(pair.candidate_ns), change(pair.base_ns, pair.candidate_ns))
-}
-
-/// Three or four digits are enough beside a change in per cent.
-fn short(nanos: f64) -> String {
-    if nanos.abs() < 999_950.0 { micros(nanos) } else { format!("{:.0}", nanos / 1e3) }
+    let (base, candidate) = (time(pair.base_ns), time(pair.candidate_ns));
+    // A unit that both have is told once.
+    let base = match (base.split_once(' '), candidate.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => number.to_owned(),
+        _ => base,
+    };
+    let change = if with_change { format!(" {}", change(pair.base_ns, pair.candidate_ns)) } else { String::new() };
+    format!("{mark}{base} -> {candidate}{change}")
 }
 
 /// In per cent, or as a factor where one says more.
 fn change(base: f64, candidate: f64) -> String {
     let ratio = candidate / base;
     match ratio {
-        _ if base <= 0.0 || candidate <= 0.0 => format!("({:+.1})", (candidate - base) / 1e3),
+        _ if base <= 0.0 || candidate <= 0.0 => format!("({})", signed(candidate - base)),
         ratio if ratio >= FACTOR_FROM => format!("(x {})", factor_text(ratio)),
         ratio if ratio <= 1.0 / FACTOR_FROM => format!("(/ {})", factor_text(1.0 / ratio)),
         ratio => format!("({:+.0} %)", (ratio - 1.0) * 100.0),
@@ -191,8 +185,12 @@ pub(super) fn percent(quantile: f64) -> String {
     format!("{} %", (quantile * 1e9).round() / 1e7)
 }
 
-pub(super) fn micros(nanos: f64) -> String {
-    format!("{:.1}", nanos / 1e3)
+pub(super) fn time(nanos: f64) -> String {
+    three_digits(nanos.round())
+}
+
+fn signed(nanos: f64) -> String {
+    format!("{}{}", if nanos < 0.0 { "" } else { "+" }, time(nanos))
 }
 
 pub(super) fn probability(probability: f64) -> String {

@@ -19,7 +19,7 @@ pub fn text(comparison: &Comparison) -> String {
         if !candidate.warnings.is_empty() {
             out.push('\n');
         }
-        out.push_str(&table(&cells::overview_head(), &cells::overview(&candidate.tables)));
+        out.push_str(&table(&cells::overview_head(), &cells::overview(&candidate.tables, true)));
         if cells::has_unbounded(&candidate.tables) {
             out.push_str("\n~ a side has too few samples to bound it\n");
         }

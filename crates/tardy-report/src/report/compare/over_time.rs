@@ -2,7 +2,7 @@
 
 use tardy_results::compare::over_time::{OverTime, Track};
 
-use super::cells::{micros, percent, probability};
+use super::cells::{percent, probability, time};
 use super::changes::Changes;
 use super::markdown;
 use crate::report::date::date_and_time;
@@ -55,8 +55,8 @@ fn name(track: &Track) -> String {
 fn steps(found: &OverTime) -> Vec<String> {
     let words = |track: &Track| -> Vec<String> {
         let words = |step: &tardy_results::compare::over_time::Step| {
-            let (before, after) = (micros(step.before_ns), micros(step.after_ns));
-            format!("{}: {before} us -> {after} us with run {} (p {})", name(track), step.run + 1, probability(step.probability))
+            let (before, after) = (time(step.before_ns), time(step.after_ns));
+            format!("{}: {before} -> {after} with run {} (p {})", name(track), step.run + 1, probability(step.probability))
         };
         track.steps.iter().map(words).collect()
     };
@@ -84,7 +84,7 @@ fn head(tracks: &[&Track]) -> Vec<String> {
     let fixed = ["run", "started (UTC)", "folder", "machine"].map(str::to_owned);
     let mut head = fixed.to_vec();
     for track in tracks {
-        head.push(format!("{} us", name(track)));
+        head.push(name(track));
         if has_maxima(track, tracks) {
             head.push(format!("largest of {}", track.maxima_of));
         }
@@ -98,9 +98,9 @@ fn rows(found: &OverTime, tracks: &[&Track]) -> Vec<Vec<String>> {
         let mut cells = vec![(index + 1).to_string(), date_and_time(run.started_realtime_ns), run.folder.clone(), run.machine.clone()];
         for track in tracks {
             let mark = if track.steps.iter().any(|step| step.run == index) { "* " } else { "" };
-            cells.push(format!("{mark}{}", track.values_ns.get(index).map_or_else(String::new, |&value| micros(value))));
+            cells.push(format!("{mark}{}", track.values_ns.get(index).map_or_else(String::new, |&value| time(value))));
             if has_maxima(track, tracks) {
-                cells.push(track.maxima_ns.get(index).map_or_else(String::new, |&value| micros(value)));
+                cells.push(track.maxima_ns.get(index).map_or_else(String::new, |&value| time(value)));
             }
         }
         cells

@@ -1,70 +1,124 @@
-//! A comparison as text: the verdict, what must be known before the numbers, one table of all loads, a table for each, and what else changed.
-
-use std::fmt::Write as _;
+//! A comparison as text: the verdict, a sentence, what must be known before the numbers, and one table of all loads that fits a screen; then what else
+//! changed. In full also each table of quantiles with its intervals.
 
 use tardy_results::compare::facts::FactDifference;
 use tardy_results::compare::model::{CandidateComparison, Comparison};
+use tardy_run::shell::quoted;
 
 use super::cells;
+use crate::report::screen::{Screen, push_wrapped};
 use crate::report::table::Table;
 
-/// Facts shown; all of them are in the JSON.
-const FACTS_SHOWN: usize = 10;
+/// Lines of a usual terminal.
+const SCREEN_LINES: usize = 24;
+/// Facts that are told however many loads there are.
+const FACTS_LEAST: usize = 3;
+/// Columns of the leading table, what matters most first.
+const IMPORTANCE: &[&str] = &["verdict", "99.9 %", "max", "median"];
 
-/// The text; `is_colored` for terminals.
+/// The text on `screen`; `is_full` has every table and fact, `is_colored` is for terminals. `folder` is where both sides were found, if it is one.
 #[must_use]
-pub fn text(comparison: &Comparison, is_colored: bool) -> String {
+pub fn text(comparison: &Comparison, folder: Option<&str>, screen: Screen, is_full: bool, is_colored: bool) -> String {
     let mut out = String::new();
     for candidate in &comparison.candidates {
         if !out.is_empty() {
             out.push('\n');
         }
-        against_base(&mut out, comparison, candidate, is_colored);
+        let lines = if is_full { usize::MAX } else { screen.lines.unwrap_or(SCREEN_LINES).max(SCREEN_LINES) - 1 };
+        let mut page = Page { columns: screen.columns, lines, out: String::new() };
+        page.against_base(comparison, candidate, is_colored);
+        if is_full {
+            page.details(comparison, candidate);
+        }
+        page.changed(&candidate.changed);
+        if !is_full {
+            let both = || format!("{} {}", quoted(&comparison.base.name), quoted(&candidate.side.name));
+            page.sentence(&format!("next: tardy compare {} --full", folder.map_or_else(both, quoted)));
+        }
+        out.push_str(&page.out);
     }
     out
 }
 
-fn against_base(out: &mut String, comparison: &Comparison, candidate: &CandidateComparison, is_colored: bool) {
-    let verdict = cells::shouted(candidate.verdict, is_colored);
-    let _ = writeln!(
-        out,
-        "{} against {}: {verdict}: {} (margin {})",
-        candidate.side.name, comparison.base.name, candidate.reason, comparison.settings.margin
-    );
-    for warning in &candidate.warnings {
-        let _ = writeln!(out, "! {warning}");
-    }
-    let mut overview = Table::new(cells::overview_head());
-    cells::overview(&candidate.tables).into_iter().for_each(|row| overview.row(row));
-    out.push_str(&overview.text());
-    if cells::has_unbounded(&candidate.tables) {
-        out.push_str("~ a side has too few samples to bound it\n");
-    }
-    for compared in &candidate.tables {
-        let _ = writeln!(out, "\n{}", cells::title(compared, &comparison.settings));
-        for line in cells::open_ends(compared) {
-            let _ = writeln!(out, "{line}");
-        }
-        let mut table = Table::new(cells::head(compared, &comparison.settings));
-        cells::rows(compared).into_iter().for_each(|row| table.row(row));
-        out.push_str(&table.text());
-    }
-    changed(out, &candidate.changed);
+struct Page {
+    columns: usize,
+    lines: usize,
+    out: String,
 }
 
-/// What else is not the same, as far as both sides know it.
-fn changed(out: &mut String, facts: &[FactDifference]) {
-    let (known, of_one_side): (Vec<_>, Vec<_>) = facts.iter().partition(|fact| fact.base.is_some() && fact.candidate.is_some());
-    if facts.is_empty() {
-        out.push_str("changed nothing that the runs know of: same machine, kernel and plan\n");
+impl Page {
+    fn sentence(&mut self, text: &str) {
+        push_wrapped(&mut self.out, text, self.columns, (0, 2));
     }
-    for fact in known.iter().take(FACTS_SHOWN) {
-        let _ = writeln!(out, "changed {fact}");
+
+    fn left(&self) -> usize {
+        self.lines.saturating_sub(self.out.lines().count())
     }
-    if known.len() > FACTS_SHOWN {
-        let _ = writeln!(out, "changed {} more: see --format json", known.len() - FACTS_SHOWN);
+
+    fn against_base(&mut self, comparison: &Comparison, candidate: &CandidateComparison, is_colored: bool) {
+        let (new, base) = (&candidate.side.name, &comparison.base.name);
+        let plain = cells::shouted(candidate.verdict, false);
+        self.sentence(&format!("{new} against {base}: {plain}: {} (margin {})", candidate.reason, comparison.settings.margin));
+        if is_colored {
+            self.out = self.out.replacen(&plain, &cells::shouted(candidate.verdict, true), 1);
+        }
+        for warning in &candidate.warnings {
+            self.sentence(&format!("! {warning}"));
+        }
+        let rows = cells::overview(&candidate.tables, true);
+        let note = usize::from(cells::has_unbounded(&candidate.tables));
+        // The head, the facts, the next step.
+        let room = self.left().saturating_sub(note + FACTS_LEAST + 2);
+        let shown = if rows.len() <= room { rows.len() } else { room.saturating_sub(1).max(1) };
+        let table = |with_changes: bool| {
+            let mut table = Table::new(cells::overview_head());
+            cells::overview(&candidate.tables, with_changes).into_iter().take(shown).for_each(|row| table.row(row));
+            if shown < rows.len() {
+                table.row([format!("{} more", rows.len() - shown)]);
+            }
+            table
+        };
+        let with_changes = table(true).text();
+        let fits = with_changes.lines().all(|line| line.chars().count() <= self.columns);
+        self.out.push_str(&if fits { with_changes } else { table(false).chosen(self.columns, IMPORTANCE) });
+        if note > 0 {
+            self.sentence("~ a side has too few samples to bound it");
+        }
     }
-    if !of_one_side.is_empty() {
-        let _ = writeln!(out, "known of one side only: {} facts, see --format json", of_one_side.len());
+
+    /// A table of quantiles for each probe and load.
+    fn details(&mut self, comparison: &Comparison, candidate: &CandidateComparison) {
+        for compared in &candidate.tables {
+            self.out.push('\n');
+            self.sentence(&cells::title(compared, &comparison.settings));
+            for line in cells::open_ends(compared) {
+                self.sentence(&line);
+            }
+            let mut table = Table::new(cells::head(compared, &comparison.settings));
+            cells::rows(compared).into_iter().for_each(|row| table.row(row));
+            self.out.push_str(&table.in_blocks(self.columns));
+        }
+    }
+
+    /// What else is not the same, as far as both sides know it.
+    fn changed(&mut self, facts: &[FactDifference]) {
+        let (known, of_one_side): (Vec<_>, Vec<_>) = facts.iter().partition(|fact| fact.base.is_some() && fact.candidate.is_some());
+        if facts.is_empty() {
+            self.sentence("changed: nothing that the runs know of (same machine, kernel and plan)");
+        }
+        let last = usize::from(!of_one_side.is_empty()) + 1;
+        for (place, fact) in known.iter().enumerate() {
+            let before = self.out.len();
+            self.sentence(&format!("changed: {fact}"));
+            let more = usize::from(place + 1 < known.len());
+            if place >= FACTS_LEAST && self.left() < last + more {
+                self.out.truncate(before);
+                self.sentence(&format!("changed: {} facts more", known.len() - place));
+                break;
+            }
+        }
+        if !of_one_side.is_empty() {
+            self.sentence(&format!("known of one side only: {} facts, see --format json", of_one_side.len()));
+        }
     }
 }

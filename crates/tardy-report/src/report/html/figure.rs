@@ -8,6 +8,7 @@ use crate::chart::json;
 use crate::chart::model::{Chart, HEAT_LEVELS, Kind, Layer, Table, Tone};
 use crate::chart::palette::variable;
 use crate::chart::svg;
+use crate::chart::words;
 
 /// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that fits, so that text keeps its size.
 const SIZES: [(&str, (f64, f64)); 3] = [("wide", (1080.0, 400.0)), ("middle", (640.0, 360.0)), ("narrow", (350.0, 300.0))];
@@ -43,7 +44,7 @@ impl Figures {
 fn figure(chart: &Chart, index: usize, is_in_columns: bool) -> Markup {
     let legend: Vec<(usize, &Layer)> = chart.layers.iter().enumerate().filter(|(_, layer)| !layer.is_companion).collect();
     let is_of_heat = matches!(chart.kind, Kind::Heatmap | Kind::CpuMap);
-    let (least, most) = if chart.kind == Kind::CpuMap { ("shortest", "longest") } else { ("1", "most samples") };
+    let (least, most) = words::heat_ends(chart).unwrap_or_default();
     let label = format!("{}. {} Use the arrow keys to read values.", chart.title, chart.note);
     html! {
         figure data-chart=(index) class=(chart.kind.name()) {

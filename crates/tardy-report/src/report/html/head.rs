@@ -2,45 +2,79 @@
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
-use tardy_core::units::Nanos;
+use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::significant;
+use tardy_results::compare::model::Comparison;
+use tardy_results::explain::words;
 use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung, Summary};
 use tardy_run::record::State;
 
-use super::figure;
+use super::{comparison, figure, side_by_side};
 use crate::chart::data::RunData;
 use crate::chart::model::Table;
-use crate::chart::words::{micros, whole};
+use crate::chart::words::whole;
 use crate::report::date::date_and_time;
+use crate::report::explain_text::{self, share};
 use crate::report::{ladder_text, summary_text};
 
-pub(super) fn head(runs: &[RunData], title: &str) -> Markup {
+pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Comparison, String>>) -> Markup {
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let probes = runs.first().map(|run| run.probes.as_slice()).unwrap_or_default();
     html! {
         header {
             h1 { "Latency report: " (title) }
-            nav aria-label="Contents" {
-                a href="#verdict" { "Verdict" }
-                a href="#numbers" { "Numbers" }
-                @for probe in runs.first().map(|run| run.probes.as_slice()).unwrap_or_default() {
-                    a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
-                }
-                a href="#statistics" { "Statistics" }
-                a href="#machine" { "Machine" }
-                a href="#repeat" { "How to repeat it" }
-            }
+            @if let [run] = runs { (machine(run)) }
         }
+        nav aria-label="Contents" {
+            @if comparison.is_some() { a href="#comparison" { "Comparison" } }
+            a href="#verdict" { "Verdict" }
+            a href="#numbers" { "Numbers" }
+            // Each series of a probe has charts of its own; the first ones lead to the others.
+            @for probe in probes.iter().filter(|probe| !probe.probe.contains('.')) {
+                a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
+            }
+            @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Who made samples late" } }
+            a href="#statistics" { "Statistics" }
+            a href="#machine" { "Machine" }
+            a href="#repeat" { "How to repeat it" }
+        }
+        @if let Some(comparison) = comparison { (comparison::section(comparison, &names)) }
         section {
             h2 id="verdict" { "Verdict" }
-            div class="columns" { @for run in runs { div { (first(run)) } } }
+            div class="columns" { @for run in runs { div { (first(run, runs.len() > 1)) } } }
         }
         section {
             h2 id="numbers" { "Numbers" }
-            div class="columns" { @for run in runs { div { (tables(run, runs.len() > 1)) } } }
+            @match runs {
+                [run] => (tables(run)),
+                runs => {
+                    (side_by_side::tables(runs))
+                    @for run in runs { details { summary { "Every number of " (run.name) } (tables(run)) } }
+                }
+            }
         }
     }
 }
 
-fn first(run: &RunData) -> Markup {
+/// The machine's lines as far as they are known.
+fn machine(run: &RunData) -> Markup {
+    html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (micro(line)) } } }
+}
+
+/// What made most of the lateness of an explained run.
+fn blamed(run: &RunData) -> Option<String> {
+    let explanation = run.explanation.as_ref()?;
+    let all = explanation.lateness.map_or(0, |lateness| lateness.sum_ns);
+    let most = explanation.holders.first()?;
+    Some(format!(
+        "Most of the lateness: {}, {} of it; the longest time {}",
+        words::holder(&most.holder),
+        share(most.sum_ns, all),
+        explain_text::time(most.max_ns)
+    ))
+}
+
+fn first(run: &RunData, is_named: bool) -> Markup {
     let summary = &run.summary;
     let verdicts = summary_text::verdict_lines(summary);
     let state = match summary.state {
@@ -52,23 +86,29 @@ fn first(run: &RunData) -> Markup {
     };
     let probes: Vec<String> = summary.probes.iter().map(|probe| summary_text::named(summary, probe)).collect();
     html! {
-        p class="run-name" { (run.name) }
+        @if is_named { p class="run-name" { (run.name) } (machine(run)) }
         p class="quiet" {
             (probes.join(", "))
-            @if !summary.measured_cpus.is_empty() { " on cpus " (summary.measured_cpus.to_string()) }
+            @if !summary.measured_cpus.is_empty() { " on CPUs " (summary.measured_cpus.to_string()) }
             ", "
-            @if summary.measured_ns > Nanos::ZERO { (format!("{:.1} s", summary.measured_ns.as_secs_f64())) " measured" } @else { "length not known" }
+            @if summary.measured_ns > Nanos::ZERO { (summary.measured_ns) " measured" } @else { "length not known" }
             (state) ", "
             (date_and_time(summary.started_realtime_ns)) " UTC"
         }
         @for (outcome, sentence) in &verdicts {
-            div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (sentence) } }
+            div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (micro(sentence)) } }
         }
         @if verdicts.is_empty() {
             div class="verdict " { b { "NO DEADLINE ASKED FOR" } p { "Give --deadline for a verdict; below is what these samples say about common ones." } }
         }
+        @for probe in &summary.probes {
+            @if let Some(worst) = summary_text::worst_load(summary, &probe.probe) {
+                p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (micro(&worst)) }
+            }
+        }
+        @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
         @if !summary.warnings.is_empty() {
-            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (warning.to_string()) } } }
+            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (micro(&warning.to_string())) } } }
         }
         @for probe in &summary.probes {
             @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }
@@ -87,7 +127,7 @@ fn rungs(ladder: &Ladder) -> Markup {
     let rows = vec![row("misses", &|rung| whole(rung.misses)), row("an hour, upper bound (95 %)", &an_hour)];
     html! {
         (figure::table(&Table { head: row("deadline", &|rung| rung.deadline_ns.exact()), rows }, ""))
-        p class="note" { (ladder_text::smallest(ladder)) }
+        p class="note" { (micro(&ladder_text::smallest(ladder))) }
     }
 }
 
@@ -97,11 +137,11 @@ fn key_figures(probe: &ProbeSummary, numbers: &Numbers, is_named: bool) -> Marku
     html! {
         @if is_named { p class="quiet" { (probe.probe) } }
         dl class="key" {
-            (figure("largest".to_owned(), format!("{} µs", one_decimal(numbers.max_ns))))
+            (figure("largest".to_owned(), time(numbers.max_ns)))
             @if let Some(tail) = tail {
-                (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), format!("{} µs", one_decimal(tail.upper_ns.unwrap_or(tail.value_ns)))))
+                (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), time(tail.upper_ns.unwrap_or(tail.value_ns))))
             }
-            @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), format!("{} µs", one_decimal(median.value_ns)))) }
+            @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), time(median.value_ns))) }
             (figure("samples".to_owned(), whole(numbers.samples)))
             @if !probe.is_missed_unknown { (figure("due times skipped".to_owned(), whole(numbers.missed))) }
         }
@@ -121,14 +161,13 @@ fn blind_spot(summary: &Summary) -> Markup {
     }
 }
 
-fn tables(run: &RunData, is_named: bool) -> Markup {
+fn tables(run: &RunData) -> Markup {
     html! {
-        @if is_named { p class="run-name" { (run.name) } }
         @for probe in &run.summary.probes {
-            h3 { (probe.quantity) " of " (probe.probe) ", µs" }
+            h3 { (probe.quantity) " of " (probe.probe) }
             (figure::table(&of_processors(run, &probe.probe), ""))
             @if run.summary.loads.len() > 1 {
-                h3 { "by load" @if run.summary.is_ranked { ", worst first" } }
+                h3 { "by load, worst first" }
                 (figure::table(&of_loads(run, &probe.probe), ""))
             }
         }
@@ -176,44 +215,51 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     Table { head: COLUMNS.map(str::to_owned).to_vec(), rows }
 }
 
+/// Loads, the worst first; what a load's few samples cannot say has no column.
 fn of_loads(run: &RunData, probe: &str) -> Table {
-    let mut rows = Vec::new();
+    let of_probe = |load: &'_ LoadSummary| load.probes.iter().position(|(name, _)| name == probe);
     let is_judged = run.summary.loads.iter().any(|load| load.verdict_of(probe).is_some());
-    for load in &run.summary.loads {
-        let numbers = load.probes.iter().find(|(name, _)| name == probe).and_then(|(_, numbers)| numbers.as_ref());
+    let mut loads: Vec<(&LoadSummary, Option<&Numbers>)> =
+        run.summary.loads.iter().map(|load| (load, of_probe(load).and_then(|place| load.probes[place].1.as_ref()))).collect();
+    loads.sort_by_key(|(_, numbers)| std::cmp::Reverse(numbers.map(|numbers| numbers.max_ns)));
+    let row = |(load, numbers): (&LoadSummary, Option<&Numbers>)| {
         let skipped =
             if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on CPUs {})", load.not_stressed) };
-        let name = format!("{}{skipped}", load.name);
-        match numbers {
-            Some(numbers) => {
-                let mut cells = row(name, numbers, false, 0);
-                cells[3] = format!("{:.1} s", load.length_ns.as_secs_f64());
-                cells.insert(1, load.phases.to_string());
-                if is_judged {
-                    cells.extend(judged(load, probe));
-                }
-                rows.push(cells);
-            }
-            None => rows.push(vec![name]),
+        let mut cells = vec![format!("{}{skipped}", load.name), load.phases.to_string(), load.length_ns.to_string()];
+        let Some(numbers) = numbers else { return cells };
+        cells.extend([whole(numbers.samples), whole(numbers.missed)]);
+        let is_shown = |percentile: &&Percentile| LOAD_PERCENTILES.contains(&percentile.probability);
+        cells.extend(numbers.percentiles.iter().filter(is_shown).map(value));
+        cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
+        if is_judged {
+            cells.extend(judged(load, probe));
         }
-    }
-    let mut head = COLUMNS.map(str::to_owned).to_vec();
-    head[3] = "length".to_owned();
-    head.insert(1, "times".to_owned());
+        cells
+    };
+    let mut head = ["", "times", "length", "samples", "skipped"].map(str::to_owned).to_vec();
+    head.extend(LOAD_PERCENTILES.map(percent).map(|name| if name == "50 %" { "median".to_owned() } else { name }));
+    head.extend(["max", "misses"].map(str::to_owned));
     if is_judged {
         head.extend(["misses an hour, upper bound (95 %)", "verdict"].map(str::to_owned));
     }
-    Table { head, rows }
+    Table { head, rows: loads.into_iter().map(row).collect() }
+}
+
+/// Percentiles of loads.
+const LOAD_PERCENTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.999_99];
+
+/// A percentile; one that the samples do not bound is marked.
+fn value(percentile: &Percentile) -> String {
+    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
 }
 
 fn row(name: String, numbers: &Numbers, is_missed_unknown: bool, lost: u64) -> Vec<String> {
-    let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, one_decimal(percentile.value_ns));
     let missed = if is_missed_unknown { "–".to_owned() } else { whole(numbers.missed) };
-    let mut cells = vec![name, whole(numbers.samples), missed, whole(lost), one_decimal(numbers.min_ns)];
+    let mut cells = vec![name, whole(numbers.samples), missed, whole(lost), time(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, value));
-    cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
+    cells.push(micro(&three_digits(numbers.mean_ns.round())));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));
-    cells.push(one_decimal(numbers.max_ns));
+    cells.push(time(numbers.max_ns));
     cells.push(numbers.misses.map_or_else(|| "–".to_owned(), whole));
     cells
 }
@@ -229,18 +275,41 @@ fn judged(load: &LoadSummary, probe: &str) -> [String; 2] {
 
 fn bound(percentile: &Percentile) -> String {
     match (percentile.upper_ns, percentile.samples_needed) {
-        (Some(upper), _) => one_decimal(upper),
+        (Some(upper), _) => time(upper),
         (None, Some(needed)) => format!("needs {}", whole(needed)),
         (None, None) => "–".to_owned(),
     }
 }
 
-fn one_decimal(nanos: i64) -> String {
-    let text = micros(nanos);
-    // Three decimals are ns; a summary has no use for them.
-    format!("{:.1}", text.parse::<f64>().unwrap_or(0.0))
+pub(super) fn time(nanos: i64) -> String {
+    micro(&Nanos(nanos).to_string())
+}
+
+/// A text for print, where microseconds have their sign; commands keep theirs.
+pub(super) fn micro(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(place) = rest.find(" us") {
+        let (before, found) = rest.split_at(place);
+        let is_unit = before.ends_with(|last: char| last.is_ascii_digit()) && !found[3..].starts_with(|next: char| next.is_alphanumeric());
+        out.push_str(before);
+        out.push_str(if is_unit { " µs" } else { " us" });
+        rest = &found[3..];
+    }
+    out + rest
 }
 
 fn percent(probability: f64) -> String {
     format!("{} %", (probability * 1e9).round() / 1e7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_have_their_sign_and_other_words_stay() {
+        assert_eq!(micro("4.67 us of 12 us, give us 200us"), "4.67 µs of 12 µs, give us 200us");
+        assert_eq!(micro("3 used"), "3 used");
+    }
 }

@@ -1,0 +1,47 @@
+//! What runs of one report come to beside each other: each of the others against the first.
+
+use maud::{Markup, html};
+use tardy_results::compare::model::{Comparison, Outcome};
+
+use super::figure;
+use super::head::micro;
+use crate::chart::model::Table;
+use crate::report::compare::cells;
+
+/// Names of the runs are those of the report, in the order of the comparison.
+pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str]) -> Markup {
+    let base = names.first().copied().unwrap_or_default();
+    html! {
+        section {
+            h2 id="comparison" { "Comparison" }
+            @match comparison {
+                Err(why) => p class="note" { "Not compared: " (why) },
+                Ok(comparison) => @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
+                    div class={ "verdict " (class(candidate.verdict)) } {
+                        b { (name) " against " (base) ": " (candidate.verdict.word().to_uppercase()) }
+                        p { (micro(&candidate.reason)) " (margin " (comparison.settings.margin) ")" }
+                    }
+                    @if comparison.candidates.len() == 1 { (figure::table(&table(candidate), "")) }
+                    @else { details { summary { "By load" } (figure::table(&table(candidate), "")) } }
+                    @for warning in &candidate.warnings { p class="note" { (micro(warning)) } }
+                }
+            }
+        }
+    }
+}
+
+fn class(verdict: Outcome) -> &'static str {
+    match verdict {
+        Outcome::Worse => "failed",
+        Outcome::Inconclusive => "inconclusive",
+        Outcome::Better | Outcome::Equivalent => "passed",
+    }
+}
+
+fn table(candidate: &tardy_results::compare::model::CandidateComparison) -> Table {
+    let rows = cells::overview(&candidate.tables, true);
+    Table {
+        head: cells::overview_head().into_iter().map(|cell| cell.replace("->", "→")).collect(),
+        rows: rows.into_iter().map(|row| row.iter().map(|cell| micro(cell).replace("->", "→")).collect()).collect(),
+    }
+}

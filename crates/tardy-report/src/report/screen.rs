@@ -1,0 +1,87 @@
+//! The size of what text is shown on, and text that fits it.
+
+/// Where text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    pub columns: usize,
+    /// Lines; absent where there are as many as it takes.
+    pub lines: Option<usize>,
+}
+
+/// Appends `text` from column `first` on, broken at blanks, further lines from column `hanging` on. A word that is too long for a line stays whole, so
+/// that a command can be copied.
+pub(super) fn push_wrapped(out: &mut String, text: &str, columns: usize, (first, hanging): (usize, usize)) {
+    let mut indent = first;
+    let mut length = 0;
+    for word in words(text) {
+        let width = word.chars().count();
+        if length > 0 && indent + length + 1 + width > columns {
+            out.push('\n');
+            indent = hanging;
+            length = 0;
+        }
+        if length == 0 {
+            out.push_str(&" ".repeat(indent));
+        } else {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += width;
+    }
+    out.push('\n');
+}
+
+/// The words of a text; a number and its unit are one.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    const UNITS: [&str; 8] = ["%", "ns", "us", "ms", "s", "min", "h", "MiB"];
+    let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut end = text.find(' ').unwrap_or(text.len());
+        if text[..end].ends_with(|last: char| last.is_ascii_digit()) && end < text.len() {
+            let next = text[end + 1..].find(' ').map_or(text.len(), |length| end + 1 + length);
+            if is_unit(&text[end + 1..next]) {
+                end = next;
+            }
+        }
+        rest = text.get(end + 1..);
+        Some(&text[..end])
+    })
+}
+
+/// As many parts of an enumeration, from its beginning on, as fit one line; the first one always.
+pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
+    let mut end = text.len();
+    while text[..end].chars().count() > columns {
+        let Some(comma) = text[..end].rfind(", ") else { break };
+        end = comma;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_at_blanks_and_words_stay_whole() {
+        let mut out = String::new();
+        push_wrapped(&mut out, "! one two three_is_longer_than_a_line four", 10, (0, 2));
+        assert_eq!(out, "! one two\n  three_is_longer_than_a_line\n  four\n");
+    }
+
+    #[test]
+    fn a_number_stays_beside_its_unit() {
+        assert_eq!(words("at 95 %, in 4.67 ms or 3 loads").collect::<Vec<_>>(), ["at", "95 %,", "in", "4.67 ms", "or", "3", "loads"]);
+        assert_eq!(words("ends at 5").collect::<Vec<_>>(), ["ends", "at", "5"]);
+    }
+
+    #[test]
+    fn an_enumeration_is_cut_between_its_parts() {
+        assert_eq!(cut_at_commas("Linux 6.1, Debian, virtual machine", 20), "Linux 6.1, Debian");
+        assert_eq!(cut_at_commas("Linux 6.1, Debian", 3), "Linux 6.1");
+        assert_eq!(cut_at_commas("Linux", 80), "Linux");
+    }
+}

@@ -1,0 +1,287 @@
+//! Tables of a summary.
+
+use std::cmp::Reverse;
+
+use tardy_core::summary::numbers::{Numbers, Percentile};
+use tardy_core::units::{Nanos, three_digits};
+use tardy_core::verdict::{Outcome, significant};
+use tardy_results::summary::model::{LoadSummary, ProbeSummary, SeriesSummary, Summary};
+
+use super::words::word;
+use crate::report::table::Table;
+
+/// Columns of series and of probes, what matters most first.
+pub(super) const IMPORTANCE: &[&str] = &[
+    "max",
+    "99.9 %",
+    "median",
+    "misses",
+    "worst load",
+    "samples",
+    "skipped",
+    "99 %",
+    "value",
+    "min",
+    "99.999 %",
+    "at",
+    "mean",
+    "99.99 %",
+    "longest burst",
+    "jitter 99.9 %",
+];
+
+/// Columns of loads, what matters most first.
+pub(super) const IMPORTANCE_OF_LOADS: &[&str] =
+    &["max", "median", "99.9 %", "verdict", "misses", "samples", "not active on", "an hour, 95 %", "length", "99.999 %", "times"];
+
+/// The worst series, all of them together, and their bounds; nothing where there is no sample.
+pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&SeriesSummary], shown: usize) -> Option<Table> {
+    let all = probe.numbers.as_ref()?;
+    let has_misses = all.misses.is_some();
+    let quantity = if summary.probes.len() > 1 { format!("{} {}", probe.probe, probe.quantity) } else { probe.quantity.clone() };
+    let mut head = vec![quantity, "samples".into(), "skipped".into(), "min".into(), "median".into(), "mean".into()];
+    head.extend(all.percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
+    head.extend(["max", "at", "jitter 99.9 %"].map(str::to_owned));
+    if has_misses {
+        head.extend(["misses", "longest burst"].map(str::to_owned));
+    }
+    let mut table = Table::new(head);
+    for series in series.iter().take(shown) {
+        let Some(numbers) = &series.numbers else { continue };
+        let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| time(percentile.value_ns));
+        table.row(row(place(series), numbers, series.is_missed_unknown, jitter, has_misses.then(|| longest_burst(&[series]))));
+    }
+    if series.len() > shown {
+        table.row([format!("{} more in all", series.len() - shown)]);
+    }
+    if series.len() > 1 {
+        let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
+        let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", time(jitter)));
+        table.row(row("all".into(), all, probe.is_missed_unknown, jitter, has_misses.then(|| longest_burst(series))));
+    }
+    if !all.percentiles.is_empty() {
+        table.row(bounds("upper bound (95 %)", &all.percentiles));
+    }
+    if let Some(corrected) = &all.percentiles_corrected {
+        let mut cells = vec!["with skipped".to_owned(), (all.samples + all.missed).to_string(), String::new(), String::new()];
+        cells.push(corrected.first().map_or_else(String::new, |median| time(median.value_ns)));
+        cells.push(String::new());
+        cells.extend(corrected.iter().skip(1).map(value));
+        table.row(cells);
+    }
+    Some(table)
+}
+
+/// A row for each probe, all CPUs together; the worst first.
+pub(super) fn probes(summary: &Summary) -> Table {
+    let mut probes: Vec<&ProbeSummary> = summary.probes.iter().collect();
+    probes.sort_by_key(|probe| Reverse(probe.numbers.as_ref().map(|numbers| numbers.max_ns)));
+    let has_misses = probes.iter().any(|probe| probe.numbers.as_ref().is_some_and(|numbers| numbers.misses.is_some()));
+    let percentiles = probes.iter().find_map(|probe| Some(&probe.numbers.as_ref()?.percentiles)).map_or(&[][..], Vec::as_slice);
+    let mut head = vec!["probe".to_owned(), "value".into(), "samples".into(), "skipped".into(), "min".into(), "median".into()];
+    head.push("mean".into());
+    head.extend(percentiles.iter().skip(1).map(|percentile| percent(percentile.probability)));
+    head.push("max".into());
+    if summary.loads.len() > 1 {
+        head.push("worst load".into());
+    }
+    head.push("at".into());
+    if has_misses {
+        head.push("misses".into());
+    }
+    let mut table = Table::new(head);
+    for probe in probes {
+        let Some(numbers) = &probe.numbers else {
+            table.row([probe.probe.clone(), probe.quantity.clone(), "0".to_owned()]);
+            continue;
+        };
+        let mut cells = row(probe.probe.clone(), numbers, probe.is_missed_unknown, String::new(), None);
+        cells.insert(1, probe.quantity.clone());
+        // The place of jitter, which has no number of all series.
+        cells.pop();
+        let at = cells.pop().unwrap_or_default();
+        if summary.loads.len() > 1 {
+            let max = |load: &&LoadSummary| numbers_of(load, &probe.probe).map(|numbers| numbers.max_ns);
+            cells.push(summary.loads.iter().max_by_key(max).map_or_else(String::new, |load| load.name.clone()));
+        }
+        cells.push(at);
+        if has_misses {
+            cells.push(numbers.misses.map_or_else(|| "-".to_owned(), |misses| misses.to_string()));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// Rows that a table of loads has in full; none where there was one phase.
+pub(super) fn load_rows(summary: &Summary) -> usize {
+    if summary.phases.len() < 2 { 0 } else { summary.loads.len() }
+}
+
+/// Loads, the worst first, with the numbers of each probe while they worked; nothing where there was one phase.
+pub(super) fn loads(summary: &Summary, shown: usize) -> Option<Table> {
+    if load_rows(summary) == 0 || shown == 0 {
+        return None;
+    }
+    let has_misses = summary.verdict.is_some();
+    let has_verdicts = summary.loads.iter().any(|load| !load.verdicts.is_empty());
+    let sorted = worst_first(summary);
+    let has_exceptions = sorted.iter().take(shown).any(|load| !load.not_stressed.is_empty());
+    let mut head = vec!["load", "times", "length"];
+    if has_exceptions {
+        head.push("not active on");
+    }
+    head.extend(["samples", "median", "99.9 %", "99.999 %", "max"]);
+    if has_misses {
+        head.push("misses");
+    }
+    if has_verdicts {
+        head.extend(["an hour, 95 %", "verdict"]);
+    }
+    let mut table = Table::new(head);
+    for load in sorted.iter().take(shown) {
+        for (probe, numbers) in &load.probes {
+            let label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
+            let mut cells = vec![label, load.phases.to_string(), load.length_ns.to_string()];
+            if has_exceptions {
+                cells.push(if load.not_stressed.is_empty() { String::new() } else { format!("CPUs {}", load.not_stressed) });
+            }
+            if let Some(numbers) = numbers {
+                let at = |index: usize| numbers.percentiles.get(index).map_or_else(String::new, value);
+                cells.extend([numbers.samples.to_string(), at(0), at(2), at(4), time(numbers.max_ns)]);
+                if has_misses {
+                    cells.push(numbers.misses.map_or_else(|| "-".to_owned(), |misses| misses.to_string()));
+                }
+                if has_verdicts {
+                    cells.extend(verdict(load, probe));
+                }
+            } else {
+                cells.push("-".to_owned());
+            }
+            table.row(cells);
+        }
+    }
+    more(&mut table, sorted.len(), shown);
+    Some(table)
+}
+
+/// Loads, the worst first, with the largest value of each of several probes; nothing where there was one phase.
+pub(super) fn maxima(summary: &Summary, shown: usize) -> Option<Table> {
+    if load_rows(summary) == 0 || shown == 0 {
+        return None;
+    }
+    let has_verdicts = summary.loads.iter().any(|load| !load.verdicts.is_empty());
+    let mut head = vec!["max under load".to_owned()];
+    head.extend(summary.probes.iter().map(|probe| probe.probe.clone()));
+    if has_verdicts {
+        head.push("verdict".to_owned());
+    }
+    let mut table = Table::new(head);
+    let sorted = worst_first(summary);
+    for load in sorted.iter().take(shown) {
+        let max = |probe: &ProbeSummary| numbers_of(load, &probe.probe).map_or_else(|| "-".to_owned(), |numbers| time(numbers.max_ns));
+        let mut cells = vec![load.name.clone()];
+        cells.extend(summary.probes.iter().map(max));
+        if has_verdicts {
+            let worst = load.verdicts.iter().map(|(_, verdict)| verdict.outcome).reduce(Outcome::worse);
+            cells.push(worst.map_or_else(|| "-".to_owned(), |outcome| word(outcome).to_lowercase()));
+        }
+        table.row(cells);
+    }
+    more(&mut table, sorted.len(), shown);
+    Some(table)
+}
+
+fn more(table: &mut Table, all: usize, shown: usize) {
+    if all > shown {
+        table.row([format!("{} more", all - shown)]);
+    }
+}
+
+fn worst_first(summary: &Summary) -> Vec<&LoadSummary> {
+    let mut loads: Vec<&LoadSummary> = summary.loads.iter().collect();
+    let worst = |load: &&LoadSummary| load.probes.iter().filter_map(|(_, numbers)| Some(numbers.as_ref()?.max_ns)).max();
+    loads.sort_by_key(|load| Reverse(worst(load)));
+    loads
+}
+
+fn numbers_of<'a>(load: &'a LoadSummary, probe: &str) -> Option<&'a Numbers> {
+    load.probes.iter().find(|(name, _)| name == probe)?.1.as_ref()
+}
+
+/// The bound of misses an hour and the verdict.
+fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
+    let Some(verdict) = load.verdict_of(probe) else { return Vec::new() };
+    let an_hour = verdict.misses_an_hour_at_most().map_or_else(|| "-".to_owned(), |an_hour| format!("< {}", significant(an_hour)));
+    vec![an_hour, word(verdict.outcome).to_lowercase()]
+}
+
+/// Where a series was taken.
+pub(super) fn place(series: &SeriesSummary) -> String {
+    match (series.cpu, series.copy) {
+        (Some(cpu), _) => format!("cpu {cpu}"),
+        (None, Some(copy)) => format!("copy {copy}"),
+        (None, None) => series.probe.clone(),
+    }
+}
+
+/// The longest run of misses of any of them; of samples without their order it is not known.
+fn longest_burst(series: &[&SeriesSummary]) -> String {
+    let longest = series.iter().filter_map(|series| series.misses_longest_run).map(|run| run.length).max();
+    let is_known = series.iter().all(|series| !series.from_histogram && series.counts.unstored == 0);
+    longest.or(is_known.then_some(0)).map_or_else(|| "-".to_owned(), |length| length.to_string())
+}
+
+fn row(label: String, numbers: &Numbers, is_missed_unknown: bool, jitter: String, burst: Option<String>) -> Vec<String> {
+    let missed = if is_missed_unknown { "-".to_owned() } else { numbers.missed.to_string() };
+    let mut cells = vec![label, numbers.samples.to_string(), missed, time(numbers.min_ns)];
+    cells.push(numbers.percentiles.first().map_or_else(String::new, |median| time(median.value_ns)));
+    cells.push(three_digits(numbers.mean_ns.round()));
+    cells.extend(numbers.percentiles.iter().skip(1).map(value));
+    // The maximum of an import may have no time.
+    let at = if numbers.max_at_ns == 0 { "-".to_owned() } else { time(numbers.max_at_ns) };
+    cells.extend([time(numbers.max_ns), at, jitter]);
+    if let Some(burst) = burst {
+        cells.extend([numbers.misses.unwrap_or(0).to_string(), burst]);
+    }
+    cells
+}
+
+fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
+    let mut cells = vec![label.to_owned(), String::new(), String::new(), String::new()];
+    let bound = |percentile: &Percentile| match (percentile.upper_ns, percentile.samples_needed) {
+        (Some(upper), _) => time(upper),
+        (None, Some(needed)) => format!("n>={}", count(needed)),
+        (None, None) => "-".to_owned(),
+    };
+    cells.push(percentiles.first().map_or_else(String::new, bound));
+    cells.push(String::new());
+    cells.extend(percentiles.iter().skip(1).map(bound));
+    cells
+}
+
+/// A percentile that the samples do not bound is a sample like any other, and is marked so.
+pub(super) fn value(percentile: &Percentile) -> String {
+    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
+}
+
+/// A count in three digits, rounded up: it says how many are needed.
+fn count(count: u64) -> String {
+    let (divisor, unit) = match count {
+        0..10_000 => return count.to_string(),
+        10_000..1_000_000 => (1_000, "k"),
+        1_000_000..1_000_000_000 => (1_000_000, "M"),
+        _ => (1_000_000_000, "G"),
+    };
+    // Two digits at least, rounded up: fewer samples would not do.
+    let tenths = count.div_ceil(divisor / 10);
+    if tenths < 100 { format!("{}.{}{unit}", tenths / 10, tenths % 10) } else { format!("{}{unit}", count.div_ceil(divisor)) }
+}
+
+fn time(nanos: i64) -> String {
+    Nanos(nanos).to_string()
+}
+
+pub(super) fn percent(probability: f64) -> String {
+    format!("{} %", (probability * 1e9).round() / 1e7)
+}

@@ -1,0 +1,60 @@
+//! Which flag was meant where one was mistyped: clap's own measure takes `--fro` for `--force`.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error, Parser};
+use tardy_run::nearest::nearest;
+
+use super::Cli;
+
+/// The command line of this process; where it is wrong, the process ends and says why.
+#[must_use]
+pub fn parse() -> Cli {
+    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    Cli::try_parse().unwrap_or_else(|error| with_flag_meant(error, &arguments).exit())
+}
+
+/// The error, with the flag that is most like the unknown one.
+fn with_flag_meant(mut error: Error, arguments: &[String]) -> Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    let command = Cli::command();
+    let flags: Vec<&str> =
+        deepest(&command, arguments).get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()).collect();
+    if let Some(meant) = given.strip_prefix("--").and_then(|given| nearest(given, flags.iter().copied())) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{meant}")));
+    }
+    error
+}
+
+/// The subcommand that the arguments name.
+fn deepest<'a>(command: &'a Command, arguments: &[String]) -> &'a Command {
+    let mut found = command;
+    for argument in arguments.iter().skip(1) {
+        match found.find_subcommand(argument) {
+            Some(next) => found = next,
+            None => break,
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_flag_is_answered_with_the_one_that_was_meant() {
+        let said = |line: &str| {
+            let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            with_flag_meant(Cli::try_parse_from(&arguments).unwrap_err(), &arguments).to_string()
+        };
+        for (line, meant) in
+            [("tardy run --fro 10s", "'--for'"), ("tardy show x --jsno", "'--json'"), ("tardy compare a b --margn 1us", "'--margin'")]
+        {
+            assert!(said(line).contains(meant), "{}", said(line));
+        }
+        assert!(!said("tardy run --xyzzy 3").contains("similar"), "{}", said("tardy run --xyzzy 3"));
+    }
+}

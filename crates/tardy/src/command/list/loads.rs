@@ -1,0 +1,51 @@
+//! Loads, and lists of them.
+
+use std::fmt::Write as _;
+
+use tardy_loads::load::composite::{COMPOSITES, Composite};
+use tardy_loads::load::{LOADS, LoadInfo};
+
+use super::{Entry, Listing};
+
+pub(super) fn listing() -> Listing {
+    let entries = LOADS.iter().map(|info| of_load(info)).chain(COMPOSITES.iter().map(of_composite)).collect();
+    Listing { entries, note: None }
+}
+
+fn of_load(info: &LoadInfo) -> Entry {
+    let marks = if info.by_name_only { ", only when asked for by name" } else { "" };
+    let mut full = format!("{} ({}{marks})\n  {}\n  hurts: {}\n", info.name, info.source, info.does, info.hurts);
+    for parameter in info.parameters {
+        let unset = if parameter.needed { "needed" } else { "unset" };
+        let default = parameter.default.map_or_else(|| unset.to_owned(), |default| format!("default {default}"));
+        let _ = writeln!(full, "    {:<12} {} ({}, {default})", parameter.name, parameter.means, parameter.kind);
+    }
+    let json = serde_json::json!({
+        "name": info.name, "does": info.does, "hurts": info.hurts, "source": info.source, "by_name_only": info.by_name_only,
+        "parameters": info.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>(),
+    });
+    Entry { name: info.name.to_owned(), line: info.does.to_owned(), full, json, group: None }
+}
+
+fn of_composite(composite: &Composite) -> Entry {
+    let names: Vec<_> = composite.loads().collect();
+    let full = format!("{} ({})\n  {}: {}\n", composite.name, composite.source, composite.does, names.join(", "));
+    let json = serde_json::json!({ "name": composite.name, "does": composite.does, "source": composite.source, "loads": names });
+    Entry { name: composite.name.to_owned(), line: composite.does.to_owned(), full, json, group: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_is_told_with_its_parameters_and_their_limits() {
+        let text: String = listing().entries.into_iter().map(|entry| entry.full).collect();
+        for info in LOADS {
+            for parameter in info.parameters {
+                assert!(text.contains(parameter.means), "{}: {}", info.name, parameter.name);
+            }
+        }
+        assert!(text.contains("64KiB to 1024GiB, default 64MiB"), "{text}");
+    }
+}

@@ -321,7 +321,7 @@ mod tests {
             (10_000_000, "10.0 ms"),
             (9_990_001, "10.0 ms"),
             (999_001, "1.00 ms"),
-            (4_000_000_001, "4.01 s"),
+            (4_000_000_001_i64, "4.01 s"),
         ];
         for (nanos, text) in cases {
             assert_eq!(at_most_three_digits(nanos as f64), text);

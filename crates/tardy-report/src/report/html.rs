@@ -13,6 +13,7 @@ mod head;
 mod layers;
 mod repeat;
 mod side_by_side;
+mod unit;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,6 @@
 //! The summary as text: the verdict, the worst load and warnings first, then the numbers, worst first. [`text`] fits a screen, [`full`] leaves nothing out.
 
+mod cells;
 mod tables;
 mod words;
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
 
 use super::figure;
-use super::head::micro;
+use super::unit::micro;
 use crate::chart::model::Table;
 use crate::report::compare::cells;
 

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
 
 use super::figure;
-use super::head::time;
+use super::unit::time;
 use crate::chart::data::RunData;
 use crate::chart::model::Table;
 use crate::chart::words::whole;

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use tardy_core::summary::numbers::{Numbers, Percentile};
-use tardy_core::units::{Nanos, three_digits};
+use tardy_core::units::three_digits;
 use tardy_core::verdict::{Outcome, significant};
 use tardy_results::summary::model::{LoadSummary, ProbeSummary, SeriesSummary, Summary};
 
+use super::cells::{count, percent, place, time, value};
 use super::words::word;
 use crate::report::table::Table;
 
@@ -216,15 +217,6 @@ fn verdict(load: &LoadSummary, probe: &str) -> Vec<String> {
     vec![an_hour, word(verdict.outcome).to_lowercase()]
 }
 
-/// Where a series was taken.
-pub(super) fn place(series: &SeriesSummary) -> String {
-    match (series.cpu, series.copy) {
-        (Some(cpu), _) => format!("cpu {cpu}"),
-        (None, Some(copy)) => format!("copy {copy}"),
-        (None, None) => series.probe.clone(),
-    }
-}
-
 /// The longest run of misses of any of them; of samples without their order it is not known.
 fn longest_burst(series: &[&SeriesSummary]) -> String {
     let longest = series.iter().filter_map(|series| series.misses_longest_run).map(|run| run.length).max();
@@ -258,30 +250,4 @@ fn bounds(label: &str, percentiles: &[Percentile]) -> Vec<String> {
     cells.push(String::new());
     cells.extend(percentiles.iter().skip(1).map(bound));
     cells
-}
-
-/// A percentile that the samples do not bound is a sample like any other, and is marked so.
-pub(super) fn value(percentile: &Percentile) -> String {
-    format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
-}
-
-/// A count in three digits, rounded up: it says how many are needed.
-fn count(count: u64) -> String {
-    let (divisor, unit) = match count {
-        0..10_000 => return count.to_string(),
-        10_000..1_000_000 => (1_000, "k"),
-        1_000_000..1_000_000_000 => (1_000_000, "M"),
-        _ => (1_000_000_000, "G"),
-    };
-    // Two digits at least, rounded up: fewer samples would not do.
-    let tenths = count.div_ceil(divisor / 10);
-    if tenths < 100 { format!("{}.{}{unit}", tenths / 10, tenths % 10) } else { format!("{}{unit}", count.div_ceil(divisor)) }
-}
-
-fn time(nanos: i64) -> String {
-    Nanos(nanos).to_string()
-}
-
-pub(super) fn percent(probability: f64) -> String {
-    format!("{} %", (probability * 1e9).round() / 1e7)
 }

@@ -6,7 +6,7 @@ use tardy_core::verdict::Outcome;
 use tardy_core::warning::Warning;
 use tardy_results::summary::model::{LoadShare, LoadSummary, ProbeSummary, SeriesSummary, Summary};
 
-use super::tables::{percent, place, value};
+use super::cells::{percent, place, value};
 
 /// An effective number of samples below this share of all is told: independent ones come near it by chance.
 const WORTH_A_WORD: f64 = 0.6;

@@ -1,4 +1,4 @@
-//! `caps-lock`: the keyboard's light, on and off (abeni2002, section 4.2).
+//! `caps-lock`: the keyboard's light, on and off (abeni2002, sections 3.2 and 4.2.1).
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use super::Unsupported;
 use super::console::open_console;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "caps-lock",
     does: "switches the keyboard's caps-lock light on and off, through its LED device or the console",
     hurts: "some keyboard drivers wait for the controller's answer with interrupts off; it is in no list because it confuses whoever types",
     source: "abeni2002",
-    parameters: &[Parameter::duration("pause", "rest between two changes", "1ms", Nanos::ZERO, Nanos::from_secs(10))],
+    parameters: &[Parameter::duration("pause", "rest between two changes", "1ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
     by_name_only: true,
     placement: Placement::Once,
     uses_disk: false,
@@ -84,7 +84,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut light = light(&worker.plan.load.undo)?;
     let pause = worker.plan.load.parameters.duration("pause");
     let mut on = true;
-    while worker.rest(pause) {
+    while worker.begin_pass() && worker.rest(pause) {
         match light.switch(on) {
             Ok(()) => worker.did(1, 0),
             Err(_) => worker.failed(),

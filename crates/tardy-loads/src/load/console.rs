@@ -1,4 +1,4 @@
-//! `console`: switches virtual terminals (abeni2002, section 4.2).
+//! `console`: switches virtual terminals (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::{File, OpenOptions};
 
@@ -10,14 +10,14 @@ use tardy_sys::console;
 use super::Unsupported;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::Resolution;
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "console",
     does: "switches between the virtual terminal that is shown and a free one",
     hurts: "long paths in the console driver, which redraws the screen; it is in no list because it takes the screen from whoever sits there",
     source: "abeni2002",
-    parameters: &[Parameter::duration("pause", "rest between switches", "10ms", Nanos::ZERO, Nanos::from_secs(10))],
+    parameters: &[Parameter::duration("pause", "rest between switches", "10ms", Nanos::ZERO, Nanos::from_secs(10)), PASSES],
     by_name_only: true,
     placement: Placement::Once,
     uses_disk: false,
@@ -55,7 +55,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let other = console::free(&console).doing("look for a free terminal")?;
     let pause = worker.plan.load.parameters.duration("pause");
     let mut next = other;
-    while worker.rest(pause) {
+    while worker.begin_pass() && worker.rest(pause) {
         match console::show(&console, next) {
             Ok(()) => worker.did(1, 0),
             Err(_) => worker.failed(),

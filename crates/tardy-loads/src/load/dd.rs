@@ -1,4 +1,4 @@
-//! `dd`: zeros to nowhere (koolwal2009, section 5: dd from /dev/zero to /dev/null).
+//! `dd`: zeros to nowhere (koolwal2009, Appendix I: dd from /dev/zero to /dev/null).
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! `fork`: bursts of processes (abeni2002, section 4.2).
+//! `fork`: bursts of processes (abeni2002, sections 3.2 and 4.2.1).
 
 use tardy_core::units::Nanos;
 use tardy_run::parameter::Parameter;
@@ -9,7 +9,7 @@ use super::Unsupported;
 use super::gate::Gate;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "fork",
@@ -21,6 +21,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("memory", "bytes of the forking process, whose page tables are copied", "4MiB", 4 << 10, 1 << 36),
         Parameter::bytes("touch", "bytes of it that each process writes to", "64KiB", 4 << 10, 1 << 30),
         Parameter::duration("pause", "rest between bursts", "0ns", Nanos::ZERO, Nanos::from_secs(3600)),
+        PASSES,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -62,7 +63,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let whole = area.len();
     area.touch(0, whole);
     let gate = Gate::new().doing("make the gate")?;
-    while worker.go_on() {
+    while worker.begin_pass() {
         let made = burst(worker, own, &gate, &mut area, touch)?;
         let rest = if made == 0 { pause.max(Nanos::from_millis(100)) } else { pause };
         if rest > Nanos::ZERO {

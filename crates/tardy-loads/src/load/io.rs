@@ -1,4 +1,4 @@
-//! `io`: large writes and reads (abeni2002, section 4.2).
+//! `io`: large writes and reads (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -15,7 +15,7 @@ use super::device;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
 use super::scratch;
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "io",
@@ -28,6 +28,7 @@ pub const INFO: LoadInfo = LoadInfo {
         device::FOLDER,
         Parameter::choice("target", "the device behind the file system, or memory alone (tmpfs)", &["device", "memory"]),
         allowance::RATE,
+        PASSES,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -93,7 +94,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
         let folder = folder.clone();
         return on_device(worker, &folder, &file, &mut zero, &mut block, size);
     }
-    while worker.go_on() {
+    while worker.begin_pass() {
         if let Some(folder) = &folder {
             scratch::check_floor(folder, size)?;
         }
@@ -108,7 +109,7 @@ fn on_device(worker: &mut Worker, folder: &Path, file: &File, zero: &mut File, b
     let mut allowance = Allowance::new(worker);
     let bytes = block.len() as u64;
     let mut length = 0;
-    while worker.go_on() {
+    while worker.begin_pass() {
         scratch::check_floor(folder, size)?;
         let mut fresh = 0;
         while fresh < size && worker.go_on() && allowance.take(bytes) {

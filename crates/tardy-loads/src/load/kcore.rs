@@ -1,4 +1,4 @@
-//! `kcore`: the whole memory through /proc/kcore (abeni2002, section 4.2: a file of 512 MB in /proc on a machine of 512 MB).
+//! `kcore`: the whole memory through /proc/kcore (abeni2002, sections 3.2 and 4.2.1: a file of 512 MB in /proc on a machine of 512 MB).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,7 +8,7 @@ use tardy_run::parameter::Parameter;
 use super::Unsupported;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "kcore",
@@ -18,6 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::bytes("size", "bytes to read from the start, each time", "512MiB", 4 << 10, 1 << 46),
         Parameter::bytes("block", "bytes of one read call", "1MiB", 512, 1 << 24),
+        PASSES,
     ],
     by_name_only: true,
     placement: Placement::EachCpu,
@@ -44,7 +45,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let mut file = File::open(KCORE).doing("open /proc/kcore")?;
     let mut block = vec![0; worker.number("block") as usize];
     let size = worker.number("size");
-    while worker.go_on() {
+    while worker.begin_pass() {
         file.seek(SeekFrom::Start(0)).doing("rewind /proc/kcore")?;
         let mut read = 0;
         while read < size && worker.go_on() {

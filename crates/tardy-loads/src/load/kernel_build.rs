@@ -27,7 +27,7 @@ pub const INFO: LoadInfo = LoadInfo {
             default: None,
             needed: false,
         },
-        Parameter::choice("config", "what to build", &["defconfig", "tinyconfig", "allnoconfig", "allmodconfig"]),
+        Parameter::choice("config", "what to build", &["defconfig", "tinyconfig", "allnoconfig", "allmodconfig", "allyesconfig"]),
     ],
     by_name_only: false,
     placement: Placement::Once,

@@ -1,4 +1,4 @@
-//! `memory`: a large area touched in order, then given back at exit (abeni2002, section 4.2) or by munmap(2).
+//! `memory`: a large area touched in order, then given back at exit (abeni2002, sections 3.2 and 4.2.1) or by munmap(2).
 
 use tardy_run::parameter::Parameter;
 use tardy_sys::mapping::Mapping;
@@ -7,7 +7,7 @@ use tardy_sys::process::{self, WaitResult};
 use super::Unsupported;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "memory",
@@ -18,6 +18,7 @@ pub const INFO: LoadInfo = LoadInfo {
         Parameter::bytes("size", "bytes of each worker's area", "128MiB", 64 << 10, 1 << 40),
         Parameter::choice("pages", "small pages only, or as the system decides", &["small", "system"]),
         Parameter::choice("free", "how the area is given back", &["exit", "munmap"]),
+        PASSES,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -39,7 +40,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     if worker.plan.load.parameters.text("free") == "munmap" {
         return unmap(worker, size as usize, small);
     }
-    while worker.go_on() {
+    while worker.begin_pass() {
         process::fork(|| child(size as usize, small)).doing("fork")?;
         match process::reap_any(true).doing("reap the process that touched the area")? {
             WaitResult::Ended(_, status) if status.success() => worker.did(1, size),
@@ -51,7 +52,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
 
 /// One process that stays: another path of the kernel than at exit, where nothing else of the process is left.
 fn unmap(worker: &mut Worker, size: usize, small: bool) -> Result<(), WorkError> {
-    while worker.go_on() {
+    while worker.begin_pass() {
         drop(touched(size, small).doing("map the area")?);
         worker.did(1, size as u64);
     }

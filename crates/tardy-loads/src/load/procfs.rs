@@ -1,4 +1,4 @@
-//! `procfs`: large files in /proc (abeni2002, section 4.2).
+//! `procfs`: large files in /proc (abeni2002, sections 3.2 and 4.2.1).
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use tardy_sys::mapping::{Mapping, PAGE_BYTES};
 use super::Unsupported;
 use super::info::{ErrorContext, LoadInfo, Placement, WorkError};
 use super::resolution::{Resolution, Resource};
-use super::worker::Worker;
+use super::worker::{PASSES, Worker};
 
 pub const INFO: LoadInfo = LoadInfo {
     name: "procfs",
@@ -20,6 +20,7 @@ pub const INFO: LoadInfo = LoadInfo {
     parameters: &[
         Parameter::count("mappings", "mappings that each worker adds to its own maps, to make them long", "2000", 0, 60_000),
         Parameter::bytes("block", "bytes of one read call", "64KiB", 512, 1 << 24),
+        PASSES,
     ],
     by_name_only: false,
     placement: Placement::EachCpu,
@@ -48,7 +49,7 @@ fn run(worker: &mut Worker) -> Result<(), WorkError> {
     let proc = Path::new("/proc");
     let _area = long_maps(worker.number("mappings") as usize).doing("make many mappings")?;
     let mut block = vec![0; worker.number("block") as usize];
-    while worker.go_on() {
+    while worker.begin_pass() {
         for name in SYSTEM_FILES {
             read_through(worker, &proc.join(name), &mut block);
         }

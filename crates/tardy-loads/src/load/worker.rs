@@ -10,11 +10,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_run::parameter::Parameter;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::usage::{Who, usage};
 use tardy_sys::{clock, signal};
 
 use super::Unsupported;
+
+/// The parameter of loads that can do their work so many times and then rest, as the events of abeni2002, figure 3.
+pub(super) const PASSES: Parameter =
+    Parameter::count("passes", "passes of each worker, after which it rests; 0: as many as there is time for", "0", 0, 1 << 40);
 
 /// What a worker is told: its load's plan, and which part of it is its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +84,7 @@ pub struct Worker {
     /// What it was told.
     pub plan: WorkerPlan,
     work: Work,
+    passes: u64,
     next_report: i64,
     next_check: i64,
     stopped: bool,
@@ -88,7 +94,15 @@ pub struct Worker {
 impl Worker {
     pub(super) fn new(plan: WorkerPlan) -> Self {
         let now = clock::monotonic();
-        Self { plan, work: Work::default(), next_report: now + FIRST_REPORT.get(), next_check: now, stopped: false, runs_programs: false }
+        Self {
+            plan,
+            work: Work::default(),
+            passes: 0,
+            next_report: now + FIRST_REPORT.get(),
+            next_check: now,
+            stopped: false,
+            runs_programs: false,
+        }
     }
 
     /// Whether to go on. Call it between operations: it costs a clock read, and reports when a second has passed.
@@ -103,6 +117,14 @@ impl Worker {
             self.report();
         }
         !self.stopped
+    }
+
+    /// As [`Self::go_on`], before each pass of a load with the parameter [`PASSES`]: after the last one it rests until the stop.
+    pub(super) fn begin_pass(&mut self) -> bool {
+        let most = self.number(PASSES.name);
+        while most > 0 && self.passes >= most && self.rest(Nanos::from_secs(3600)) {}
+        self.passes += 1;
+        self.go_on()
     }
 
     /// Sleeps for `duration`, but no longer than until the stop, and reports in between. Says whether to go on.

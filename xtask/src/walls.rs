@@ -13,6 +13,7 @@ mod tests {
         ("tardy-costs", &["clap", "tardy-loads", "tardy-probes", "tardy-measure", "tardy-results"]),
         ("tardy-measure", &["clap", "tardy-costs", "tardy-results", "tardy-report"]),
         ("tardy-run", &["clap"]),
+        ("tardy-papers", &["clap", "tardy-run", "tardy-results", "tardy-report", "tardy-measure"]),
         ("tardy-results", &["clap", "tardy-report", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
         ("tardy-report", &["clap", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
         ("tardy-formats", &["clap", "tardy-probes", "tardy-loads", "tardy-measure"]),

@@ -71,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn the_crossovers_of_the_paper_are_met() {
-        // mckenney2009, section 3: 3 ms against 20 us; with 16.78 % "more than about ten milliseconds", with 107.5 % a few.
+    fn the_crossover_of_two_latencies_and_a_slowdown_is_their_quotient() {
+        // mckenney2009, section 3: 3 ms against 20 us, and slowdowns of 16.78 and 107.5 %. The text states about 10 and 1 ms, which do not follow.
         let (fast, real_time) = (Estimate::exact(3e6), Estimate::exact(20e3));
         let (some, _) = at(crossover(fast, real_time, Estimate::exact(0.1678)));
         assert_eq!(format!("{:.1}", some / 1e6), "17.8");

@@ -13,6 +13,8 @@ pub mod junit;
 pub mod ladder_text;
 pub mod plan_text;
 pub mod repeat;
+pub mod reproduce_html;
+pub mod reproduce_text;
 pub mod screen;
 pub mod statistics_text;
 pub mod summary_text;

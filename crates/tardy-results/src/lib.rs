@@ -8,5 +8,6 @@ pub mod cost;
 pub mod doctor;
 pub mod exit;
 pub mod explain;
+pub mod reproduce;
 pub mod statistics;
 pub mod summary;

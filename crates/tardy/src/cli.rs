@@ -14,6 +14,7 @@ pub mod lab;
 pub mod load;
 pub mod plot;
 pub mod renamed;
+pub mod reproduce;
 pub mod respond;
 pub mod run;
 pub mod suggest;
@@ -78,6 +79,8 @@ pub enum Command {
     Scenarios(ScenariosArgs),
     /// Boot kernels in QEMU, where instructions count as time, and measure in each
     Lab(Box<lab::Lab>),
+    /// Run the experiments of the papers that this tool follows, and test their claims
+    Reproduce(reproduce::ReproduceArgs),
     /// List what there is: probes, loads, costs, checks, links
     List(ListArgs),
     /// Put back settings that a killed run left changed

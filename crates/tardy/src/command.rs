@@ -15,6 +15,7 @@ pub mod load;
 pub mod output;
 pub mod plot;
 pub mod report;
+pub mod reproduce;
 pub mod respond;
 pub mod restore;
 pub mod run;

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => command::explain::run(&args).into(),
         Command::Lab(args) => command::lab::run(&args).into(),
         Command::Load(args) => command::load::run(&args),
+        Command::Reproduce(args) => command::reproduce::run(&args).into(),
         Command::Respond(args) => command::respond::run(&args).into(),
         Command::Scenarios(args) => command::scenarios::run(&args).into(),
         Command::List(args) => command::list::run(&args).into(),

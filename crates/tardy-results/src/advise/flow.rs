@@ -9,9 +9,8 @@ use tardy_statistics::confidence::Interval;
 
 use super::task::Task;
 
-/// From here on peaks of load degrade response. The paper names no number; this is ln 2, up to which many periodic tasks with fixed priorities are in time whatever
-/// their periods are (C. L. Liu, J. W. Layland, Journal of the ACM 20, 1973, theorem 5).
-pub const UTILISATION_HIGH: f64 = std::f64::consts::LN_2;
+/// From here on peaks of load degrade response: the paper limits CPU utilisation to so much, for example (mckenney2009, section 5, principle 2).
+pub const UTILISATION_HIGH: f64 = 0.5;
 /// "Hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
 
@@ -126,7 +125,7 @@ const FLOW: &[Entry] = &[
     Entry {
         rule: Rule::Utilisation,
         question: "does the CPU run so full that peaks degrade response?",
-        source: "mckenney2009, section 5; the limit of ln 2 is that of Liu and Layland 1973",
+        source: "mckenney2009, section 5, principle 2: \"for example, to limit CPU utilization to 50%\"",
         answer: utilisation,
         yes: Next::Ask(Rule::Barriers),
         no: Next::Ask(Rule::Memory),

@@ -3,9 +3,7 @@
 //! They are of other machines: what compares is the direction and the share by which a real-time kernel costs more, never the value.
 
 use serde::Serialize;
-
-const KOOLWAL_LMBENCH: &str = include_str!("reference/koolwal2009_lmbench.csv");
-const MCKENNEY_BUILD: &str = include_str!("reference/mckenney2009_build.csv");
+use tardy_papers::published::{self, Table};
 
 /// The metric of this tool that stands for each row of koolwal2009's appendix.
 const KOOLWAL_METRICS: &[(&str, &str)] = &[
@@ -30,6 +28,11 @@ const KOOLWAL_METRICS: &[(&str, &str)] = &[
     ("bcopy-own", "bcopy hand"),
     ("memory-read", "memory read"),
     ("memory-write", "memory write"),
+    ("select-files", "100fd select"),
+    ("fork", "fork"),
+    ("fork-exec", "exec"),
+    ("fork-sh", "sh"),
+    ("mmap", "mmap"),
 ];
 
 /// Which publication.
@@ -84,16 +87,16 @@ pub fn published(reference: Reference) -> PublishedTable {
 }
 
 fn koolwal2009() -> PublishedTable {
-    let (source, head, rows) = table(KOOLWAL_LMBENCH);
+    let (table, cut) = (table("koolwal2009_lmbench"), table("koolwal2009_lmbench_cut"));
     let row = |cells: &Vec<&str>| {
         let metric = KOOLWAL_METRICS.iter().find(|(_, published)| cells.first() == Some(published))?.0;
         let values = cells.get(2..)?.iter().map(|cell| cell.parse().ok()).collect::<Option<Vec<f64>>>()?;
         Some(PublishedRow { metric: metric.to_owned(), unit: (*cells.get(1)?).to_owned(), values })
     };
     PublishedTable {
-        source: source.to_owned(),
-        columns: head.iter().skip(2).map(|column| (*column).to_owned()).collect(),
-        rows: rows.iter().filter_map(row).collect(),
+        source: format!("{}; of fork, exec, sh, mmap and select of files the scan has lost digits", table.source()),
+        columns: table.head().iter().skip(2).map(|column| (*column).to_owned()).collect(),
+        rows: table.rows().iter().chain(&cut.rows()).filter_map(row).collect(),
     }
 }
 
@@ -127,7 +130,7 @@ pub fn mckenney2009_builds() -> Vec<Build> {
             standard_deviation: number(7)?,
         })
     };
-    table(MCKENNEY_BUILD).2.iter().filter_map(row).collect()
+    table("mckenney2009_build").rows().iter().filter_map(row).collect()
 }
 
 fn mckenney2009_published() -> PublishedTable {
@@ -143,7 +146,7 @@ fn mckenney2009_published() -> PublishedTable {
         values: columns.iter().map(|column| value(time, *column)).collect(),
     };
     PublishedTable {
-        source: table(MCKENNEY_BUILD).0.to_owned(),
+        source: table("mckenney2009_build").source().to_owned(),
         columns: columns.iter().map(|(year, kernel)| format!("{kernel} {year}")).collect(),
         rows: ["real", "user", "sys"].iter().map(row).collect(),
     }
@@ -155,23 +158,19 @@ pub fn advantage_percent(fast: f64, slow: f64) -> f64 {
     (slow / fast - 1.0) * 100.0
 }
 
-/// The source's line, the head, and the rows of a file of ours: a comment, a head, rows, none of them with a quoted cell.
-fn table(text: &str) -> (&str, Vec<&str>, Vec<Vec<&str>>) {
-    let source = text.lines().next().and_then(|line| line.strip_prefix("# source: ")).unwrap_or_default();
-    let mut rows = text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(',').collect::<Vec<_>>());
-    (source, rows.next().unwrap_or_default(), rows.collect())
+fn table(name: &str) -> &'static Table {
+    published::find(name).expect("the tables named here are part of the binary")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ADVANTAGE: &str = include_str!("reference/mckenney2009_advantage.csv");
-
     #[test]
     fn every_published_row_belongs_to_a_metric() {
         let published = koolwal2009();
-        assert_eq!(published.rows.len(), table(KOOLWAL_LMBENCH).2.len());
+        let rows = ["koolwal2009_lmbench", "koolwal2009_lmbench_cut"].map(|name| table(name).rows().len());
+        assert_eq!(published.rows.len(), rows[0] + rows[1]);
         assert_eq!(published.columns, ["2.6.26-default", "2.6.26-preempt", "2.6.26-rt1"]);
         for row in &published.rows {
             assert_eq!(row.values.len(), 3);
@@ -185,8 +184,9 @@ mod tests {
         let average = |year: u32, kernel: &str, time: &str| {
             builds.iter().find(|build| (build.year, &*build.kernel, &*build.time) == (year, kernel, time)).unwrap().average
         };
-        let (_, head, rows) = table(ADVANTAGE);
-        assert_eq!(head, ["time", "2008", "2009"]);
+        let advantage = table("mckenney2009_advantage");
+        let rows = advantage.rows();
+        assert_eq!(advantage.head(), ["time", "2008", "2009"]);
         for cells in rows {
             for (year, printed) in [(2008, cells[1]), (2009, cells[2])] {
                 let advantage = advantage_percent(average(year, "real-fast", cells[0]), average(year, "real-time", cells[0]));

@@ -16,7 +16,7 @@ use super::tail::{LoadSpans, LoadTail, TailModel, TailOptions, TailReader, Tails
 use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
 
-/// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 6).
+/// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 4.4).
 const OSADL_CYCLES: f64 = 1e5;
 
 /// What is asked for.

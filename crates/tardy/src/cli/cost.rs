@@ -58,7 +58,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub jobs: Option<u32>,
     /// Make target that writes the configuration
-    #[arg(long, value_name = "TARGET", default_value = "defconfig", value_parser = ["defconfig", "tinyconfig", "allnoconfig", "allmodconfig"])]
+    #[arg(long, value_name = "TARGET", default_value = "defconfig", value_parser = ["defconfig", "tinyconfig", "allnoconfig", "allmodconfig", "allyesconfig"])]
     pub config: String,
     #[command(flatten)]
     pub shared: CostSharedArgs,

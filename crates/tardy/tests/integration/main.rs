@@ -36,6 +36,7 @@ mod phases;
 mod plot;
 mod probes;
 mod report;
+mod reproduce;
 mod response;
 mod run;
 mod several_probes;

@@ -66,4 +66,12 @@ fn figures(out: &mut String, found: &Conclusions) {
     for figure in &found.figures {
         let _ = writeln!(out, "{}: {}", figure.title, crossing(figure.crossing, figure.slowdown.value));
     }
+    let mut table = Table::new(["crossover, ms", "the paper's text", "model", "latency of real fast that the text needs, ms"]);
+    for row in &found.crossovers {
+        let printed = format!("{} {:.0}", row.words, row.printed_ms);
+        let cells = [printed, format!("{:.2}", row.model_ms), format!("{:.2}", row.latency_fast_needed_ms)];
+        table.row(std::iter::once(format!("{} % slower", row.slowdown_percent)).chain(cells));
+    }
+    out.push_str(&table.text());
+    out.push_str("  text and model differ: the text does not follow from the largest latencies that the paper states, 3 ms and 20 us\n");
 }

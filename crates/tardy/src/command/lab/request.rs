@@ -73,4 +73,28 @@ mod tests {
             assert_eq!(checked(words), Ok(()), "{words}");
         }
     }
+
+    /// `tardy reproduce` would else find a mistake after minutes.
+    #[test]
+    fn what_the_papers_experiments_ask_of_guests_is_right() {
+        use tardy_papers::experiment::{Extent, Place};
+        let mut checked = 0;
+        for experiment in tardy_papers::claim::papers().iter().flat_map(|paper| &paper.experiments) {
+            for extent in [Extent::Quick, Extent::Full] {
+                let Some(words) = experiment.command(Place::Lab, extent, 1) else { continue };
+                let at = words.iter().position(|word| word == "--").unwrap();
+                let (before, behind) = words.split_at(at);
+                let line = ["tardy"].into_iter().chain(before.iter().map(String::as_str)).chain(["--out", "x"]);
+                let Command::Lab(lab) = Cli::parse_from(line.chain(behind.iter().map(String::as_str))).command else {
+                    panic!("not the lab")
+                };
+                let LabCommand::Run(arguments) = lab.command else { panic!("not a run") };
+                if arguments.cost.is_none() {
+                    assert!(check(&arguments.measure).is_ok(), "{}: {}", experiment.name, check(&arguments.measure).unwrap_err());
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked >= 30, "{checked}");
+    }
 }

@@ -1,0 +1,284 @@
+//! Claims: what a paper says, in short and in our words, and the rule by which it is tested.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::experiment::Experiment;
+use crate::quantity::{PublishedCell, Quantity, QuantityError};
+use crate::rule::{Rule, RuleError};
+
+const FILES: [(&str, &str); 4] = [
+    ("abeni2002", include_str!("claims/abeni2002.toml")),
+    ("williams2002", include_str!("claims/williams2002.toml")),
+    ("mckenney2009", include_str!("claims/mckenney2009.toml")),
+    ("koolwal2009", include_str!("claims/koolwal2009.toml")),
+];
+
+/// A paper: its experiments, its claims, and which of its tables are set beside ours.
+#[derive(Debug, Clone)]
+pub struct Paper {
+    /// By the name that the project uses.
+    pub name: &'static str,
+    /// Author, title, year.
+    pub title: String,
+    pub experiments: Vec<Experiment>,
+    pub claims: Vec<Claim>,
+    pub tables: Vec<TableBeside>,
+}
+
+/// What a paper says.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Its name, unique among all papers.
+    pub id: String,
+    /// Section, table or figure.
+    pub place: String,
+    /// The claim in short.
+    pub words: String,
+    /// The experiment whose numbers it is about.
+    pub experiment: String,
+    pub rule: Rule,
+    /// The values of the rule, by name.
+    pub values: Vec<Value>,
+    /// What must be known to read the outcome: what stands for what, or why it comes out as it does.
+    pub note: Option<String>,
+    /// Why it cannot be tested in the lab; absent where it can.
+    pub lab: Option<String>,
+    /// Why it cannot be tested on this machine alone; absent where it can.
+    pub local: Option<String>,
+    /// The paper's own numbers break the rule: it contradicts itself, or says it of another experiment.
+    pub contradicts: bool,
+}
+
+/// A value of a rule: ours, and the paper's where it printed one.
+#[derive(Debug, Clone)]
+pub struct Value {
+    /// As in the rule.
+    pub name: String,
+    pub ours: Quantity,
+    pub paper: Option<PublishedCell>,
+}
+
+/// A published table of which ours has the same cells.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableBeside {
+    /// The table's name.
+    pub published: String,
+    pub experiment: String,
+    /// The unit of its cells, as of [`PublishedCell`].
+    pub unit: String,
+    /// Keys of its rows, with commas between, and the words that stand for them in a quantity.
+    pub rows: Vec<(String, String)>,
+    /// Its columns, with the rest of the quantity.
+    pub columns: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    experiment: Vec<Experiment>,
+    #[serde(default)]
+    table: Vec<TableBeside>,
+    claim: Vec<WrittenClaim>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenClaim {
+    id: String,
+    place: String,
+    words: String,
+    experiment: String,
+    rule: String,
+    #[serde(default)]
+    values: BTreeMap<String, WrittenValue>,
+    note: Option<String>,
+    lab: Option<String>,
+    local: Option<String>,
+    #[serde(default)]
+    contradicts: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenValue {
+    ours: String,
+    paper: Option<String>,
+}
+
+/// Why a file of claims cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    #[error("claim {id}: {source}")]
+    Rule { id: String, source: RuleError },
+    #[error("claim {id}: {source}")]
+    Quantity { id: String, source: QuantityError },
+    #[error("claim {id}: the rule and its values do not name the same: {names:?}")]
+    Names { id: String, names: Vec<String> },
+    #[error("{what}: there is no experiment {experiment}")]
+    Experiment { what: String, experiment: String },
+}
+
+/// Every paper.
+///
+/// # Panics
+/// If a file that is part of the binary were wrong, which the tests of this module rule out.
+#[must_use]
+pub fn papers() -> Vec<Paper> {
+    FILES.iter().map(|(name, text)| parse(name, text).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
+}
+
+fn parse(name: &'static str, text: &str) -> Result<Paper, ClaimError> {
+    let file: File = toml::from_str(text)?;
+    let claims = file.claim.into_iter().map(WrittenClaim::read).collect::<Result<Vec<_>, _>>()?;
+    let paper = Paper { name, title: file.title, experiments: file.experiment, claims, tables: file.table };
+    let knows = |experiment: &str| paper.experiments.iter().any(|known| known.name == experiment);
+    for claim in &paper.claims {
+        let of_values = claim.values.iter().filter_map(|value| value.ours.experiment.as_deref());
+        if let Some(unknown) = of_values.chain([claim.experiment.as_str()]).find(|name| !knows(name)) {
+            return Err(ClaimError::Experiment { what: claim.id.clone(), experiment: unknown.to_owned() });
+        }
+    }
+    match paper.tables.iter().find(|table| !knows(&table.experiment)) {
+        Some(table) => Err(ClaimError::Experiment { what: table.published.clone(), experiment: table.experiment.clone() }),
+        None => Ok(paper),
+    }
+}
+
+impl WrittenClaim {
+    fn read(self) -> Result<Claim, ClaimError> {
+        let id = self.id;
+        let rule: Rule = self.rule.parse().map_err(|source| ClaimError::Rule { id: id.clone(), source })?;
+        let refuse = |source| ClaimError::Quantity { id: id.clone(), source };
+        let value = |(name, written): (String, WrittenValue)| {
+            let paper = written.paper.map(|text| text.parse()).transpose().map_err(refuse)?;
+            Ok(Value { name, ours: written.ours.parse().map_err(refuse)?, paper })
+        };
+        let values: Vec<Value> = self.values.into_iter().map(value).collect::<Result<_, ClaimError>>()?;
+        let (mut asked, mut given) = (rule.names(), values.iter().map(|value| value.name.as_str()).collect::<Vec<_>>());
+        asked.sort_unstable();
+        given.sort_unstable();
+        if asked != given {
+            let names = asked.iter().chain(&given).map(|name| (*name).to_owned()).collect();
+            return Err(ClaimError::Names { id, names });
+        }
+        let Self { place, words, experiment, note, lab, local, contradicts, .. } = self;
+        Ok(Claim { id, place, words, experiment, rule, values, note, lab, local, contradicts })
+    }
+}
+
+impl Claim {
+    /// Whether the paper's own numbers keep the rule; `None` where it printed none for one of the values.
+    #[must_use]
+    pub fn holds_in_the_paper(&self) -> Option<bool> {
+        let value = |name: &str| self.values.iter().find(|value| value.name == name)?.paper.as_ref().map(|cell| cell.value);
+        // A rule of limits alone is not about the paper's numbers.
+        self.rule.holds(&value)
+    }
+}
+
+impl TableBeside {
+    /// The published number of a cell, if the paper has one.
+    #[must_use]
+    pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
+        // Spaces within a key would end it.
+        let keys = row.replace(' ', "_").replace(',', " ");
+        format!("{} {keys} {column} {}", self.published, self.unit).parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Extent, Place};
+    use crate::published;
+    use crate::quantity::{EACH, Of};
+
+    #[test]
+    fn there_are_at_least_forty_claims_with_names_of_their_own() {
+        let papers = papers();
+        let ids: Vec<&str> = papers.iter().flat_map(|paper| &paper.claims).map(|claim| claim.id.as_str()).collect();
+        assert!(ids.len() >= 40, "{}", ids.len());
+        for (index, id) in ids.iter().enumerate() {
+            assert!(!ids[..index].contains(id), "{id} twice");
+        }
+        assert!(papers.iter().all(|paper| paper.claims.len() >= 8));
+        assert_eq!(papers.iter().map(|paper| paper.name).collect::<Vec<_>>(), crate::PAPERS);
+    }
+
+    /// A rule that the paper's own numbers break would not test what the paper says.
+    #[test]
+    fn every_rule_holds_for_the_numbers_that_the_paper_printed() {
+        let mut tested = 0;
+        for claim in papers().iter().flat_map(|paper| &paper.claims) {
+            if let Some(holds) = claim.holds_in_the_paper() {
+                assert_eq!(holds, !claim.contradicts, "{}: {}", claim.id, claim.rule);
+                tested += 1;
+            }
+        }
+        assert!(tested >= 30, "{tested}");
+    }
+
+    #[test]
+    fn every_kernel_of_a_claim_is_one_of_its_experiment() {
+        for paper in papers() {
+            for claim in &paper.claims {
+                for value in &claim.values {
+                    let name = value.ours.experiment.as_ref().unwrap_or(&claim.experiment);
+                    let experiment = paper.experiments.iter().find(|known| known.name == *name).unwrap();
+                    let kernels = experiment.kernel_names();
+                    let is_known = value.ours.kernel == EACH || kernels.contains(&value.ours.kernel);
+                    assert!(is_known || experiment.kernels.is_empty(), "{}: {} is none of {kernels:?}", claim.id, value.ours.kernel);
+                    let is_cost = matches!(value.ours.of, Of::Cost { .. });
+                    assert!(is_cost == experiment.cost.is_some() || experiment.arguments.is_empty(), "{}", claim.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_table_that_is_set_beside_ours_has_a_number_in_it_and_quantities() {
+        for table in papers().iter().flat_map(|paper| &paper.tables) {
+            assert!(published::find(&table.published).is_some(), "{}", table.published);
+            for (row, kernel) in &table.rows {
+                assert!(table.columns.iter().any(|(column, _)| table.published(row, column).is_some()), "{} {row}", table.published);
+                for (column, rest) in &table.columns {
+                    let quantity: Result<Quantity, _> = format!("{kernel} {rest}").parse();
+                    assert!(quantity.is_ok(), "{} {column}: {quantity:?}", table.published);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_that_the_lab_cannot_test_says_why() {
+        for paper in papers() {
+            for experiment in &paper.experiments {
+                let is_in_lab = experiment.command(Place::Lab, Extent::Quick, 1).is_some();
+                let claims = paper.claims.iter().filter(|claim| claim.experiment == experiment.name);
+                for claim in claims {
+                    assert!(is_in_lab || claim.lab.is_some(), "{}", claim.id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_rule_whose_names_are_not_its_values_is_refused() {
+        let text = |rule: &str| {
+            format!(
+                "title = \"x\"\n[[experiment]]\nname = \"e\"\nabout = \"\"\n[[claim]]\nid = \"a\"\nplace = \"1\"\nwords = \"w\"\nexperiment = \"e\"\nrule = \"{rule}\"\nvalues.full = {{ ours = \"full io max\" }}\n"
+            )
+        };
+        assert!(parse("abeni2002", &text("full < 1ms")).is_ok());
+        assert!(matches!(parse("abeni2002", &text("full < none")), Err(ClaimError::Names { .. })));
+        assert!(matches!(parse("abeni2002", &text("full = 1")), Err(ClaimError::Rule { .. })));
+        let elsewhere = text("full < 1ms").replace("experiment = \"e\"", "experiment = \"f\"");
+        assert!(matches!(parse("abeni2002", &elsewhere), Err(ClaimError::Experiment { .. })));
+    }
+}

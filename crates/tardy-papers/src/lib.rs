@@ -1,0 +1,11 @@
+//! What papers published and claimed, as data: their tables, the experiments that repeat theirs, and claims with the rules that test them. Measures and reads nothing.
+#![forbid(unsafe_code)]
+
+pub mod claim;
+pub mod experiment;
+pub mod published;
+pub mod quantity;
+pub mod rule;
+
+/// The papers, by the names that the project uses, in the order of their years.
+pub const PAPERS: [&str; 4] = ["abeni2002", "williams2002", "mckenney2009", "koolwal2009"];

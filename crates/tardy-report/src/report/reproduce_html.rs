@@ -1,0 +1,114 @@
+//! Papers reproduced, as one HTML file that needs nothing else. It holds no time and no path, so that equal runs make equal files.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tardy_papers::experiment::Place;
+use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult};
+
+use super::reproduce_text::{VIRTUAL, note, outcome, summary, times, value};
+
+const STYLE: &str = include_str!("reproduce_html/style.css");
+
+/// The whole file.
+#[must_use]
+pub fn page(found: &Reproduction) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Papers reproduced" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { "Papers reproduced" }
+                    p { (summary(found)) "." }
+                    @if found.place == Place::Lab { p { (VIRTUAL) } }
+                    @for paper in &found.papers { (of_paper(paper)) }
+                    footer { "Made by tardy " (env!("CARGO_PKG_VERSION")) ". This file is complete in itself." }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn of_paper(paper: &PaperResult) -> Markup {
+    html! {
+        section {
+            h2 id=(paper.name) { (paper.name) }
+            p { (paper.title) }
+            div.wide {
+                table {
+                    thead { tr { th { "claim" } th { "place" } th { "rule, and values" } th { "outcome" } } }
+                    tbody { @for claim in &paper.claims { (of_claim(claim)) } }
+                }
+            }
+            @for table in &paper.tables { (of_table(table)) }
+            h3 { "Experiments" }
+            dl { @for experiment in &paper.experiments { (of_experiment(experiment)) } }
+        }
+    }
+}
+
+fn of_claim(claim: &ClaimResult) -> Markup {
+    let class = match claim.outcome {
+        Outcome::Holds => "holds",
+        Outcome::DoesNotHold => "fails",
+        Outcome::NotTested { .. } => "open",
+    };
+    html! {
+        tr id=(claim.id) {
+            td { (claim.words) @if let Some(note) = note(claim) { p.note { (note) } } }
+            td { (claim.place) }
+            td {
+                code { (claim.rule) }
+                @for found in &claim.values { br; (value(found)) }
+            }
+            td class=(class) {
+                strong { (outcome(&claim.outcome)) } (times(claim))
+                @if let Outcome::NotTested { why } = &claim.outcome { p.note { (why) } }
+            }
+        }
+    }
+}
+
+fn of_table(found: &TableResult) -> Markup {
+    let dash = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "-".to_owned());
+    html! {
+        h3 { (found.source) }
+        div.wide {
+            table.numbers {
+                thead {
+                    tr { th rowspan="2" {} @for column in &found.columns { th colspan="2" { (column) } } }
+                    tr { @for _ in &found.columns { th { "paper" } th { "ours" } } }
+                }
+                tbody {
+                    @for row in &found.rows {
+                        tr {
+                            th scope="row" { (row.published_name) " (" (row.our_name) ")" }
+                            @for (published, ours) in &row.cells { td { (dash(published)) } td { (dash(ours)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_experiment(found: &ExperimentResult) -> Markup {
+    html! {
+        dt { (found.name) }
+        dd {
+            (found.about)
+            @if let Some(command) = &found.command { pre { (command) } }
+            @if found.kernels.is_empty() { p { "no run" } } @else {
+                p { @for (kernel, replicas) in &found.kernels { span.kernel { (kernel) " x " (replicas) } " " } }
+            }
+            @for remark in &found.remarks { p.note { (remark) } }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Papers reproduced, as text: outcomes first, then each claim, then tables.
+
+use std::fmt::Write as _;
+
+use tardy_papers::experiment::{Extent, Place};
+use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult, ValueResult};
+
+use super::table::Table;
+
+/// What all numbers of the lab are.
+pub(super) const VIRTUAL: &str = "The lab's times are virtual: every instruction takes 4 ns, so that a latency is the length of the kernel's code path. Compare them with each other, never with a machine's.";
+
+/// The text.
+#[must_use]
+pub fn text(found: &Reproduction) -> String {
+    let mut out = format!("{}\n", summary(found));
+    if found.place == Place::Lab {
+        let _ = writeln!(out, "{VIRTUAL}");
+    }
+    for paper in &found.papers {
+        of_paper(&mut out, paper);
+    }
+    out
+}
+
+/// How many claims came out how, in one line.
+pub(super) fn summary(found: &Reproduction) -> String {
+    let place = match found.place {
+        Place::Local => "on this machine",
+        Place::Lab => "in the lab",
+    };
+    let extent = match found.extent {
+        Extent::Quick => "quick",
+        Extent::Full => "as long as the papers'",
+    };
+    let counts = found.counts;
+    let all = counts.hold + counts.do_not_hold + counts.not_tested;
+    format!(
+        "{all} claims of {} papers, {place}, {extent}: {} hold, {} do not hold, {} cannot be tested here",
+        found.papers.len(),
+        counts.hold,
+        counts.do_not_hold,
+        counts.not_tested
+    )
+}
+
+fn of_paper(out: &mut String, paper: &PaperResult) {
+    let _ = writeln!(out, "\n{}: {}", paper.name, paper.title);
+    for claim in &paper.claims {
+        let _ = writeln!(out, "  {:<14} {} ({})", outcome(&claim.outcome), claim.words, claim.place);
+        match &claim.outcome {
+            Outcome::NotTested { why } => {
+                let _ = writeln!(out, "                 {why}");
+            }
+            _ => {
+                let values = claim.values.iter().map(value).collect::<Vec<_>>().join("; ");
+                let _ = writeln!(out, "                 {}: {values}{}", claim.rule, times(claim));
+            }
+        }
+        if let Some(note) = note(claim) {
+            let _ = writeln!(out, "                 {note}");
+        }
+    }
+    for table in &paper.tables {
+        out.push_str(&of_table(table));
+    }
+    for experiment in &paper.experiments {
+        of_experiment(out, experiment);
+    }
+}
+
+/// In words.
+pub(super) fn outcome(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Holds => "holds",
+        Outcome::DoesNotHold => "does not hold",
+        Outcome::NotTested { .. } => "not tested",
+    }
+}
+
+/// Ours, and what the paper has.
+pub(super) fn value(value: &ValueResult) -> String {
+    let ours = value.ours.map_or_else(|| "-".to_owned(), |[median, ..]| value.unit.show(median));
+    let published = value.published.as_ref().map_or_else(String::new, |published| format!(" (paper: {published})"));
+    format!("{} {ours}{published}", value.name)
+}
+
+/// In how many cases a rule held, where there were several.
+pub(super) fn times(claim: &ClaimResult) -> String {
+    if claim.cases > 1 { format!("; in {} of {} cases", claim.held, claim.cases) } else { String::new() }
+}
+
+/// What must be known; of a claim that holds, nothing has to be explained that only its failing would.
+pub(super) fn note(claim: &ClaimResult) -> Option<&str> {
+    claim.note.as_deref().filter(|_| !matches!(claim.outcome, Outcome::NotTested { .. }))
+}
+
+fn of_table(found: &TableResult) -> String {
+    let columns = found.columns.iter().flat_map(|column| [format!("{column}: paper"), "ours".to_owned()]);
+    let mut table = Table::new([String::new()].into_iter().chain(columns));
+    for row in &found.rows {
+        let cells =
+            row.cells.iter().flat_map(|(published, ours)| [published, ours]).map(|cell| cell.clone().unwrap_or_else(|| "-".to_owned()));
+        table.row([format!("{} ({})", row.published_name, row.our_name)].into_iter().chain(cells));
+    }
+    format!("{}\n{}", found.source, table.text())
+}
+
+fn of_experiment(out: &mut String, found: &ExperimentResult) {
+    let kernels: Vec<String> = found.kernels.iter().map(|(kernel, replicas)| format!("{kernel} x {replicas}")).collect();
+    let kernels = if kernels.is_empty() { "no run".to_owned() } else { kernels.join(", ") };
+    let _ = writeln!(out, "  {}: {}\n    {kernels}", found.name, found.about);
+    if let Some(command) = &found.command {
+        let _ = writeln!(out, "    {command}");
+    }
+    for remark in &found.remarks {
+        let _ = writeln!(out, "    ! {remark}");
+    }
+}

@@ -1,0 +1,286 @@
+//! What papers claimed, tested on runs: the folders of their experiments, read back to quantities, and each claim's outcome by its rule.
+
+pub mod measured;
+
+use std::path::Path;
+
+use serde::Serialize;
+use tardy_papers::claim::{Claim, Paper, TableBeside, Value};
+use tardy_papers::experiment::{Extent, Place};
+use tardy_papers::published;
+use tardy_papers::quantity::{EACH, Quantity, Unit};
+
+use measured::{Measured, Refusal};
+
+/// All that was reproduced.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reproduction {
+    pub place: Place,
+    pub extent: Extent,
+    pub papers: Vec<PaperResult>,
+    /// Claims that hold, do not hold, and cannot be tested.
+    pub counts: Counts,
+}
+
+/// How many claims came out how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    pub hold: usize,
+    pub do_not_hold: usize,
+    pub not_tested: usize,
+}
+
+/// One paper.
+#[derive(Debug, Clone, Serialize)]
+pub struct PaperResult {
+    pub name: &'static str,
+    pub title: String,
+    pub experiments: Vec<ExperimentResult>,
+    pub claims: Vec<ClaimResult>,
+    pub tables: Vec<TableResult>,
+}
+
+/// An experiment, and what there is of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ExperimentResult {
+    pub name: String,
+    pub about: String,
+    /// What a user types for it; absent where it cannot run here.
+    pub command: Option<String>,
+    /// The kernels measured, each with the number of its replicas.
+    pub kernels: Vec<(String, usize)>,
+    /// What was not as asked for: loads that did not run, folders that cannot be read.
+    pub remarks: Vec<String>,
+}
+
+/// How a claim came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum Outcome {
+    /// In every replica, and on every kernel that it is about.
+    Holds,
+    DoesNotHold,
+    /// It cannot be tested here.
+    NotTested {
+        why: String,
+    },
+}
+
+/// A claim with its outcome.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimResult {
+    pub id: String,
+    pub place: String,
+    pub words: String,
+    pub experiment: String,
+    /// As written in the table of claims.
+    pub rule: String,
+    pub values: Vec<ValueResult>,
+    /// Whether the paper's own numbers keep the rule; absent where it printed none.
+    pub holds_in_the_paper: Option<bool>,
+    /// How often the rule was tested: replicas, times kernels where it is about each.
+    pub cases: usize,
+    /// How often it held.
+    pub held: usize,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub note: Option<String>,
+}
+
+/// A value of a rule.
+#[derive(Debug, Clone, Serialize)]
+pub struct ValueResult {
+    pub name: String,
+    /// As the paper prints it.
+    pub published: Option<String>,
+    /// Ours: the median of the cases, then the least and the largest; times in ns, shares of 1. Absent where there is none.
+    pub ours: Option<[f64; 3]>,
+    pub unit: Unit,
+}
+
+/// A published table beside ours.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableResult {
+    /// Where it was published.
+    pub source: &'static str,
+    pub columns: Vec<String>,
+    pub rows: Vec<TableRow>,
+}
+
+/// One row of both.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableRow {
+    /// As in the paper.
+    pub published_name: String,
+    /// What stands for it here.
+    pub our_name: String,
+    /// Published, and ours as the median of the replicas.
+    pub cells: Vec<(Option<String>, Option<String>)>,
+}
+
+/// Tests the claims of `papers` on the folders of their experiments below `folder`.
+#[must_use]
+pub fn reproduce(papers: &[Paper], folder: &Path, place: Place, extent: Extent, replicas: u32) -> Reproduction {
+    let papers: Vec<PaperResult> = papers.iter().map(|paper| of_paper(paper, folder, place, extent, replicas)).collect();
+    let mut counts = Counts::default();
+    for claim in papers.iter().flat_map(|paper| &paper.claims) {
+        match claim.outcome {
+            Outcome::Holds => counts.hold += 1,
+            Outcome::DoesNotHold => counts.do_not_hold += 1,
+            Outcome::NotTested { .. } => counts.not_tested += 1,
+        }
+    }
+    Reproduction { place, extent, papers, counts }
+}
+
+fn of_paper(paper: &Paper, folder: &Path, place: Place, extent: Extent, replicas: u32) -> PaperResult {
+    let measured = Measured::read(paper, folder);
+    let experiment = |experiment: &tardy_papers::experiment::Experiment| ExperimentResult {
+        name: experiment.name.clone(),
+        about: experiment.about.clone(),
+        command: experiment.command(place, extent, replicas).map(|words| typed(&words)),
+        kernels: measured.kernels(&experiment.name),
+        remarks: measured.remarks(&experiment.name),
+    };
+    PaperResult {
+        name: paper.name,
+        title: paper.title.clone(),
+        experiments: paper.experiments.iter().map(experiment).collect(),
+        claims: paper.claims.iter().map(|claim| of_claim(claim, &measured, place)).collect(),
+        tables: paper.tables.iter().map(|table| of_table(table, &measured)).collect(),
+    }
+}
+
+/// The command line as a user types it, with quotes where a shell needs them.
+#[must_use]
+pub fn typed(words: &[String]) -> String {
+    let quoted = |word: &String| if word.contains([' ', '<', '*']) { format!("'{word}'") } else { word.clone() };
+    format!("tardy {}", words.iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+fn of_claim(claim: &Claim, measured: &Measured, place: Place) -> ClaimResult {
+    let cannot = match place {
+        Place::Lab => &claim.lab,
+        Place::Local => &claim.local,
+    };
+    let tested = match cannot {
+        Some(why) => Err(Refusal(why.clone())),
+        None => test(claim, measured),
+    };
+    let (cases, why) = match tested {
+        Ok(cases) => (cases, None),
+        Err(Refusal(why)) => (Vec::new(), Some(why)),
+    };
+    let held = cases.iter().filter(|case| case.holds).count();
+    let outcome = match why {
+        Some(why) => Outcome::NotTested { why },
+        None if held == cases.len() => Outcome::Holds,
+        None => Outcome::DoesNotHold,
+    };
+    let value = |(index, value): (usize, &Value)| ValueResult {
+        name: value.name.clone(),
+        published: value.paper.as_ref().map(|cell| cell.printed.clone()),
+        ours: middle(cases.iter().map(|case| case.values[index]).collect()),
+        unit: value.ours.unit(),
+    };
+    ClaimResult {
+        id: claim.id.clone(),
+        place: claim.place.clone(),
+        words: claim.words.clone(),
+        experiment: claim.experiment.clone(),
+        rule: claim.rule.to_string(),
+        values: claim.values.iter().enumerate().map(value).collect(),
+        holds_in_the_paper: claim.holds_in_the_paper(),
+        cases: cases.len(),
+        held,
+        outcome,
+        note: claim.note.clone(),
+    }
+}
+
+/// The rule on one replica, and on one kernel where it is about each.
+struct Case {
+    holds: bool,
+    /// In the order of the claim's values.
+    values: Vec<f64>,
+}
+
+fn test(claim: &Claim, measured: &Measured) -> Result<Vec<Case>, Refusal> {
+    let is_of_each = claim.values.iter().any(|value| value.ours.kernel == EACH);
+    let kernels: Vec<Option<String>> =
+        if is_of_each { measured.kernels(&claim.experiment).into_iter().map(|(kernel, _)| Some(kernel)).collect() } else { vec![None] };
+    let mut cases = Vec::new();
+    for kernel in &kernels {
+        let quantities: Vec<Quantity> = claim.values.iter().map(|value| with_kernel(&value.ours, kernel.as_deref())).collect();
+        let replicas = quantities.iter().map(|quantity| measured.replicas(quantity, &claim.experiment)).min().unwrap_or(0);
+        // Without a replica, the first is asked for all the same, to learn why there is none.
+        for replica in 0..replicas.max(1) {
+            let values: Vec<f64> =
+                quantities.iter().map(|quantity| measured.value(quantity, &claim.experiment, replica)).collect::<Result<_, _>>()?;
+            let of_name = |name: &str| claim.values.iter().position(|value| value.name == name).map(|index| values[index]);
+            let holds = claim.rule.holds(&of_name).ok_or_else(|| Refusal("a value of the rule is missing".to_owned()))?;
+            cases.push(Case { holds, values });
+        }
+    }
+    if cases.is_empty() { Err(Refusal(format!("there is no run of {}", claim.experiment))) } else { Ok(cases) }
+}
+
+fn with_kernel(quantity: &Quantity, kernel: Option<&str>) -> Quantity {
+    match kernel {
+        Some(kernel) if quantity.kernel == EACH => Quantity { kernel: kernel.to_owned(), ..quantity.clone() },
+        _ => quantity.clone(),
+    }
+}
+
+/// The lower median, which is a value that occurred, the least and the largest.
+fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
+    values.sort_by(f64::total_cmp);
+    Some([*values.get(values.len().checked_sub(1)? / 2)?, *values.first()?, *values.last()?])
+}
+
+fn of_table(table: &TableBeside, measured: &Measured) -> TableResult {
+    let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
+        let published = table.published(row, column).map(|cell| cell.printed);
+        let quantity: Quantity = format!("{kernel} {rest}").parse().expect("a test parses every cell");
+        let replicas = 0..measured.replicas(&quantity, &table.experiment);
+        let values = replicas.filter_map(|replica| measured.value(&quantity, &table.experiment, replica).ok()).collect();
+        (published, middle(values).map(|[median, ..]| quantity.unit().show(median)))
+    };
+    let row = |(name, kernel): &(String, String)| TableRow {
+        published_name: name.replace(',', " "),
+        our_name: kernel.clone(),
+        cells: table.columns.iter().map(|(column, rest)| cell(name, kernel, column, rest)).collect(),
+    };
+    TableResult {
+        source: published::find(&table.published).map_or("", published::Table::source),
+        columns: table.columns.iter().map(|(column, _)| column.clone()).collect(),
+        rows: table.rows.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_values_occurred() {
+        assert_eq!(middle(vec![3.0, 1.0, 2.0]), Some([2.0, 1.0, 3.0]));
+        assert_eq!(middle(vec![4.0, 1.0]), Some([1.0, 1.0, 4.0]));
+        assert_eq!(middle(vec![]), None);
+    }
+
+    #[test]
+    fn without_a_run_nothing_is_said_of_any_claim_but_why() {
+        let nothing = tempfile::tempdir().unwrap();
+        let papers = tardy_papers::claim::papers();
+        for place in [Place::Local, Place::Lab] {
+            let found = reproduce(&papers, nothing.path(), place, Extent::Quick, 1);
+            assert_eq!((found.counts.hold, found.counts.do_not_hold), (0, 0));
+            assert!(found.counts.not_tested >= 40);
+            for claim in found.papers.iter().flat_map(|paper| &paper.claims) {
+                let Outcome::NotTested { why } = &claim.outcome else { panic!("{claim:?}") };
+                assert!(!why.is_empty() && claim.values.iter().all(|value| value.ours.is_none()), "{claim:?}");
+            }
+        }
+    }
+}

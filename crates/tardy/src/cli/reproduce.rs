@@ -1,0 +1,104 @@
+//! What `tardy reproduce` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tardy_papers::experiment::{Extent, Place};
+
+/// `tardy reproduce`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Claims that do not hold are results, not failures: the exit code is 0 once every experiment that can run here has run. \
+3: an experiment could not run; the report says which, and why."
+)]
+pub struct ReproduceArgs {
+    /// Whose claims are tested
+    #[arg(value_name = "PAPER", value_enum)]
+    pub paper: PaperArgument,
+    /// On this machine's kernel, or in emulated machines on the distribution's kernels, where runs repeat to the last digit
+    #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
+    pub on: PlaceArgument,
+    /// Minutes in all, in place of the papers' hours and days [default]
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// As long as the papers' experiments
+    #[arg(long)]
+    pub full: bool,
+    /// Guests of each kernel in the lab: a claim holds if its rule holds in each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: Option<u32>,
+    /// Folder for runs and report; experiments that are there already are not run again [default: named after the time]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Print the commands of the experiments, and run none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Run nothing: test the claims on what the folder of --out has
+    #[arg(long, requires = "out", conflicts_with = "dry_run")]
+    pub report_only: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Say nothing while experiments run
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Whose claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaperArgument {
+    /// Timer resolution and non-preemptable sections of Linux 2.4
+    #[value(name = "abeni2002")]
+    Abeni,
+    /// Scheduler latency of Linux 2.4 by realfeel
+    #[value(name = "williams2002")]
+    Williams,
+    /// Real time or real fast
+    #[value(name = "mckenney2009")]
+    Mckenney,
+    /// PREEMPT_RT on an AMD Geode LX, both editions
+    #[value(name = "koolwal2009")]
+    Koolwal,
+    /// All of them
+    All,
+}
+
+impl PaperArgument {
+    /// Whether the paper of this name is meant.
+    #[must_use]
+    pub fn means(self, paper: &str) -> bool {
+        self == Self::All || self.to_possible_value().is_some_and(|value| value.get_name() == paper)
+    }
+}
+
+/// `--on`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PlaceArgument {
+    /// This machine
+    Local,
+    /// Emulated machines (needs QEMU)
+    Lab,
+}
+
+impl ReproduceArgs {
+    /// Where.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self.on {
+            PlaceArgument::Local => Place::Local,
+            PlaceArgument::Lab => Place::Lab,
+        }
+    }
+
+    /// How long.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        if self.full { Extent::Full } else { Extent::Quick }
+    }
+
+    /// Guests of each kernel.
+    #[must_use]
+    pub fn replicas(&self) -> u32 {
+        self.replicas.unwrap_or(if self.full { 10 } else { 1 })
+    }
+}

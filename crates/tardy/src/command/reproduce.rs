@@ -1,0 +1,172 @@
+//! `tardy reproduce`: runs each experiment of a paper as a user would, by this binary's own commands, then tests the claims on the folders.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tardy_papers::claim::{Paper, papers};
+use tardy_papers::experiment::Experiment;
+use tardy_report::report::{reproduce_html, reproduce_text};
+use tardy_results::exit::Exit;
+use tardy_results::reproduce::measured::why_file;
+use tardy_results::reproduce::{Reproduction, reproduce};
+
+use super::{folder_name, output};
+use crate::cli::reproduce::ReproduceArgs;
+
+/// How an experiment ended.
+enum Ended {
+    /// It has runs, now or from before.
+    Done,
+    /// It could not run here.
+    Refused,
+    /// Somebody stopped it.
+    Interrupted,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &ReproduceArgs) -> Exit {
+    let papers: Vec<Paper> = papers().into_iter().filter(|paper| args.paper.means(paper.name)).collect();
+    if args.dry_run {
+        return output::print(&commands(&papers, args)).map_or(Exit::Machine, |()| Exit::Done);
+    }
+    let out = args.out.clone().unwrap_or_else(folder_name::by_time);
+    match all(&papers, args, &out) {
+        Ok(exit) => exit,
+        Err(error) => {
+            eprintln!("tardy: {}: {error}: give another folder with --out", out.display());
+            Exit::Machine
+        }
+    }
+}
+
+fn commands(papers: &[Paper], args: &ReproduceArgs) -> String {
+    let experiments = papers.iter().flat_map(|paper| &paper.experiments);
+    let line = |experiment: &Experiment| {
+        let words = experiment.command(args.place(), args.extent(), args.replicas())?;
+        Some(format!("{}: {}\n", experiment.name, tardy_results::reproduce::typed(&words)))
+    };
+    experiments.filter_map(line).collect()
+}
+
+fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
+    if !args.report_only {
+        fs::create_dir_all(out)?;
+    }
+    let mut exit = Exit::Done;
+    for experiment in papers.iter().flat_map(|paper| &paper.experiments).filter(|_| !args.report_only) {
+        match one(experiment, args, out)? {
+            Ended::Done => {}
+            Ended::Refused => exit = Exit::Machine,
+            Ended::Interrupted => {
+                exit = Exit::Interrupted;
+                break;
+            }
+        }
+    }
+    let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
+    let json = json(&found);
+    fs::write(out.join("reproduce.json"), &json)?;
+    fs::write(out.join("reproduce.html"), reproduce_html::page(&found))?;
+    let shown = if args.json { json } else { reproduce_text::text(&found) };
+    output::print(&shown)?;
+    if !args.quiet {
+        eprintln!("report: {}", out.join("reproduce.html").display());
+    }
+    Ok(exit)
+}
+
+fn json(found: &Reproduction) -> String {
+    serde_json::to_string_pretty(found).expect("all keys are text and all numbers finite") + "\n"
+}
+
+/// Runs one experiment into a folder that gets its name once all of it is there.
+fn one(experiment: &Experiment, args: &ReproduceArgs, out: &Path) -> io::Result<Ended> {
+    let folder = out.join(&experiment.name);
+    let Some(words) = experiment.command(args.place(), args.extent(), args.replicas()) else { return Ok(Ended::Done) };
+    if folder.exists() {
+        return Ok(Ended::Done);
+    }
+    let part = out.join(format!("{}.part", experiment.name));
+    if part.exists() {
+        fs::remove_dir_all(&part)?;
+    }
+    if !args.quiet {
+        eprintln!("{}: {}", experiment.name, tardy_results::reproduce::typed(&words));
+    }
+    let (code, said) = start(&words, &part, args.quiet)?;
+    let why = why_file(out, &experiment.name);
+    match code {
+        Some(130) | None => Ok(Ended::Interrupted),
+        // Guests that failed leave the others' runs.
+        Some(0 | 1 | 4) => fs::rename(&part, &folder).map(|()| Ended::Done),
+        Some(3) if part.exists() && has_run(&part) => fs::rename(&part, &folder).map(|()| Ended::Refused),
+        Some(code) => {
+            fs::write(why, said.unwrap_or_else(|| format!("it ended with exit code {code}")))?;
+            Ok(Ended::Refused)
+        }
+    }
+}
+
+fn has_run(folder: &Path) -> bool {
+    tardy_run::folder::folders(folder).iter().any(|run| run.join("run.json").exists())
+}
+
+/// Starts this binary with `words`; its exit code, and the last thing it complained of. What it says goes on to the reader meanwhile.
+fn start(words: &[String], out: &Path, quiet: bool) -> io::Result<(Option<i32>, Option<String>)> {
+    let program: PathBuf = std::env::current_exe()?;
+    // Behind `--` stand the guest's arguments.
+    let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let (before, behind) = words.split_at(place);
+    let mut child = Command::new(program)
+        .args(before)
+        .arg("--out")
+        .arg(out)
+        .args(behind)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut said = None;
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines() {
+            let line = line?;
+            if let Some(complaint) = line.strip_prefix("tardy: ") {
+                said = Some(complaint.to_owned());
+            }
+            if !quiet {
+                eprintln!("  {line}");
+            }
+        }
+    }
+    Ok((child.wait()?.code(), said))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tardy_papers::experiment::{Extent, Place};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// A mistake in the table of experiments would else show after minutes; what guests are told is tested in [`crate::command::lab`].
+    #[test]
+    fn every_experiment_is_a_command_that_this_tool_takes() {
+        let mut taken = 0;
+        for experiment in papers().iter().flat_map(|paper| &paper.experiments) {
+            let cases = [Place::Local, Place::Lab].into_iter().flat_map(|place| [(place, Extent::Quick), (place, Extent::Full)]);
+            for words in cases.filter_map(|(place, extent)| experiment.command(place, extent, 3)) {
+                let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
+                let (before, behind) = words.split_at(at);
+                let line = ["tardy"].into_iter().chain(before.iter().map(String::as_str)).chain(["--out", "x"]);
+                let parsed = Cli::try_parse_from(line.chain(behind.iter().map(String::as_str)));
+                assert!(parsed.is_ok(), "{}: {}", experiment.name, parsed.unwrap_err());
+                taken += 1;
+            }
+        }
+        assert!(taken >= 60, "{taken}");
+    }
+}

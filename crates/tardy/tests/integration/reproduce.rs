@@ -1,0 +1,98 @@
+//! `tardy reproduce`: claims of papers tested on the folders of their experiments.
+
+use serde_json::{Value, json};
+
+use crate::support::made_run::MadeRun;
+use crate::support::workplace::Workplace;
+
+fn kernel(mode: &str) -> Value {
+    let preemption = if mode == "rt" { json!({"compiled": "real-time"}) } else { json!({"compiled": "dynamic", "mode": mode}) };
+    json!({"kernel": {"release": "6.1.0", "preemption": preemption}})
+}
+
+/// A run of the injector's experiment, as the lab leaves it: a folder a kernel, in it one a replica.
+fn write(place: &Workplace, mode: &str, replica: u32, latencies: Vec<i64>) {
+    let folder = place.path(&format!("out/mckenney-injector/6.1-{mode}/replica-{replica:03}"));
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    MadeRun { machine: kernel(mode), probe: ("nanosleep", "latency"), ..MadeRun::new(vec![latencies]) }.write(&folder);
+}
+
+fn claim(found: &Value, id: &str) -> Value {
+    let papers = found["papers"].as_array().unwrap();
+    let mut claims = papers.iter().flat_map(|paper| paper["claims"].as_array().unwrap());
+    claims.find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no claim {id}")).clone()
+}
+
+const REPORT: &str = "reproduce mckenney2009 --on lab --out out --report-only --quiet";
+
+#[test]
+fn a_claim_holds_where_its_rule_holds_in_every_replica() {
+    let place = Workplace::new();
+    write(&place, "none", 0, vec![10_000, 3_000_000, 12_000]);
+    write(&place, "rt", 0, vec![10_000, 20_000, 13_000]);
+    let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
+    let in_time = claim(&found, "real-time-keeps-the-injector-in-time");
+    assert_eq!((in_time["outcome"].as_str(), in_time["cases"].as_u64(), in_time["held"].as_u64()), (Some("holds"), Some(1), Some(1)));
+    assert_eq!(in_time["values"][0], json!({"name": "max", "published": "20 us", "ours": [20_000.0, 20_000.0, 20_000.0], "unit": "time"}));
+    assert_eq!(claim(&found, "real-fast-misses-the-injector")["outcome"], "holds");
+    // Of each kernel: two cases.
+    let never_early = claim(&found, "no-sleep-is-too-short");
+    assert_eq!((never_early["outcome"].as_str(), never_early["cases"].as_u64()), (Some("holds"), Some(2)));
+
+    write(&place, "none", 1, vec![10_000, -5, 12_000]);
+    write(&place, "rt", 1, vec![10_000, 111_000]);
+    let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
+    let in_time = claim(&found, "real-time-keeps-the-injector-in-time");
+    assert_eq!(
+        (in_time["outcome"].as_str(), in_time["cases"].as_u64(), in_time["held"].as_u64()),
+        (Some("does-not-hold"), Some(2), Some(1))
+    );
+    assert_eq!(in_time["values"][0]["ours"], json!([20_000.0, 20_000.0, 111_000.0]));
+    let never_early = claim(&found, "no-sleep-is-too-short");
+    assert_eq!((never_early["cases"].as_u64(), never_early["held"].as_u64()), (Some(4), Some(3)));
+}
+
+#[test]
+fn what_cannot_be_tested_says_what_is_missing() {
+    let place = Workplace::new();
+    write(&place, "full", 0, vec![10_000; 10]);
+    let found = place.tardy(&format!("{REPORT} --json")).ends_with(0).json();
+    let of = |id: &str| claim(&found, id)["why"].as_str().unwrap().to_owned();
+    assert_eq!(of("real-time-keeps-the-injector-in-time"), "it needs a kernel of the kind rt; what was measured is full");
+    assert_eq!(of("overhead-falls-on-system-time"), "there is no run of mckenney-overhead");
+    assert_eq!(of("a-whole-build-costs-a-sixth-more"), "a guest of the lab has no compiler");
+    // The claim about each kernel is tested on the one there is.
+    assert_eq!(claim(&found, "no-sleep-is-too-short")["outcome"], "holds");
+    let counts = &found["counts"];
+    assert_eq!((counts["hold"].as_u64(), counts["do_not_hold"].as_u64()), (Some(1), Some(0)));
+}
+
+#[test]
+fn text_page_and_json_say_the_same_and_are_the_same_again() {
+    let place = Workplace::new();
+    write(&place, "none", 0, vec![10_000, 3_000_000]);
+    write(&place, "rt", 0, vec![10_000, 20_000]);
+    let read = || ["reproduce.html", "reproduce.json"].map(|name| std::fs::read_to_string(place.path(&format!("out/{name}"))).unwrap());
+    let text = place.tardy(REPORT).ends_with(0).stdout;
+    let first = read();
+    assert_eq!(place.tardy(REPORT).ends_with(0).stdout, text);
+    assert_eq!(read(), first);
+    assert!(text.starts_with("15 claims of 1 papers, in the lab, quick: "), "{text}");
+    assert!(text.contains("max < 111us: max 20.000 us (paper: 20 us)"), "{text}");
+    assert!(first[0].contains("max 3000.000 us (paper: 3000 us)") && first[0].contains("<code>max &lt; 111us</code>"), "{}", first[0]);
+    for line in ["tardy lab run --snapshots --replicas 1 --kernel debian:6.1 --preempt none --kernel debian:6.1-rt", "virtual"] {
+        assert!(text.contains(line) && first[0].contains(line), "{line}");
+    }
+}
+
+#[test]
+fn a_dry_run_prints_commands_and_makes_nothing() {
+    let place = Workplace::new();
+    let text = place.tardy("reproduce all --dry-run").ends_with(0).stdout;
+    assert!(text.contains("\nwilliams-realfeel: tardy run --probe rtc:hz=2048 --priority 98 --load ttcp"), "{text}");
+    assert!(text.contains("\nkoolwal-lmbench: tardy cost --metric null-call --metric stat"), "{text}");
+    assert!(!text.contains("abeni-") || text.starts_with("abeni-timeline: tardy run --scenario abeni2002"), "{text}");
+    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0);
+    place.tardy("reproduce nobody1999 --dry-run").ends_with(2);
+    place.tardy("reproduce all --report-only").ends_with(2);
+}

@@ -76,12 +76,14 @@ impl Guest<'_> {
             None => (boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?, None),
             Some(snapshots) => {
                 let run = self.run_from_snapshot(snapshots, qemu, &boot, &mut inputs);
-                let (end, restored) = run.map_err(|error| self.failure_of_snapshot(&error, folder))?;
+                let (end, restored) = run.map_err(|error| self.failure_of_snapshot(&error, folder, inputs.snapshot.is_some()))?;
                 (end, Some(restored))
             }
         };
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
-        let fail = |cause| Failure { cause, console_tail: diagnosis::tail(&console) };
+        // The console of a run from a snapshot begins behind the boot.
+        let has_booted = restored.is_some() || console.contains(diagnosis::BOOTED);
+        let fail = |cause| Failure { cause, console_tail: diagnosis::tail(&console), has_booted };
         let shared = folder.join(SHARED_NAME);
         let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
         let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
@@ -103,7 +105,7 @@ impl Guest<'_> {
         snapshot.run(qemu, boot, &plan, self.wall_limit)
     }
 
-    fn failure_of_snapshot(&self, error: &SnapshotError, folder: &Path) -> Failure {
+    fn failure_of_snapshot(&self, error: &SnapshotError, folder: &Path, is_restored: bool) -> Failure {
         let console = diagnosis::read_console(&folder.join(CONSOLE_NAME));
         let cause = match (diagnosis::from_console(&console), error) {
             (Cause::NoResult, SnapshotError::Control(ControlError::WallLimit)) => Cause::WallLimit { limit_s: self.wall_limit.as_secs() },
@@ -114,7 +116,8 @@ impl Guest<'_> {
             (Cause::NoResult, error) => Cause::Host(error.to_string()),
             (cause, _) => cause,
         };
-        Failure { cause, console_tail: diagnosis::tail(&console) }
+        let has_booted = is_restored || console.contains(diagnosis::BOOTED);
+        Failure { cause, console_tail: diagnosis::tail(&console), has_booted }
     }
 
     /// Writes the initial file system and tells everything that will determine the run.
@@ -202,7 +205,7 @@ impl Guest<'_> {
 }
 
 fn alone(cause: Cause) -> Failure {
-    Failure { cause, console_tail: Vec::new() }
+    Failure { cause, console_tail: Vec::new(), has_booted: false }
 }
 
 /// Removes a file from the entries and returns its content.

@@ -12,6 +12,8 @@ const TAIL_LINES: usize = 12;
 
 /// What the first process writes to the console when it fails.
 pub(super) const GUEST_FAILED: &str = "tardy: the guest failed: ";
+/// What it writes when the kernel has booted as far as it, before it rests and measures.
+pub(super) const BOOTED: &str = "tardy: the guest has booted";
 
 /// What kind of failure it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,13 +63,34 @@ pub struct Failure {
     pub cause: Cause,
     /// The console's last lines.
     pub console_tail: Vec<String>,
+    /// Whether the kernel had booted as far as the first process.
+    #[serde(default)]
+    pub has_booted: bool,
+}
+
+/// What a failure says of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// It did not boot, or lacks what was asked for: nothing can be said of its latencies.
+    CannotTell,
+    /// It booted, and then panicked, hung or switched off.
+    Kernel,
+    /// The host, QEMU, or the program in the guest: trouble that says nothing of the kernel.
+    Host,
 }
 
 impl Failure {
-    /// Whether the kernel itself did not get as far as running the program: `git bisect` skips it then.
+    /// What it says of the kernel.
     #[must_use]
-    pub fn is_boot_failure(&self) -> bool {
-        matches!(self.cause, Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult | Cause::Qemu(_))
+    pub fn blame(&self) -> Blame {
+        match &self.cause {
+            Cause::Preemption { .. } => Blame::CannotTell,
+            Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult if self.has_booted => Blame::Kernel,
+            Cause::Panic(_) | Cause::WallLimit { .. } | Cause::NoResult => Blame::CannotTell,
+            // The guest's clock goes on while its kernel hangs, or starves the program.
+            Cause::TimeLimit => Blame::Kernel,
+            Cause::OutOfMemory | Cause::Guest(_) | Cause::Torn(_) | Cause::Qemu(_) | Cause::Program { .. } | Cause::Host(_) => Blame::Host,
+        }
     }
 }
 
@@ -173,10 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_kernel_that_does_not_get_to_the_program_is_skipped_by_bisection() {
-        let failure = |cause| Failure { cause, console_tail: vec![] };
-        assert!(failure(Cause::NoResult).is_boot_failure() && failure(Cause::Panic(String::new())).is_boot_failure());
-        let ending = Ending::Exited(2);
-        assert!(!failure(Cause::Program { ending, stderr: String::new() }).is_boot_failure());
+    fn a_panic_before_the_measurement_tells_nothing_of_it_and_one_behind_its_begin_is_the_kernels() {
+        let blame = |cause: Cause, has_booted| Failure { cause, console_tail: vec![], has_booted }.blame();
+        for cause in [Cause::NoResult, Cause::Panic(String::new()), Cause::WallLimit { limit_s: 1 }] {
+            assert_eq!(blame(cause.clone(), false), Blame::CannotTell, "{cause:?}");
+            assert_eq!(blame(cause.clone(), true), Blame::Kernel, "{cause:?}");
+        }
+        let program = Cause::Program { ending: Ending::Exited(2), stderr: String::new() };
+        for cause in [program, Cause::Host(String::new()), Cause::Qemu(String::new()), Cause::OutOfMemory] {
+            assert_eq!(blame(cause.clone(), true), Blame::Host, "{cause:?}");
+        }
+        assert_eq!(blame(Cause::Preemption { wanted: "lazy".into(), offered: None }, true), Blame::CannotTell);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tardy_sys::affinity;
@@ -41,6 +41,8 @@ pub struct Experiment<'a> {
     pub snapshots: Option<&'a Snapshots>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
+    /// Whether no further guest is needed after this one; those under way end.
+    pub is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
 }
 
 /// One guest of an experiment when it is done.
@@ -78,10 +80,11 @@ impl Experiment<'_> {
         self.variants.len() * self.replicas as usize
     }
 
-    /// Runs all; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and replicas.
+    /// Runs all, or until one decides; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and replicas.
     #[must_use]
     pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
+        let decided = AtomicBool::new(false);
         let outcomes = Mutex::new(Vec::new());
         let processors = affinity::get(0).unwrap_or_default();
         let worker = AtomicUsize::new(0);
@@ -89,7 +92,7 @@ impl Experiment<'_> {
             bind(&processors, worker.fetch_add(1, Ordering::Relaxed));
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= self.guests() {
+                if index >= self.guests() || decided.load(Ordering::Relaxed) {
                     return;
                 }
                 // All variants of a replica before the next replica: an interrupted experiment is then comparable.
@@ -97,6 +100,9 @@ impl Experiment<'_> {
                 began();
                 let outcome = self.run_guest(qemu, variant, u32::try_from(replica).expect("less than `replicas`, a u32"));
                 done(&outcome);
+                if (self.is_decided)(&outcome) {
+                    decided.store(true, Ordering::Relaxed);
+                }
                 outcomes.lock().expect("no holder of this lock panics").push(outcome);
             }
         };
@@ -154,7 +160,8 @@ fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Record, folder: &Path) -> Repe
         Ok(_) => match std::fs::remove_dir_all(&again) {
             Ok(()) => Repetition::Same,
             Err(error) => {
-                Repetition::Failed(Failure { cause: Cause::Host(format!("{}: {error}", again.display())), console_tail: Vec::new() })
+                let cause = Cause::Host(format!("{}: {error}", again.display()));
+                Repetition::Failed(Failure { cause, console_tail: Vec::new(), has_booted: true })
             }
         },
     }

@@ -20,7 +20,7 @@ use tardy_sys::sched::{self, Policy};
 use tardy_sys::{clock, init};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
-use super::diagnosis::GUEST_FAILED;
+use super::diagnosis::{BOOTED, GUEST_FAILED};
 use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, Task, VERSION};
 
 /// The program that a shell runs in.
@@ -69,6 +69,7 @@ fn try_run() -> io::Result<()> {
     if let Err(error) = page_list::empty() {
         remarks.push(format!("the CPU's list of free pages is as the boot left it: {error}"));
     }
+    eprintln!("{BOOTED}");
     std::thread::sleep(plan.settle.to_std());
     let plan = match plan.task {
         Task::Pause => pause::pause_for_plan()?,

@@ -23,6 +23,8 @@ pub enum Exit {
     Inconclusive = 4,
     /// `lab check` only: the kernel does not boot, so that `git bisect run` skips it.
     Skip = 125,
+    /// `lab check` only: this machine cannot tell, so that `git bisect run` stops, which it does from 128 on.
+    StopBisect = 128,
     /// Ended by a signal, with what was measured kept.
     Interrupted = 130,
 }

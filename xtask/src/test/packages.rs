@@ -23,6 +23,7 @@ pub(super) const PACKAGES: &[Package] = &[
     package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),
     package("sockperf", &["sockperf"], "round trips over UDP, which those of the probe response stand beside (cargo xtask bench response)"),
     package("qemu-system-x86", &["qemu-system-x86_64"], "runs the guests of the lab"),
+    package("busybox-static", &["busybox"], "a program for guests that panic"),
     package("seabios", &[], "the firmware of the lab's guests"),
     package(
         "build-essential",

@@ -213,7 +213,8 @@ pub struct RunArguments {
 /// `tardy lab check`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Exit codes: 0 no latency above the limit in any run; 1 one above it; 125 the kernel does not boot; 2 and 3 as for every command.
+    after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run; 1 one above it, or the kernel booted and then panicked or hung; 125 this kernel \
+cannot tell (it does not boot, or lacks the preemption model asked for); 128 this machine cannot tell, which stops the bisection; 2 wrong use.
 It tests for regressions; it is no verdict about a deadline on any machine."
 )]
 pub struct CheckArguments {
@@ -229,6 +230,9 @@ pub struct CheckArguments {
     /// The largest latency allowed, in the phases under load where there are any
     #[arg(long, value_name = "TIME")]
     pub limit: Nanos,
+    /// Boot all guests, also when one of them has shown the kernel to be bad
+    #[arg(long)]
+    pub all: bool,
     /// Guests of each variant
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,

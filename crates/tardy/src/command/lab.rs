@@ -21,7 +21,7 @@ use crate::cli::lab::{Lab, LabCommand};
 pub fn run(lab: &Lab) -> Exit {
     let result = match &lab.command {
         LabCommand::Run(arguments) => run::run(arguments),
-        LabCommand::Check(arguments) => check::check(arguments),
+        LabCommand::Check(arguments) => return check::check(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),
     };

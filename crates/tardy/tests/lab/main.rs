@@ -266,10 +266,33 @@ fn check_passes_fails_and_skips_by_its_exit_code() {
     };
     let (code, text) = check("1ms", &["--kernel", REAL_TIME]);
     assert!(code == 0 && text.contains("passed") && text.contains("2 runs"), "{code}: {text}");
-    let (code, text) = check("5us", &["--kernel", REAL_TIME]);
+    // One guest at a time: the first decides, unless all are asked for.
+    let (code, text) = check("5us", &["--kernel", REAL_TIME, "--jobs", "1"]);
+    assert!(code == 1 && text.contains("1 of 1 runs have a latency above"), "{code}: {text}");
+    let (code, text) = check("5us", &["--kernel", REAL_TIME, "--all"]);
     assert!(code == 1 && text.contains("2 of 2 runs have a latency above"), "{code}: {text}");
+    // A kernel that cannot tell is skipped, and trouble that is not its own stops the bisection.
+    let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--preempt", "none"]);
+    assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
     let (code, text) = check("1ms", &["--kernel", REAL_TIME, "--cmdline", "rdinit=/plan.json"]);
     assert!(code == 125 && text.contains("skipped"), "{code}: {text}");
+}
+
+/// Skipped, `git bisect run` would walk past the commit that it looks for.
+#[test]
+fn a_kernel_that_panics_once_it_has_booted_is_bad() {
+    if !lab_is_there("a panic under way", false) {
+        return;
+    }
+    if !Path::new("/bin/busybox").exists() {
+        return support::machine::left_out("a panic under way", "there is no /bin/busybox");
+    }
+    let crash = ["--add", "/bin/busybox:/bin/busybox", "--program", "/bin/busybox", "--", "sh", "-c", "echo c > /proc/sysrq-trigger"];
+    let arguments = ["check", "--replicas", "1", "--limit", "1s", "--kernel", REAL_TIME].into_iter().chain(crash);
+    let output = lab(&arguments.collect::<Vec<_>>());
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
+    assert!(stderr.contains("sysrq triggered crash") && stdout.contains("1 guests booted, and panicked or hung"), "{stdout}{stderr}");
 }
 
 #[test]

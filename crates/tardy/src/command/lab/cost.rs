@@ -8,7 +8,7 @@ use tardy_lab::variant::Variant;
 use tardy_results::cost::summary::summarize;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{code, run_programs};
+use super::ensemble::{Ensemble, code, run_programs};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
@@ -21,7 +21,7 @@ pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
 
 pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Setting, variants: &[Variant]) -> Result<Exit, LabError> {
     let program = |_| program(metrics, &arguments.measure.arguments);
-    let ensemble = (arguments.replicas, arguments.verify_repeatable);
+    let ensemble = Ensemble::all(arguments.replicas, arguments.verify_repeatable);
     let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);

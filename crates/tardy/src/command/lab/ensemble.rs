@@ -40,12 +40,30 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
     }
 }
 
+/// How many guests there are, and when there are enough.
+#[derive(Clone, Copy)]
+pub(super) struct Ensemble<'a> {
+    /// Of each variant.
+    pub(super) replicas: u32,
+    /// Each guest a second time.
+    pub(super) verify_repeatable: bool,
+    /// Whether this one decides, so that no further one is needed.
+    pub(super) is_decided: &'a (dyn Fn(&Outcome) -> bool + Sync),
+}
+
+impl Ensemble<'_> {
+    /// All of them, whatever comes out.
+    pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
+        Self { replicas, verify_repeatable, is_decided: &|_| false }
+    }
+}
+
 /// Runs every variant with every replica, each the measurement that the arguments ask for.
 pub(super) fn run_all(
     setting: &Setting,
     variants: &[Variant],
     measure: &MeasureArguments,
-    ensemble: (u32, bool),
+    ensemble: Ensemble<'_>,
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     run_programs(setting, variants, measure, &|replica| program(measure, replica), ensemble, out)
@@ -57,7 +75,7 @@ pub(super) fn run_programs(
     variants: &[Variant],
     measure: &MeasureArguments,
     program_of_replica: &(dyn Fn(u32) -> Program + Sync),
-    (replicas, verify_repeatable): (u32, bool),
+    ensemble: Ensemble<'_>,
     out: &Path,
 ) -> Result<Vec<Outcome>, LabError> {
     check_modules(variants, measure)?;
@@ -94,8 +112,8 @@ pub(super) fn run_programs(
     let experiment = Experiment {
         variants,
         machine: &setting.machine,
-        replicas,
-        twice: verify_repeatable,
+        replicas: ensemble.replicas,
+        twice: ensemble.verify_repeatable,
         plan_of_replica: &plan_of_replica,
         binary: &setting.binary,
         added: &added,
@@ -103,6 +121,7 @@ pub(super) fn run_programs(
         jobs: measure.jobs.unwrap_or(cores),
         snapshots: snapshots.as_ref(),
         out,
+        is_decided: ensemble.is_decided,
     };
     let progress = Progress::new(experiment.guests());
     Ok(experiment.run(&setting.qemu, &|| progress.began(), &|outcome| progress.ended(&variants[outcome.variant], outcome)))

@@ -3,7 +3,7 @@
 use tardy_lab::comparison::Comparison;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{code, compare, refuse_used_folder, run_all};
+use super::ensemble::{Ensemble, code, compare, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
 use super::{cost, request};
 use crate::cli::lab::RunArguments;
@@ -21,7 +21,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     if let Some(metrics) = &arguments.cost {
         return cost::run(arguments, metrics, &setting, &variants);
     }
-    let outcomes = run_all(&setting, &variants, &arguments.measure, (arguments.replicas, arguments.verify_repeatable), &arguments.out)?;
+    let outcomes =
+        run_all(&setting, &variants, &arguments.measure, Ensemble::all(arguments.replicas, arguments.verify_repeatable), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     print(&comparison, arguments.json)?;
     Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))

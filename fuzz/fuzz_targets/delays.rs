@@ -1,0 +1,13 @@
+//! `cargo +nightly fuzz run delays`: no bytes make the reader of explained samples panic, and what it reads names only what is there.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tardy_run::delays::decode;
+
+fuzz_target!(|body: &[u8]| {
+    if let Some(chunk) = decode(body) {
+        let pieces = || chunk.samples.iter().flat_map(|sample| &sample.pieces);
+        assert!(chunk.samples.len() <= body.len() && pieces().count() <= body.len());
+        assert!(pieces().all(|piece| piece.holder < chunk.holders.len()));
+    }
+});

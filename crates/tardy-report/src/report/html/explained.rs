@@ -1,5 +1,7 @@
 //! Who made the samples of explained runs late: who, how much, when; and the worst samples as drawn time lines.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{StoryPiece, words};
@@ -45,6 +47,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
         }
         (figure::table(&holders(explanation, all), "words"))
         (figure::table(&components(explanation, all), "words"))
+        (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
     }
 }
@@ -89,7 +92,7 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
         svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" width="100%" height="22" role="img"
             aria-label=(format!("From due to the clock read, {}", time(story.latency_ns))) {
             @for piece in &story.pieces {
-                rect x=(format!("{:.2}", left(piece))) y="0" width=(format!("{:.2}", width(piece))) height=(HEIGHT) style=(colour(piece.holder.cause)) {
+                rect x=(format!("{:.2}", left(piece))) y="0" width=(format!("{:.2}", width(piece))) height=(HEIGHT) style=(format!("fill:{}", KINDS[kind(piece.holder.cause)].1)) {
                     title { (words::holder(&piece.holder)) ": " (time(piece.length_ns)) }
                 }
             }
@@ -101,16 +104,38 @@ fn worst(place: usize, story: &SampleStory) -> Markup {
     }
 }
 
-/// Kinds of holders look alike: interrupts, other threads, sections that were not preempted, hardware and idle, the thread itself, unknown.
-fn colour(cause: Cause) -> &'static str {
+/// Kinds of holders, which look alike in the time lines: words, and the colour.
+const KINDS: [(&str, &str); 6] = [
+    ("interrupts and softirqs", "var(--series-0)"),
+    ("other threads", "var(--series-1)"),
+    ("interrupts or preemption off, kernel code that is not preempted", "var(--alarm)"),
+    ("idle, timers, hardware, host", "var(--series-4)"),
+    ("the switch, and the thread itself", "var(--series-2)"),
+    ("unknown", "var(--muted)"),
+];
+
+/// Place of the kind in [`KINDS`].
+fn kind(cause: Cause) -> usize {
     match cause {
-        Cause::Nmi | Cause::Interrupt | Cause::Softirq => "fill:var(--series-0)",
-        Cause::HigherPriority | Cause::EqualPriority | Cause::Turns | Cause::FairServer | Cause::BeforeSoftirq | Cause::Waker => {
-            "fill:var(--series-1)"
+        Cause::Nmi | Cause::Interrupt | Cause::Softirq => 0,
+        Cause::HigherPriority | Cause::EqualPriority | Cause::Turns | Cause::FairServer | Cause::BeforeSoftirq | Cause::Waker => 1,
+        Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => 2,
+        Cause::LeavingIdle | Cause::LateInterrupt | Cause::Slack | Cause::LaterTimer => 3,
+        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked => 4,
+        Cause::Lost | Cause::Unknown => 5,
+    }
+}
+
+/// What the colours of the time lines mean, those that occur.
+fn legend(stories: &[SampleStory]) -> Markup {
+    let kinds: BTreeSet<usize> = stories.iter().flat_map(|story| &story.pieces).map(|piece| kind(piece.holder.cause)).collect();
+    html! {
+        @if !kinds.is_empty() {
+            p class="legend" {
+                @for (words, colour) in kinds.into_iter().map(|kind| KINDS[kind]) {
+                    span { span class="swatch" style=(format!("--c:{colour}")) {} " " (words) }
+                }
+            }
         }
-        Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => "fill:var(--alarm)",
-        Cause::LeavingIdle | Cause::LateInterrupt | Cause::Slack | Cause::LaterTimer => "fill:var(--series-4)",
-        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked => "fill:var(--series-2)",
-        Cause::Lost | Cause::Unknown => "fill:var(--muted)",
     }
 }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 pub use self::compression::{CHUNK_BYTES_MAX, Compression, CompressionError, SECTION_BYTES_MAX};
-pub use self::head::{TraceHead, with_lengths};
+pub use self::head::{TraceHead, page_bytes, with_lengths};
 use crate::bytes::{Cursor, EndOfData};
 use crate::format::{EventFormat, FormatError};
 use crate::layout::{LayoutError, PAGE_BYTES_MAX, PageLayout};

@@ -18,6 +18,7 @@ const fn package(name: &'static str, programs: &'static [&'static str], reason: 
 /// All of them.
 pub(super) const PACKAGES: &[Package] = &[
     package("strace", &["strace"], "shows which system calls the measuring loop makes"),
+    package("trace-cmd", &["trace-cmd"], "reads the traces that runs keep"),
     package("valgrind", &["valgrind", "callgrind_annotate"], "counts the instructions of the measuring loop"),
     package("rt-tests", &["cyclictest"], "cyclictest, the peer that results are compared with"),
     package("jitterdebugger", &["jitterdebugger"], "the other peer of the benchmarks"),

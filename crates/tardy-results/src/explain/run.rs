@@ -1,7 +1,8 @@
 //! Who made the samples of a run late, from its folder alone: the delays beside its series, and the series to check them by.
 
-use std::collections::HashMap;
-use std::io;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -50,9 +51,14 @@ pub enum RunError {
     /// A series cannot be read.
     #[error(transparent)]
     Series(#[from] SeriesError),
-    /// The trace for Perfetto cannot be written.
-    #[error("the trace for Perfetto cannot be written: {0}")]
-    Perfetto(#[from] io::Error),
+    /// A trace for another tool cannot be written.
+    #[error("cannot be written: {0}")]
+    Write(#[from] io::Error),
+    /// Its pages are not there.
+    #[error(
+        "the run kept the kernel's trace around its worst samples only (trace/worst.dat): measure with `tardy run --explain --keep-trace`"
+    )]
+    NotKept,
     /// The trace around the worst samples is damaged.
     #[error("{}: {error}", path.display())]
     Trace {
@@ -131,6 +137,8 @@ pub struct SampleStory {
 
 /// The kernel's trace around the worst samples of a run, below its folder.
 const EVIDENCE: &str = "trace/worst.dat";
+/// Linux has no more CPUs (NR_CPUS).
+const CPUS_MAX: usize = 8192;
 /// The kernel keeps so many bytes of a thread's name.
 const NAME_BYTES: usize = 15;
 
@@ -153,9 +161,50 @@ pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> 
     };
     match explain(&bytes, &question, Some(out)) {
         Ok(_) => Ok(()),
-        Err(ExplainError::Perfetto(error)) => Err(RunError::Perfetto(error)),
+        Err(ExplainError::Perfetto(error)) => Err(RunError::Write(error)),
         Err(error) => Err(RunError::Trace { path, error }),
     }
+}
+
+/// Writes all pages that the run in `folder` kept as a trace.dat.
+///
+/// # Errors
+/// [`RunError`].
+pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
+    folder::open(folder)?;
+    let place = folder.join("trace");
+    let head_path = place.join("head.dat");
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |error| RunError::Unreadable { path, error }
+    };
+    let head = match std::fs::read(&head_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RunError::NotKept),
+        read => read.map_err(unreadable(&head_path))?,
+    };
+    let page_bytes = tardy_trace::file::page_bytes(&head).map_or(1, u64::from);
+    // A file has all CPUs up to the last one, whether they have pages or not.
+    let mut pages: BTreeMap<usize, (PathBuf, u64)> = BTreeMap::new();
+    for entry in std::fs::read_dir(&place).map_err(unreadable(&place))?.flatten() {
+        let name = entry.file_name();
+        let cpu = name.to_str().and_then(|name| name.strip_prefix("cpu")?.strip_suffix(".pages")?.parse().ok());
+        if let Some(cpu) = cpu.filter(|&cpu: &usize| cpu < CPUS_MAX) {
+            let length = entry.metadata().map_err(unreadable(&entry.path()))?.len();
+            // A run that was killed may have been amid a page.
+            pages.insert(cpu, (entry.path(), length - length % page_bytes));
+        }
+    }
+    let count = pages.last_key_value().map_or(0, |(cpu, _)| cpu + 1);
+    let lengths: Vec<u64> = (0..count).map(|cpu| pages.get(&cpu).map_or(0, |&(_, length)| length)).collect();
+    let damaged =
+        || RunError::Unreadable { path: head_path.clone(), error: io::Error::new(io::ErrorKind::InvalidData, "it is no head of a trace") };
+    let head = tardy_trace::file::with_lengths(&head, &lengths).ok_or_else(damaged)?;
+    out.write_all(&head)?;
+    for (path, length) in pages.values() {
+        let file = File::open(path).map_err(unreadable(path))?;
+        io::copy(&mut file.take(*length), out)?;
+    }
+    Ok(out.flush()?)
 }
 
 /// The name of the thread that took the samples of a series, as the kernel keeps it.
@@ -348,7 +397,7 @@ fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chu
             DelayWaker::Timer(function) => Some(format!("timer ({function})")),
             DelayWaker::Interrupt => Some("interrupt".to_owned()),
             DelayWaker::Softirq => Some("softirq".to_owned()),
-            DelayWaker::Thread(name) => Some(name.clone()),
+            DelayWaker::Thread(name) => Some(name.to_string()),
         },
         latency_ns: at,
         is_switch_seen: sample.is_switch_seen,

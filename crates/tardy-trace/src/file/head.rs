@@ -65,10 +65,16 @@ impl TraceHead {
     }
 }
 
+/// Bytes of a page, as a head of [`TraceHead::encode`] says.
+#[must_use]
+pub fn page_bytes(head: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(head.get(14..18)?.try_into().ok()?)).filter(|&bytes| bytes > 0)
+}
+
 /// The same head for pages of other lengths, of as many CPUs; nothing if it is no head that [`TraceHead::encode`] made.
 #[must_use]
 pub fn with_lengths(head: &[u8], lengths: &[u64]) -> Option<Vec<u8>> {
-    let page_bytes = u32::from_le_bytes(head.get(14..18)?.try_into().ok()?);
+    let page_bytes = page_bytes(head)?;
     let table = head.windows(TABLE_MARK.len()).rposition(|window| window == TABLE_MARK)? + TABLE_MARK.len();
     let mut out = head.to_vec();
     (table + lengths.len() * 16 <= out.len()).then(|| fill_table(&mut out, table, lengths, page_bytes))?;

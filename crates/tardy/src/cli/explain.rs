@@ -47,6 +47,9 @@ pub struct ExplainArgs {
     /// Of a run, what surrounds its worst samples.
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
+    /// File to write as a trace.dat, for trace-cmd and KernelShark: all that `tardy run --keep-trace` kept
+    #[arg(long, value_name = "FILE")]
+    pub trace_dat: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -125,6 +128,7 @@ const AFTER_HELP: &str = "A run explains itself (as root):
   tardy explain board7
   tardy explain board7 --above 100us --worst 5
   tardy explain board7 --perfetto board7.pftrace
+  tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
 For an application of yours, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\

@@ -1,12 +1,12 @@
 //! `tardy explain`: who made the samples of a run late, or a thread of a trace.
 
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::exit::Exit;
-use tardy_results::explain::run::{RunError, explain_run, perfetto};
+use tardy_results::explain::run::{RunError, explain_run, perfetto, trace_dat};
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
 use super::output;
@@ -23,19 +23,24 @@ enum CommandError {
     Run { path: PathBuf, error: RunError },
     #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
+    #[error("--trace-dat is for a run that kept its trace, and {} is a file: leave it out", path.display())]
+    NotOfTraces { path: PathBuf },
     #[error("a trace.dat has many threads: say with --task whose wake-ups to explain")]
     NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
     TwoSources,
     #[error("{}: {error}", path.display())]
-    Perfetto { path: PathBuf, error: io::Error },
+    Write { path: PathBuf, error: io::Error },
 }
 
 impl CommandError {
     fn exit(&self) -> Exit {
-        if matches!(self, Self::Perfetto { .. }) { Exit::Machine } else { Exit::Usage }
+        if matches!(self, Self::Write { .. }) { Exit::Machine } else { Exit::Usage }
     }
 }
+
+/// Writes something of the run in a folder for another tool.
+type Write = fn(&Path, &mut dyn io::Write) -> Result<(), RunError>;
 
 /// Runs the command.
 #[must_use]
@@ -65,10 +70,11 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     if let Some(flag) = args.only_for_traces() {
         return Err(CommandError::NotOfRuns { flag, path });
     }
-    if let Some(place) = &args.perfetto {
-        let written = output::replace(place, |file| perfetto(&path, &mut BufWriter::new(file)));
+    let files: [(_, Write); 2] = [(&args.perfetto, perfetto), (&args.trace_dat, trace_dat)];
+    for (place, write) in files.into_iter().filter_map(|(place, write)| Some((place.as_ref()?, write))) {
+        let written = output::replace(place, |file| write(&path, &mut BufWriter::with_capacity(1 << 18, file)));
         written.map_err(|error| match error {
-            RunError::Perfetto(error) => CommandError::Perfetto { path: place.clone(), error },
+            RunError::Write(error) => CommandError::Write { path: place.clone(), error },
             error => CommandError::Run { path: path.clone(), error },
         })?;
     }
@@ -77,6 +83,9 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
 }
 
 fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
+    if args.trace_dat.is_some() {
+        return Err(CommandError::NotOfTraces { path: args.path.clone() });
+    }
     let explanation = explained(args)?;
     Ok(if args.json { json(&explanation) } else { explain_text::text(&explanation, args.above().get()) })
 }
@@ -96,7 +105,7 @@ fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {
         Some(place) => output::replace(place, |file| explain(&bytes, &question, Some(&mut BufWriter::new(file)))),
     };
     explained.map_err(|error| match (error, &args.perfetto) {
-        (ExplainError::Perfetto(error), Some(place)) => CommandError::Perfetto { path: place.clone(), error },
+        (ExplainError::Perfetto(error), Some(place)) => CommandError::Write { path: place.clone(), error },
         (error, _) => CommandError::Trace { path, error },
     })
 }

@@ -197,6 +197,34 @@ fn without_rights_a_run_goes_on_unexplained_and_says_why() {
 }
 
 #[test]
+fn all_that_was_recorded_is_a_trace_that_others_read() {
+    if !can_trace("all_that_was_recorded_is_a_trace_that_others_read") {
+        return;
+    }
+    let place = Workplace::new();
+    place.tardy("run --for 2s --load none --explain --keep-trace --quiet --out run").ends_with(0);
+    place.tardy("explain run --trace-dat all.dat").ends_with(0);
+    let recorded = number(&place.record("run")["tracing"]["events_read"]);
+    let report = finish(place.prepared(machine::program("trace-cmd", "trace-cmd"), ["report", "-i", "all.dat"])).ends_with(0).stdout;
+    let events = report.lines().filter(|line| line.contains(": ") && line.contains('[')).count() as u64;
+    assert_eq!(events, recorded, "{}", report.lines().take(20).collect::<Vec<_>>().join("\n"));
+    let of_trace = place.tardy("explain all.dat --task cyclic/0 --json").ends_with(0).json();
+    let of_run = &place.record("run")["tracing"]["series"][0]["explained"];
+    assert!(number(&of_trace["wake_ups"]["timed"]) * 10 >= number(of_run) * 9, "{} of {of_run}", of_trace["wake_ups"]);
+    let refused = place.tardy("explain all.dat --task cyclic/0 --trace-dat other.dat").ends_with(2);
+    assert!(refused.stderr.contains("--trace-dat is for a run"), "{}", refused.stderr);
+    // A tool that was killed wrote no last head and may have been amid a page.
+    let pages = place.path("run/trace/cpu0.pages");
+    let length = std::fs::metadata(&pages).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&pages).unwrap().set_len(length - 100).unwrap();
+    place.tardy("explain run --trace-dat cut.dat").ends_with(0);
+    place.tardy("explain cut.dat --task cyclic/0").ends_with(0);
+    std::fs::remove_file(place.path("run/trace/head.dat")).unwrap();
+    let refused = place.tardy("explain run --trace-dat none.dat").ends_with(2);
+    assert!(refused.stderr.contains("--explain --keep-trace") && !place.path("none.dat").exists(), "{}", refused.stderr);
+}
+
+#[test]
 fn what_is_asked_of_a_folder_must_be_of_a_run_that_was_explained() {
     let place = Workplace::new();
     place.tardy("run --for 1s --load none --quiet --out run").ends_with(0);

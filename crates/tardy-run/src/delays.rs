@@ -16,11 +16,12 @@
 //!
 //! History: 1 (2026-11): first.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use foldhash::HashMap;
 use tardy_core::units::Nanos;
 use tardy_core::varint::{Reader, fold, put, put_signed, unfold};
 use tardy_trace::explain::{Cause, Component, Known};
@@ -55,13 +56,13 @@ pub enum DelayWaker {
     /// Nobody: it was awake.
     Nobody,
     /// A timer, by its function.
-    Timer(String),
+    Timer(Arc<str>),
     /// An interrupt.
     Interrupt,
     /// A softirq.
     Softirq,
     /// A thread, by its name.
-    Thread(String),
+    Thread(Arc<str>),
 }
 
 /// A stretch of a sample's way.
@@ -116,7 +117,13 @@ pub fn path(folder: &Path, series_file: &str) -> PathBuf {
 }
 
 /// The shape of a sample's way: all of it but lengths.
-type Shape = (DelayWaker, bool, Vec<(Component, usize, u32)>);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Shape {
+    /// Which [`DelayWaker`], and the place of its name.
+    waker: (u64, u64),
+    is_switch_seen: bool,
+    pieces: Vec<(Component, usize, u32)>,
+}
 
 /// A holder with its texts by place: name, and work.
 type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>);
@@ -124,9 +131,11 @@ type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>);
 /// Builds chunks.
 #[derive(Debug, Default)]
 struct Encoder {
-    texts: Table<String>,
+    texts: Table<Arc<str>>,
     holders: Table<ChunkHolder>,
     shapes: Table<Shape>,
+    /// Of the sample that is taken in: kept, so that no sample needs memory of its own.
+    shape: Shape,
     /// Of the caller's holders the place in this chunk.
     known: Vec<Option<usize>>,
     samples: usize,
@@ -144,15 +153,20 @@ struct Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { places: HashMap::new(), values: Vec::new() }
+        Self { places: HashMap::default(), values: Vec::new() }
     }
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    fn place(&mut self, value: T) -> usize {
-        if let Some(&place) = self.places.get(&value) {
+    /// The place of a value, of which `owned` makes one to keep.
+    fn place<Q: Eq + std::hash::Hash + ?Sized>(&mut self, value: &Q, owned: impl FnOnce(&Q) -> T) -> usize
+    where
+        T: std::borrow::Borrow<Q>,
+    {
+        if let Some(&place) = self.places.get(value) {
             return place;
         }
+        let value = owned(value);
         self.places.insert(value.clone(), self.values.len());
         self.values.push(value);
         self.values.len() - 1
@@ -161,21 +175,29 @@ impl<T: Clone + Eq + std::hash::Hash> Table<T> {
 
 impl Encoder {
     fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) {
-        let mut pieces = Vec::with_capacity(sample.pieces.len());
+        let mut shape = std::mem::take(&mut self.shape);
+        shape.pieces.clear();
         for piece in &sample.pieces {
             let holder = self.holder(piece.holder, holders);
             let cpu = if piece.cpu == sample.cpu { 0 } else { piece.cpu.saturating_add(1) };
-            pieces.push((piece.component, holder, cpu));
+            shape.pieces.push((piece.component, holder, cpu));
         }
-        if let DelayWaker::Timer(name) | DelayWaker::Thread(name) = &sample.waker {
-            self.texts.place(name.clone());
-        }
-        let shape = self.shapes.place((sample.waker.clone(), sample.is_switch_seen, pieces));
+        let mut named = |kind, name: &Arc<str>| (kind, self.texts.place(&**name, |_| Arc::clone(name)) as u64);
+        shape.waker = match &sample.waker {
+            DelayWaker::Nobody => (0, 0),
+            DelayWaker::Timer(name) => named(1, name),
+            DelayWaker::Interrupt => (2, 0),
+            DelayWaker::Softirq => (3, 0),
+            DelayWaker::Thread(name) => named(4, name),
+        };
+        shape.is_switch_seen = sample.is_switch_seen;
+        let place = self.shapes.place(&shape, Shape::clone);
+        self.shape = shape;
         let step = sample.due.get().wrapping_sub(self.due);
         put_signed(&mut self.entries, step.wrapping_sub(self.step));
         (self.due, self.step) = (sample.due.get(), step);
         put(&mut self.entries, sample.cpu.into());
-        put(&mut self.entries, shape as u64);
+        put(&mut self.entries, place as u64);
         sample.pieces.iter().for_each(|piece| put(&mut self.entries, piece.length));
         self.samples += 1;
     }
@@ -185,9 +207,9 @@ impl Encoder {
             return known;
         }
         let holder = &holders[place];
-        let name = self.texts.place(holder.name.clone());
-        let work = holder.work.as_ref().map(|work| self.texts.place(work.clone()));
-        let found = self.holders.place((holder.cause, holder.known, name, holder.priority, work));
+        let name = self.texts.place(&*holder.name, |name| name.into());
+        let work = holder.work.as_ref().map(|work| self.texts.place(&**work, |work| work.into()));
+        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work), |holder| *holder);
         self.known.resize(self.known.len().max(place + 1), None);
         self.known[place] = Some(found);
         found
@@ -218,16 +240,9 @@ impl Encoder {
             put(&mut body, work.map_or(0, |work| work as u64 + 1));
         }
         put(&mut body, shapes.values.len() as u64);
-        for (waker, is_switch_seen, pieces) in &shapes.values {
-            let (kind, name) = match waker {
-                DelayWaker::Nobody => (0, None),
-                DelayWaker::Timer(name) => (1, Some(name)),
-                DelayWaker::Interrupt => (2, None),
-                DelayWaker::Softirq => (3, None),
-                DelayWaker::Thread(name) => (4, Some(name)),
-            };
-            put(&mut body, kind);
-            put(&mut body, name.map_or(0, |name| texts.places[name] as u64));
+        for Shape { waker: (kind, name), is_switch_seen, pieces } in &shapes.values {
+            put(&mut body, *kind);
+            put(&mut body, *name);
             put(&mut body, u64::from(*is_switch_seen));
             put(&mut body, pieces.len() as u64);
             for &(component, holder, cpu) in pieces {
@@ -364,11 +379,11 @@ impl DelayReader {
 pub fn decode(body: &[u8]) -> Option<DelayChunk> {
     let mut reader = Reader::new(body);
     let count = |reader: &mut Reader<'_>| usize::try_from(reader.take()?).ok().filter(|&count| count <= body.len());
-    let mut texts = Vec::new();
+    let mut texts: Vec<Arc<str>> = Vec::new();
     for _ in 0..count(&mut reader)? {
         let length = count(&mut reader)?;
         let text = std::str::from_utf8(reader.take_bytes(length)?).ok()?;
-        texts.push(text.chars().filter(|character| !character.is_control()).collect::<String>());
+        texts.push(Arc::from(text.chars().filter(|character| !character.is_control()).collect::<String>()));
     }
     let mut holders = Vec::new();
     for _ in 0..count(&mut reader)? {
@@ -378,18 +393,18 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
             1 => Known::Inferred,
             other => Known::CannotTell(*Cause::ALL.get(usize::try_from(other - 2).ok()?)?),
         };
-        let name = texts.get(count(&mut reader)?)?.clone();
+        let name = texts.get(count(&mut reader)?)?.to_string();
         let priority = match reader.take()? {
             0 => None,
             folded => Some(i32::try_from(unfold(folded - 1)).ok()?),
         };
         let work = match count(&mut reader)? {
             0 => None,
-            place => Some(texts.get(place - 1)?.clone()),
+            place => Some(texts.get(place - 1)?.to_string()),
         };
         holders.push(DelayHolder { cause, known, name, priority, work });
     }
-    let mut shapes: Vec<Shape> = Vec::new();
+    let mut shapes: Vec<(DelayWaker, bool, Vec<(Component, usize, u32)>)> = Vec::new();
     let mut pieces_left = body.len();
     for _ in 0..count(&mut reader)? {
         let (kind, name) = (reader.take()?, count(&mut reader)?);
@@ -452,7 +467,7 @@ mod tests {
             Just(DelayWaker::Timer("hrtimer_wakeup".into())),
             Just(DelayWaker::Interrupt),
             Just(DelayWaker::Softirq),
-            "[a-z]{0,3}".prop_map(DelayWaker::Thread)
+            "[a-z]{0,3}".prop_map(|name| DelayWaker::Thread(name.into()))
         ];
         let piece = (0..Component::ALL.len(), 0..holders().len(), 0_u32..4, any::<u32>()).prop_map(|(component, holder, cpu, length)| {
             DelayPiece { component: Component::ALL[component], holder, cpu, length: length.into() }

@@ -1,7 +1,6 @@
 //! The events that decide when a thread runs, by their meaning; all others are known by their head alone.
 
-use crate::bytes;
-use crate::format::{EventFormat, Field};
+use crate::format::{EventFormat, Field, FieldKind};
 use crate::text::Text;
 
 /// An event of one CPU.
@@ -266,7 +265,7 @@ const IPI: &str = "ipi";
 /// What an event's data are read by.
 #[derive(Debug, Clone)]
 enum Reading {
-    Fields(Make, Vec<Option<Field>>),
+    Fields(Make, Vec<Place>),
     Entry(Text),
     Exit(Text),
     Other,
@@ -275,9 +274,82 @@ enum Reading {
 /// Where what every event has stands.
 #[derive(Debug, Clone)]
 struct HeadFields {
-    flags: Field,
-    preempt_count: Field,
-    pid: Field,
+    flags: Number,
+    preempt_count: Number,
+    pid: Number,
+}
+
+/// Where a field stands and how it is read, found once: there are hundreds of thousands of events in a second.
+#[derive(Debug, Clone)]
+enum Place {
+    /// The trace has no such field.
+    Nowhere,
+    Number(Number),
+    Text(Field),
+}
+
+/// A number's place in the data, and its length and sign.
+#[derive(Debug, Clone, Copy)]
+struct Number {
+    offset: usize,
+    kind: NumberKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum NumberKind {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    /// The sign of eight bytes changes nothing.
+    Whole,
+}
+
+impl Place {
+    fn of(field: Option<&Field>) -> Self {
+        match field {
+            None => Self::Nowhere,
+            Some(field) => Number::of(field).map_or_else(|| Self::Text(field.clone()), Self::Number),
+        }
+    }
+}
+
+impl Number {
+    fn of(field: &Field) -> Option<Self> {
+        let is_signed = match field.kind {
+            FieldKind::Signed => true,
+            FieldKind::Unsigned => false,
+            _ => return None,
+        };
+        let kind = match (field.size, is_signed) {
+            (1, false) => NumberKind::U8,
+            (1, true) => NumberKind::I8,
+            (2, false) => NumberKind::U16,
+            (2, true) => NumberKind::I16,
+            (4, false) => NumberKind::U32,
+            (4, true) => NumberKind::I32,
+            (8, _) => NumberKind::Whole,
+            _ => return None,
+        };
+        Some(Self { offset: field.offset, kind })
+    }
+
+    /// The number, its sign extended, if it lies in the data.
+    #[inline]
+    fn read(self, data: &[u8]) -> Option<i64> {
+        let rest = data.get(self.offset..)?;
+        Some(match self.kind {
+            NumberKind::U8 => i64::from(*rest.first()?),
+            NumberKind::I8 => i64::from(i8::from_le_bytes(*rest.first_chunk()?)),
+            NumberKind::U16 => i64::from(u16::from_le_bytes(*rest.first_chunk()?)),
+            NumberKind::I16 => i64::from(i16::from_le_bytes(*rest.first_chunk()?)),
+            NumberKind::U32 => i64::from(u32::from_le_bytes(*rest.first_chunk()?)),
+            NumberKind::I32 => i64::from(i32::from_le_bytes(*rest.first_chunk()?)),
+            NumberKind::Whole => i64::from_le_bytes(*rest.first_chunk()?),
+        })
+    }
 }
 
 /// Reads events of one trace.
@@ -294,7 +366,7 @@ impl Decoder {
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
         let head = formats.iter().find_map(|format| {
-            let field = |name| format.field(name).cloned();
+            let field = |name| format.field(name).and_then(Number::of);
             Some(HeadFields { flags: field("common_flags")?, preempt_count: field("common_preempt_count")?, pid: field("common_pid")? })
         });
         let (mut readings, mut known) = (Vec::new(), Vec::new());
@@ -306,7 +378,7 @@ impl Decoder {
             let kind = KINDS.iter().find(|(name, ..)| *name == format.name);
             known.extend(kind.map(|(name, ..)| *name));
             readings[id] = Some(match kind {
-                Some((_, fields, make)) => Reading::Fields(*make, fields.iter().map(|name| format.field(name).cloned()).collect()),
+                Some((_, fields, make)) => Reading::Fields(*make, fields.iter().map(|name| Place::of(format.field(name))).collect()),
                 None => vector(format),
             });
         }
@@ -323,13 +395,13 @@ impl Decoder {
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
-        let byte = |field: &Field| field.number(data).and_then(|value| u8::try_from(value & 0xff).ok());
+        let byte = |field: Number| field.read(data).and_then(|value| u8::try_from(value & 0xff).ok());
         let head = Head {
-            flags: byte(&fields.flags)?,
-            preempt_count: byte(&fields.preempt_count)?,
-            pid: i32::try_from(fields.pid.number(data)?).ok()?,
+            flags: byte(fields.flags)?,
+            preempt_count: byte(fields.preempt_count)?,
+            pid: i32::try_from(fields.pid.read(data)?).ok()?,
         };
-        let id = usize::try_from(bytes::unsigned(data, 0, 2)?).ok()?;
+        let id = usize::from(u16::from_le_bytes(*data.first_chunk()?));
         let kind = match self.readings.get(id)?.as_ref()? {
             Reading::Fields(make, fields) => make(&Values { fields, data }).unwrap_or(Kind::Other),
             Reading::Entry(name) => Kind::VectorEntry { name: *name },
@@ -352,13 +424,13 @@ fn vector(format: &EventFormat) -> Reading {
 
 /// The fields of an event that is being read, by their place in [`KINDS`].
 struct Values<'a> {
-    fields: &'a [Option<Field>],
+    fields: &'a [Place],
     data: &'a [u8],
 }
 
 impl Values<'_> {
     fn number(&self, index: usize) -> Option<i64> {
-        self.fields[index].as_ref()?.number(self.data)
+        if let Place::Number(number) = &self.fields[index] { number.read(self.data) } else { None }
     }
 
     #[expect(clippy::cast_sign_loss, reason = "an address keeps its bits")]
@@ -376,7 +448,11 @@ impl Values<'_> {
     }
 
     fn text(&self, index: usize) -> Text {
-        self.fields[index].as_ref().and_then(|field| field.bytes(self.data)).map(Text::new).unwrap_or_default()
+        if let Place::Text(field) = &self.fields[index] {
+            field.place(self.data).map(Text::new).unwrap_or_default()
+        } else {
+            Text::default()
+        }
     }
 
     /// Three fields: number, priority, name.

@@ -159,6 +159,14 @@ impl Field {
     /// The bytes of the field, wherever in the data they stand; of a text those before its zero.
     #[must_use]
     pub fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        self.place(data).map(|bytes| match self.kind {
+            FieldKind::Array | FieldKind::Signed | FieldKind::Unsigned => bytes,
+            _ => bytes.split(|&byte| byte == 0).next().unwrap_or_default(),
+        })
+    }
+
+    /// The same with a text's zero and what stands behind it.
+    pub(crate) fn place<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         match self.kind {
             FieldKind::Elsewhere { is_relative } => {
                 let place = usize::try_from(bytes::unsigned(data, self.offset, 4)?).ok()?;
@@ -170,10 +178,6 @@ impl Field {
             _ if self.size == 0 => data.get(self.offset..),
             _ => data.get(self.offset..self.offset.checked_add(self.size)?),
         }
-        .map(|bytes| match self.kind {
-            FieldKind::Array | FieldKind::Signed | FieldKind::Unsigned => bytes,
-            _ => bytes.split(|&byte| byte == 0).next().unwrap_or_default(),
-        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! more than `WAITING_MAX` events is given out before it.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::event::Decoder;
@@ -77,15 +78,16 @@ impl Live {
 
     /// The next item before `until`, in the order of time.
     pub fn next_before(&mut self, until: u64) -> Option<Item> {
-        let &Reverse((time, place)) = self.next.peek()?;
+        let mut next = self.next.peek_mut()?;
+        let Reverse((time, place)) = *next;
         if time >= until && self.waiting <= WAITING_MAX {
             return None;
         }
-        self.next.pop();
         let queue = &mut self.streams[place].queue;
         let item = queue.pop_front();
-        if let Some(item) = queue.front() {
-            self.next.push(Reverse((item.time(), place)));
+        match queue.front() {
+            Some(item) => *next = Reverse((item.time(), place)),
+            None => drop(PeekMut::pop(next)),
         }
         self.waiting -= 1;
         item

@@ -13,9 +13,17 @@ impl Text {
     /// What stands before the first zero. Control characters, which would reach a terminal, and what is no UTF-8 become `?`.
     #[must_use]
     pub fn new(given: &[u8]) -> Self {
-        let end = given.iter().position(|&byte| byte == 0).unwrap_or(given.len());
         let mut text = Self::default();
-        for character in String::from_utf8_lossy(&given[..end.min(64)]).chars() {
+        // Nearly every name; each event of the scheduler has two.
+        let plain = given.iter().take(text.bytes.len() + 1).take_while(|byte| matches!(byte, b' '..=b'~')).count();
+        if plain <= text.bytes.len() && given.get(plain).is_none_or(|&byte| byte == 0) {
+            text.bytes[..plain].copy_from_slice(&given[..plain]);
+            text.length = u8::try_from(plain).expect("it fits into 24 bytes");
+            return text;
+        }
+        let end = given.iter().position(|&byte| byte == 0).unwrap_or(given.len());
+        let given = &given[..end.min(64)];
+        for character in String::from_utf8_lossy(given).chars() {
             let printed = if character.is_control() || character == char::REPLACEMENT_CHARACTER { '?' } else { character };
             let start = usize::from(text.length);
             let Some(room) = text.bytes.get_mut(start..start + printed.len_utf8()) else { break };
@@ -71,6 +79,7 @@ mod tests {
         assert_eq!(Text::new(b"my_loop\0rest").as_str(), "my_loop");
         assert_eq!(Text::new(b"\x1b[31mred\xff").as_str(), "?[31mred?");
         assert_eq!(Text::new("äöü".repeat(9).as_bytes()).as_str(), "äöü".repeat(4));
+        assert_eq!(Text::new("name ".repeat(9).as_bytes()).as_str(), "name name name name name");
         assert!(Text::new(b"").is_empty());
     }
 }

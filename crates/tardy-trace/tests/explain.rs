@@ -193,6 +193,24 @@ fn a_thread_that_goes_on_is_told_by_what_the_interrupt_found() {
 }
 
 #[test]
+fn only_the_last_stretch_before_the_thread_runs_may_be_the_switch() {
+    let mut made = Made::sleeping(1_000_000, OTHER);
+    made.timer_interrupt(1_000_000, 1_000_000, 1);
+    // Another interrupt 4 us later, while preemption is still off.
+    (made.flags, made.depth) = (IN_INTERRUPT, 1);
+    made.at(1_007_000, Kind::IrqEntry { irq: 7, name: "eth0".into() }).at(1_009_000, Kind::IrqExit { irq: 7, returned: 1 });
+    (made.flags, made.depth) = (0, 0);
+    made.switch(1_100_000, LOOP);
+    let (found, _) = explain(Facts::default(), &made.items);
+    let after_waking: Vec<_> =
+        told(&found[0]).into_iter().filter(|piece| piece.0 == Component::Switch).map(|piece| (piece.1, piece.4)).collect();
+    assert_eq!(
+        after_waking,
+        [(Cause::Interrupt, 1_500), (Cause::PreemptionOff, 4_000), (Cause::Interrupt, 2_000), (Cause::PreemptionOff, 91_000)]
+    );
+}
+
+#[test]
 fn threads_are_told_by_their_priority() {
     for (pid, cause) in [(30, Cause::HigherPriority), (31, Cause::EqualPriority)] {
         let mut made = Made::sleeping(1_000_000, pid);

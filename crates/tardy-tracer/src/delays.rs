@@ -1,9 +1,11 @@
 //! Explained samples on their way to the files beside their series.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use foldhash::HashMap;
 use tardy_core::units::Nanos;
 use tardy_run::delays::{DelayHolder, DelayPiece, DelayWaker, DelayWriter, SampleDelay};
 use tardy_run::tracing::ExplainedSeries;
@@ -19,14 +21,14 @@ const HOLDERS_MAX: usize = 1 << 16;
 pub(crate) struct Holders {
     symbols: Symbols,
     /// Names of functions that were met, by address.
-    functions: BTreeMap<u64, String>,
+    functions: BTreeMap<u64, Arc<str>>,
     places: HashMap<(Holder, Known), usize>,
     pub(crate) words: Vec<DelayHolder>,
 }
 
 impl Holders {
     pub(crate) fn new(symbols: Symbols) -> Self {
-        Self { symbols, functions: BTreeMap::new(), places: HashMap::new(), words: Vec::new() }
+        Self { symbols, functions: BTreeMap::new(), places: HashMap::default(), words: Vec::new() }
     }
 
     fn place(&mut self, piece: &Piece) -> usize {
@@ -41,19 +43,19 @@ impl Holders {
             }
         }
         let (holder, known) = key;
-        let work = holder.work.map(|address| self.function(address));
+        let work = holder.work.map(|address| self.function(address).to_string());
         self.words.push(DelayHolder { cause: holder.cause, known, name: holder.name.to_string(), priority: holder.priority, work });
         self.places.insert(key, self.words.len() - 1);
         self.words.len() - 1
     }
 
-    fn function(&mut self, address: u64) -> String {
+    fn function(&mut self, address: u64) -> Arc<str> {
         if let Some(name) = self.functions.get(&address) {
-            return name.clone();
+            return Arc::clone(name);
         }
-        let name = self.symbols.name_or_address(address);
+        let name: Arc<str> = self.symbols.name_or_address(address).into();
         if self.functions.len() < HOLDERS_MAX {
-            self.functions.insert(address, name.clone());
+            self.functions.insert(address, Arc::clone(&name));
         }
         name
     }
@@ -69,7 +71,7 @@ impl Holders {
             Some(Waker::Timer(function)) => DelayWaker::Timer(self.function(function)),
             Some(Waker::Interrupt) => DelayWaker::Interrupt,
             Some(Waker::Softirq) => DelayWaker::Softirq,
-            Some(Waker::Thread(thread)) => DelayWaker::Thread(thread.name.to_string()),
+            Some(Waker::Thread(thread)) => DelayWaker::Thread(thread.name.as_str().into()),
         }
     }
 }
@@ -79,12 +81,15 @@ impl Holders {
 pub(crate) struct DelayFile {
     /// Nothing once a write failed: what stands in the file then is whole.
     writer: Option<DelayWriter>,
+    /// The sample that is stored: kept, so that none needs memory of its own.
+    sample: SampleDelay,
     pub(crate) counts: ExplainedSeries,
 }
 
 impl DelayFile {
     pub(crate) fn create(path: &Path, counts: ExplainedSeries) -> io::Result<Self> {
-        Ok(Self { writer: Some(DelayWriter::create(path)?), counts })
+        let sample = SampleDelay { due: Nanos::ZERO, cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: false, pieces: Vec::new() };
+        Ok(Self { writer: Some(DelayWriter::create(path)?), sample, counts })
     }
 
     /// Stores the way of a sample.
@@ -94,9 +99,12 @@ impl DelayFile {
         self.counts.with_unknown += u64::from(delay.pieces.iter().any(is_unknown));
         let piece =
             |piece: &Piece| DelayPiece { component: piece.component, holder: holders.place(piece), cpu: piece.cpu, length: piece.length() };
-        let pieces = delay.pieces.iter().map(piece).collect();
-        let sample = SampleDelay { due, cpu: delay.cpu, waker: holders.waker(delay.waker), is_switch_seen: delay.is_switch_seen, pieces };
-        if let Some(Err(_)) = self.writer.as_mut().map(|writer| writer.push(&sample, &holders.words)) {
+        let sample = &mut self.sample;
+        sample.pieces.clear();
+        sample.pieces.extend(delay.pieces.iter().map(piece));
+        (sample.due, sample.cpu, sample.is_switch_seen) = (due, delay.cpu, delay.is_switch_seen);
+        sample.waker = holders.waker(delay.waker);
+        if let Some(Err(_)) = self.writer.as_mut().map(|writer| writer.push(sample, &holders.words)) {
             self.writer = None;
         }
     }

@@ -25,7 +25,7 @@ struct Kept {
     /// Counted on each CPU, so that gaps show.
     number: u64,
     begins: u64,
-    bytes: Arc<[u8]>,
+    bytes: Arc<Vec<u8>>,
 }
 
 /// Pages that may be wanted, and those that are.
@@ -48,7 +48,7 @@ impl Evidence {
         let recent = &mut self.recent[place];
         self.bytes[place] += page.len();
         self.numbers[place] += 1;
-        recent.push_back(Kept { number: self.numbers[place], begins, bytes: page.into() });
+        recent.push_back(Kept { number: self.numbers[place], begins, bytes: Arc::new(page) });
         while self.bytes[place] > RECENT_BYTES_MAX {
             let Some(gone) = recent.pop_front() else { break };
             self.bytes[place] -= gone.bytes.len();

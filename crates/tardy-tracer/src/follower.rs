@@ -14,6 +14,7 @@ use tardy_trace::explain::Samples;
 use tardy_trace::file::TraceHead;
 use tardy_trace::live::Live;
 use tardy_trace::merge::Item;
+use tardy_trace::text::Text;
 
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
@@ -36,6 +37,8 @@ const EVIDENCE_NS: i64 = 10_000_000_000;
 const FLUSH_NS: i64 = 2_000_000_000;
 /// Samples that wait for the trace, a series; there are more only if the trace stands still.
 const WAITING_MAX: usize = 1 << 20;
+/// Names of threads in the head of a file of pages; loads that fork make many.
+const NAMES_MAX: usize = 16_384;
 /// What a measuring thread writes into the trace; behind it stands its place.
 pub(crate) const MARK: &str = "tardy ";
 
@@ -70,6 +73,8 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Follows until `is_ending`, and then to the end of what there is.
+    // A function of its own, whose instructions a test counts (tests/alone/explaining.rs).
+    #[inline(never)]
     pub(crate) fn run(&mut self, is_ending: &AtomicBool) {
         let (mut evidence_due, mut flush_due) = (clock::monotonic() + EVIDENCE_NS, clock::monotonic() + FLUSH_NS);
         loop {
@@ -187,8 +192,14 @@ impl Follower {
         let _ = self.evidence.write(&self.evidence_path, &head, self.reader.cpus());
     }
 
-    /// The head of files of pages, with the names that are known by now.
+    /// The head of files of pages, with the names that are known by now. Those of threads are the events' own: whoever reads the kernel's list of them
+    /// keeps preemption off for hundreds of microseconds (kernel/trace/trace_sched_switch.c, `saved_cmdlines_start`).
     pub(crate) fn head(&self) -> TraceHead {
-        TraceHead { commands: self.instance.commands(), symbols: self.holders.symbol_lines(), ..self.instance.head.clone() }
+        let line = |(pid, name): (i32, Text)| format!("{pid} {name}\n");
+        TraceHead {
+            commands: self.samples.names().take(NAMES_MAX).map(line).collect(),
+            symbols: self.holders.symbol_lines(),
+            ..self.instance.head.clone()
+        }
     }
 }

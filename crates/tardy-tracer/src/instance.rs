@@ -164,12 +164,6 @@ impl Instance {
         let _ = self.write("tracing_on", "0");
     }
 
-    /// Names of threads, of all tracing.
-    #[must_use]
-    pub fn commands(&self) -> String {
-        fs::read_to_string(self.tracefs.path().join("saved_cmdlines")).unwrap_or_default()
-    }
-
     fn read(&self, name: &str) -> Result<String, InstanceError> {
         read_at_once(&self.path.join(name)).map_err(|error| system(name, error))
     }

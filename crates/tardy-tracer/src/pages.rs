@@ -14,7 +14,8 @@ pub(crate) struct PageReader {
     /// In the order of [`PageReader::cpus`].
     files: Vec<File>,
     cpus: Vec<u32>,
-    page_bytes: usize,
+    /// Room for one page.
+    page: Vec<u8>,
 }
 
 impl PageReader {
@@ -22,7 +23,7 @@ impl PageReader {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let path = |cpu: &u32| instance.path().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let files = cpus.iter().map(|cpu| open_without_waiting(&path(cpu))).collect::<io::Result<_>>()?;
-        Ok(Self { files, cpus, page_bytes: instance.layout.page_bytes })
+        Ok(Self { files, cpus, page: vec![0; instance.layout.page_bytes] })
     }
 
     pub(crate) fn cpus(&self) -> &[u32] {
@@ -31,10 +32,9 @@ impl PageReader {
 
     /// The next page of the CPU at `place`; nothing where there is none now. A page that is being filled is handed out as far as it is.
     pub(crate) fn next(&mut self, place: usize) -> io::Result<Option<Vec<u8>>> {
-        let mut page = vec![0; self.page_bytes];
-        match self.files[place].read(&mut page) {
+        match self.files[place].read(&mut self.page) {
             Ok(0) => Ok(None),
-            Ok(_) => Ok(Some(page)),
+            Ok(_) => Ok(Some(self.page.clone())),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(error),
         }

@@ -83,6 +83,8 @@ pub struct Options<'a> {
     /// The machine's files.
     pub root: &'a Root,
     pub machine: &'a MachineFacts,
+    /// Whether time stands still while a host runs something else, as in the lab.
+    pub is_virtual_time: bool,
     /// The run's folder.
     pub folder: &'a Path,
     /// Name of the instance.
@@ -148,7 +150,7 @@ impl Tracer {
         tracefs.remove_left_behind(options.root);
         let instance = Instance::create(tracefs, options.instance, options.cpus, options.root)?;
         let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
-        let facts = facts(options.machine);
+        let facts = facts(options);
         let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
         let calibration = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
@@ -191,6 +193,10 @@ impl Tracer {
             reader,
         };
         drop(symbols);
+        if options.keep_all {
+            // A killed run has no other.
+            KeptPages::write_head(&folder, &follower.head(), follower.reader.cpus()).map_err(failed("cannot keep the trace's pages"))?;
+        }
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
         let thread = std::thread::Builder::new().name("tardy-tracer".into()).stack_size(STACK_BYTES).spawn(move || {
@@ -272,7 +278,8 @@ impl Tracer {
 }
 
 /// What of the machine causes hang on.
-fn facts(machine: &MachineFacts) -> Facts {
+fn facts(options: &Options<'_>) -> Facts {
+    let machine = options.machine;
     let preemption = machine.kernel.preemption.as_ref().and_then(|found| match (found.compiled, found.mode.as_deref()) {
         (CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy, _) | (_, Some("full" | "lazy")) => {
             Some(Preemption::Full)
@@ -280,5 +287,7 @@ fn facts(machine: &MachineFacts) -> Facts {
         (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(Preemption::No),
         _ => None,
     });
-    Facts { preemption, is_guest: machine.virtualization.is_virtual(), ..Facts::default() }
+    // No host takes time away that does not pass.
+    let is_guest = if options.is_virtual_time { Some(false) } else { machine.virtualization.is_virtual() };
+    Facts { preemption, is_guest, ..Facts::default() }
 }

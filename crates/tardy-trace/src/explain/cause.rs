@@ -27,8 +27,9 @@ pub(super) struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Who held the CPU in a stretch of `length` ns.
-    pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
+    /// Who held the CPU in a stretch of `length` ns. Only the last one before the thread runs may be the switch itself.
+    pub(super) fn holder(&self, moment: Option<&Moment>, length: u64, is_last: bool, work: impl Fn(i32) -> Option<u64>) -> (Holder, Known) {
+        let is_short = is_last && length <= self.facts.switch_ns;
         let nobody = Holder::of;
         let named = |cause, name| Holder { name, ..nobody(cause) };
         let Some(moment) = moment else { return (nobody(Cause::Unknown), Known::Seen) };
@@ -48,7 +49,7 @@ impl Wait<'_> {
             Context::Thread => {}
         }
         let (cause, known) = match self.component {
-            Component::Switch => self.before_switch(thread, length),
+            Component::Switch => self.before_switch(thread, is_short),
             Component::Timer | Component::Interrupt | Component::Expiry => self.before_waking(thread),
             Component::Request if thread.pid == self.thread.pid => (Cause::OwnCode, Known::Seen),
             Component::Request => (Cause::LaterTimer, Known::Seen),
@@ -56,7 +57,7 @@ impl Wait<'_> {
             Component::SwitchAndReturn if [IDLE, self.thread.pid].contains(&thread.pid) => {
                 (Cause::OwnCode, Known::CannotTell(Cause::LeavingIdle))
             }
-            Component::SwitchAndReturn => self.before_switch(thread, length),
+            Component::SwitchAndReturn => self.before_switch(thread, is_short),
             Component::Return | Component::Awake => self.awake(thread),
         };
         let is_named = match cause {
@@ -86,7 +87,7 @@ impl Wait<'_> {
     }
 
     /// The thread is woken, and another one is on its CPU.
-    fn before_switch(&self, thread: Thread, length: u64) -> (Cause, Known) {
+    fn before_switch(&self, thread: Thread, is_short: bool) -> (Cause, Known) {
         let waiting = self.thread;
         if thread.pid == waiting.pid {
             return (Cause::Itself, Known::Seen);
@@ -101,7 +102,7 @@ impl Wait<'_> {
             std::cmp::Ordering::Less => (Cause::HigherPriority, Known::Seen),
             std::cmp::Ordering::Equal => (Cause::EqualPriority, Known::Seen),
             std::cmp::Ordering::Greater if self.found != Some(thread.pid) => (Cause::FairServer, Known::Inferred),
-            std::cmp::Ordering::Greater => self.not_preempted(length),
+            std::cmp::Ordering::Greater => self.not_preempted(is_short),
         }
     }
 
@@ -125,9 +126,9 @@ impl Wait<'_> {
     }
 
     /// A thread of lower priority goes on though it should give way.
-    fn not_preempted(&self, length: u64) -> (Cause, Known) {
+    fn not_preempted(&self, is_short: bool) -> (Cause, Known) {
         match (self.interrupted_depth, self.facts.preemption) {
-            _ if length <= self.facts.switch_ns => (Cause::Switch, Known::Inferred),
+            _ if is_short => (Cause::Switch, Known::Inferred),
             (Some(1..), _) | (None, Some(Preemption::Full)) => (Cause::PreemptionOff, Known::Inferred),
             (Some(0), Some(Preemption::No)) => (Cause::KernelCode, Known::Inferred),
             (Some(0), Some(Preemption::Full)) => (Cause::Switch, Known::Inferred),

@@ -3,9 +3,9 @@
 //! A sample says itself when it was due and when the thread read the clock; the trace says what lay between. The pieces cover exactly that interval,
 //! whatever the trace has of it, so that their sum is the sample's latency to the nanosecond.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::wake_up::Way;
+use super::wake_up::{PIECES_USUAL, Way};
 use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Target, WakeUp, Waker};
 use crate::merge::Item;
 use crate::text::Text;
@@ -18,7 +18,7 @@ const WAKE_UPS_MAX: usize = 1 << 14;
 pub struct Samples {
     explainer: Explainer,
     /// By thread, in the order of time.
-    wake_ups: HashMap<i32, VecDeque<WakeUp>>,
+    wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
 
 /// The interval of a sample.
@@ -40,12 +40,17 @@ impl Samples {
     /// Begins with a trace of which nothing is known yet, and with no thread. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
-        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), wake_ups: HashMap::new() }
+        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), wake_ups: BTreeMap::new() }
     }
 
     /// Explains samples of this thread too.
     pub fn follow(&mut self, pid: i32) {
         self.explainer.follow(pid);
+    }
+
+    /// Names of threads that the trace told, by number.
+    pub fn names(&self) -> impl Iterator<Item = (i32, Text)> {
+        self.explainer.names()
     }
 
     /// Takes the next item of the stream in.
@@ -60,8 +65,9 @@ impl Samples {
         }
     }
 
-    /// Forgets wake-ups that ended before `time`: their samples are explained.
+    /// Forgets what was before `time`, whose samples are explained.
     pub fn forget_before(&mut self, time: u64) {
+        self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
             let gone = kept.partition_point(|wake_up| wake_up.ran < time);
             kept.drain(..gone);
@@ -93,7 +99,7 @@ impl Samples {
 
     fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64) -> Delay {
         let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None };
-        let mut pieces = Vec::new();
+        let mut pieces = Vec::with_capacity(wake_up.pieces.len() + PIECES_USUAL);
         let (begin, before) = match wake_up.due_from {
             DueFrom::Waking => (wake_up.waking, Component::Waker),
             DueFrom::Timer | DueFrom::Period => (wake_up.due, Component::Request),

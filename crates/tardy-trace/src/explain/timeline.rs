@@ -1,6 +1,8 @@
 //! What one CPU was doing: contexts on top of one another, from events and from what each event says of the context that wrote it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
 
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
@@ -64,7 +66,24 @@ impl Timeline {
 
     /// What the CPU was doing at `time`.
     pub(super) fn moment(&self, time: u64) -> Option<&Moment> {
-        self.moments.partition_point(|moment| moment.time <= time).checked_sub(1).map(|index| &self.moments[index])
+        self.after(time).checked_sub(1).map(|index| &self.moments[index])
+    }
+
+    /// How many moments are not later than `time`. What is asked for is mostly recent, and the whole list is larger than a cache: the search begins at
+    /// its end.
+    fn after(&self, time: u64) -> usize {
+        let length = self.moments.len();
+        let mut back = 64;
+        while back < length && self.moments[length - back].time > time {
+            back *= 4;
+        }
+        let begin = length.saturating_sub(back);
+        let (mut low, mut high) = (begin, length);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.moments[middle].time <= time { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 
     /// Takes an event in. `known` are names and priorities of threads by number.
@@ -105,9 +124,16 @@ impl Timeline {
         self.push(time, Head::default());
     }
 
+    /// Forgets what was before `time`, so that what is kept stays small enough for a cache.
+    pub(super) fn forget_before(&mut self, time: u64) {
+        while self.moments.get(1).is_some_and(|second| second.time <= time) {
+            self.moments.pop_front();
+        }
+    }
+
     /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap. What lies before all moments has none.
     pub(super) fn stretches(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<&Moment>)> {
-        let first = self.moments.partition_point(|moment| moment.time <= from);
+        let first = self.after(from);
         let begin = self.moments.front().map_or(to, |moment| moment.time.clamp(from, to));
         let before = (begin > from).then_some((from, begin, None));
         let index = first.saturating_sub(1);
@@ -174,12 +200,15 @@ impl Timeline {
     }
 
     fn switch(&mut self, previous: i32, previous_state: i64, next: Thread) {
-        let stack = std::mem::take(&mut self.stack);
         // A thread that served a softirq goes on with it when it is switched to again, unless it ended.
-        if !stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {
-            self.suspended.insert(previous, stack.into_iter().filter(|context| matches!(context, Context::Softirq(_))).collect());
+        self.stack.retain(|context| matches!(context, Context::Softirq(_)));
+        if !self.stack.is_empty() && previous_state & 0x30 == 0 && self.suspended.len() < 4096 {
+            self.suspended.insert(previous, std::mem::take(&mut self.stack));
         }
-        self.stack = self.suspended.remove(&next.pid).unwrap_or_default();
+        self.stack.clear();
+        if !self.suspended.is_empty() {
+            self.stack = self.suspended.remove(&next.pid).unwrap_or_default();
+        }
         (self.thread, self.interrupt) = (Some(next), None);
     }
 

@@ -1,6 +1,8 @@
 //! The sweep over a trace that finds the wake-ups of a thread.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::cause::Wait;
 use super::rules::Rules;
@@ -12,6 +14,8 @@ use crate::text::Text;
 
 /// The most timers and threads that are remembered.
 const REMEMBERED_MAX: usize = 1 << 18;
+/// Pieces that most wake-ups have at most: room for so many is made at once.
+pub(super) const PIECES_USUAL: usize = 12;
 /// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further apart.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
@@ -46,7 +50,7 @@ pub(super) struct Way {
 pub struct Explainer {
     target: Target,
     facts: Facts,
-    /// Few, like all that is kept in trees here: with so many events, hashing them takes longer than the search.
+    /// Few, like all that is kept in trees here.
     cpus: BTreeMap<u32, Timeline>,
     /// What was heard last of each thread.
     threads: HashMap<i32, Thread>,
@@ -96,23 +100,32 @@ struct Waiting {
     waking: u64,
     waking_cpu: u32,
     interrupted_depth: Option<u8>,
-    /// CPUs on whose queue it was, from when on.
-    queue: Vec<(u64, u32)>,
+    /// The CPU on whose queue it was put first, from when on.
+    queue: (u64, u32),
+    /// Those that it was moved to.
+    moves: Vec<(u64, u32)>,
+}
+
+impl Waiting {
+    /// The CPU that it waits for last, and from when on.
+    fn last_queue(&self) -> (u64, u32) {
+        self.moves.last().copied().unwrap_or(self.queue)
+    }
 }
 
 impl Explainer {
     /// Begins with a trace of which nothing is known yet. `threads` are names that are known beforehand.
     #[must_use]
-    pub fn new(target: Target, facts: Facts, threads: &HashMap<i32, Text>) -> Self {
+    pub fn new(target: Target, facts: Facts, threads: &std::collections::HashMap<i32, Text>) -> Self {
         let thread = |(&pid, &name)| (pid, Thread { pid, priority: 120, name });
         Self {
             target,
             facts,
             cpus: BTreeMap::new(),
             threads: threads.iter().map(thread).collect(),
-            timers: HashMap::new(),
+            timers: HashMap::default(),
             expiring: BTreeMap::new(),
-            work: HashMap::new(),
+            work: HashMap::default(),
             waiting: BTreeMap::new(),
             grids: BTreeMap::new(),
             rules: Rules::default(),
@@ -186,8 +199,8 @@ impl Explainer {
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
             Kind::Waking { thread, target_cpu } if self.target.is(thread) => self.waking(event, thread, target_cpu),
             Kind::Migrate { pid, to_cpu } => {
-                if let Some(waiting) = self.waiting.get_mut(&pid).filter(|waiting| waiting.queue.len() < 1000) {
-                    waiting.queue.push((event.time, to_cpu));
+                if let Some(waiting) = self.waiting.get_mut(&pid).filter(|waiting| waiting.moves.len() < 1000) {
+                    waiting.moves.push((event.time, to_cpu));
                 }
             }
             _ => {}
@@ -219,7 +232,10 @@ impl Explainer {
         };
         match event.kind {
             Kind::Switch { previous, next, .. } => {
-                learn(previous);
+                // The one that has the CPU was learnt when it was switched to.
+                if self.cpus.get(&event.cpu).and_then(Timeline::thread) != Some(previous) {
+                    learn(previous);
+                }
                 learn(next);
             }
             Kind::Waking { thread, .. } => learn(thread),
@@ -284,7 +300,8 @@ impl Explainer {
             waking: event.time,
             waking_cpu: event.cpu,
             interrupted_depth,
-            queue: vec![(event.time, target_cpu)],
+            queue: (event.time, target_cpu),
+            moves: Vec::new(),
         };
         // A thread that is woken twice ran in between, unseen.
         if self.waiting.insert(thread.pid, waiting).is_some() {
@@ -317,15 +334,26 @@ impl Explainer {
             self.waiting.insert(pid, waiting);
             return;
         }
-        let cpu = waiting.queue.last().map_or(waiting.waking_cpu, |&(_, cpu)| cpu);
+        let (_, cpu) = waiting.last_queue();
         let last = self.cpus.get(&cpu).and_then(|timeline| timeline.moment(woke)).map_or(woke, |moment| moment.time);
         let ran = last.clamp(waiting.waking, woke);
         self.finish(waiting, cpu, ran, Some(woke));
     }
 
+    /// Forgets what CPUs were doing before `time`, and before all that waits.
+    pub(super) fn forget_before(&mut self, time: u64) {
+        let time = self.waiting.values().map(|waiting| waiting.due).fold(time, u64::min);
+        self.cpus.values_mut().for_each(|timeline| timeline.forget_before(time));
+    }
+
     /// The thread that a CPU had at `time`, as far as is known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
         self.cpus.iter().filter_map(move |(&cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
+    }
+
+    /// Names of threads that the trace told, by number.
+    pub(super) fn names(&self) -> impl Iterator<Item = (i32, Text)> {
+        self.threads.values().filter(|thread| !thread.name.is_empty()).map(|thread| (thread.pid, thread.name))
     }
 
     /// What was heard last of a thread.
@@ -341,7 +369,7 @@ impl Explainer {
         let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
         let way = Way { thread: waiting.thread, waking_cpu: waiting.waking_cpu, interrupted_depth: waiting.interrupted_depth };
-        let mut pieces = Vec::new();
+        let mut pieces = Vec::with_capacity(PIECES_USUAL);
         if slack_end > waiting.due {
             let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
@@ -354,11 +382,12 @@ impl Explainer {
             self.cut(way, Component::Expiry, waiting.waking_cpu, expiry, waiting.waking, &mut pieces);
         }
         // Without events of migrations the CPU that it ran on is all that is known.
-        let is_known = waiting.queue.last().is_some_and(|&(_, last)| last == cpu);
-        let queue = if is_known { &waiting.queue[..] } else { &[(waiting.waking, cpu)] };
-        for (index, &(from, on)) in queue.iter().enumerate() {
-            let until = queue.get(index + 1).map_or(ran, |&(time, _)| time);
+        let is_known = waiting.last_queue().1 == cpu;
+        let (mut from, mut on) = if is_known { waiting.queue } else { (waiting.waking, cpu) };
+        let moves = if is_known { &waiting.moves[..] } else { &[] };
+        for &(until, next) in moves.iter().chain([&(ran, cpu)]) {
             self.cut(way, Component::Switch, on, from.clamp(waiting.waking, ran), until.clamp(waiting.waking, ran), &mut pieces);
+            (from, on) = (until, next);
         }
         self.finished.push(WakeUp {
             thread: waiting.thread,
@@ -391,23 +420,21 @@ impl Explainer {
             interrupted_depth: way.interrupted_depth.filter(|_| cpu == way.waking_cpu),
             found: None,
         };
-        // One stretch for what many events cut without changing it.
-        let mut stretches: Vec<(u64, u64, Option<_>)> = Vec::new();
-        for (start, end, moment) in timeline.stretches(from, to) {
-            let moment = moment.copied();
+        let key = |moment: Option<&super::timeline::Moment>| {
+            moment.map(|moment| (moment.top, moment.thread.map(|thread| thread.pid), moment.is_lost))
+        };
+        for (start, _, moment) in timeline.stretches(from, to) {
             wait.were_interrupts_on |=
                 moment.is_some_and(|moment| start > from && moment.top == Context::Thread && !moment.head.is_irqs_off());
             wait.found = wait.found.or_else(|| moment.and_then(|moment| moment.thread).map(|thread| thread.pid));
-            let key = |moment: Option<super::timeline::Moment>| {
-                moment.map(|moment| (moment.top, moment.thread.map(|thread| thread.pid), moment.is_lost))
-            };
-            match stretches.last_mut() {
-                Some(last) if key(last.2) == key(moment) => last.1 = end,
-                _ => stretches.push((start, end, moment)),
-            }
         }
-        for (start, end, moment) in stretches {
-            let (holder, known) = wait.holder(moment.as_ref(), end - start, |pid| self.work.get(&pid).copied());
+        // One stretch for what many events cut without changing it.
+        let mut stretches = timeline.stretches(from, to).peekable();
+        while let Some((start, mut end, moment)) = stretches.next() {
+            while let Some((_, longer, _)) = stretches.next_if(|&(.., next)| key(next) == key(moment)) {
+                end = longer;
+            }
+            let (holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
             match pieces.last_mut() {
                 Some(last) if (last.component, last.holder, last.known, last.cpu) == (component, holder, known, cpu) => last.end = end,
                 _ => pieces.push(Piece { component, holder, known, cpu, start, end }),

@@ -7,6 +7,7 @@ mod support;
 
 mod clock_steps;
 mod dangerous;
+mod explaining;
 mod guardian;
 mod hot_loop;
 mod moved;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tardy_core::series::ClockKind;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::{self, Tracefs};
@@ -44,6 +45,7 @@ impl Recording {
         let options = Options {
             root,
             machine: &record.machine,
+            is_virtual_time: record.clock == ClockKind::Virtual,
             folder,
             instance: &self.instance,
             cpus: &record.plan.measured_cpus,

@@ -1,7 +1,7 @@
 //! Explained runs: whether whoever had the CPU is blamed, and what recording the kernel's trace costs.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tardy_run::delays::{DelayReader, path as delays_of};
@@ -21,9 +21,15 @@ pub(crate) const BLAME: Figure = Figure {
 pub(crate) const COST: Figure = Figure {
     name: "explain-cost",
     title: "what `tardy run --explain` costs and stores",
-    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two CPUs (4.2 us a sample); memory <= 200 MiB; \
-              200,000 events a second and CPU without loss",
+    promise: "<= 20 bytes a sample; CPU time of decoding <= 5 s in 10 minutes of 1 kHz on two CPUs (4.2 us a sample); memory <= 200 MiB",
     measure: measure_cost,
+};
+
+pub(crate) const RATE: Figure = Figure {
+    name: "explain-rate",
+    title: "events that `tardy run --explain` reads and decodes without loss",
+    promise: ">= 200,000 events a second and CPU, for as long as the run lasts, none lost",
+    measure: measure_rate,
 };
 
 /// The name of the load's threads.
@@ -126,6 +132,56 @@ fn turns(text: &str) -> Result<Vec<(i64, i64)>> {
 fn explained(bench: &Bench, run: &Path) -> Result<Value> {
     let text = program::capture(Command::new(&bench.tardy).args(["explain", "--json", "--worst", "0"]).arg(run))?;
     serde_json::from_str(&text).map_err(|error| Failure::new(format!("tardy explain --json: {error}")))
+}
+
+/// Two processes that give each other turns on the measured CPU, as fast as they can: two switches and two wakings each time.
+fn measure_rate(bench: &Bench) -> Result<FigureResult> {
+    let cpu = bench.measured_cpu()?.to_string();
+    let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
+    let (run, seconds) = (place.path().join("run"), if bench.is_quick { 2 } else { 30 });
+    let tardy = bench.tardy.to_string_lossy();
+    let mut turns = Command::new("timeout");
+    // Real-time, so that nothing else takes the CPU; below the probe.
+    turns.arg((seconds + 3).to_string()).args(["chrt", "-f", "1", "taskset", "-c", &cpu, &tardy]);
+    turns.args(["cost", "--metric", "switch-2p-0k", "--rounds", "1000", "--out"]).arg(place.path().join("cost"));
+    let mut command = Command::new(&bench.tardy);
+    command
+        .args(["run", "--explain", "--for", &format!("{seconds}s"), "--cpus", &cpu, "--load", "none", "--quiet", "--json", "--out"])
+        .arg(&run);
+    let commands = [&turns, &command].map(|command| program::line(command).replace(&*place.path().to_string_lossy(), "FOLDER"));
+    let mut turning = turns.stdout(Stdio::null()).stderr(Stdio::null()).spawn().while_doing(|| "starting what switches".to_owned())?;
+    let captured = program::capture(&mut command);
+    turning.wait().while_doing(|| "waiting for what switches".to_owned())?;
+    captured?;
+    let text = std::fs::read_to_string(run.join("run.json")).while_doing(|| "reading run.json".to_owned())?;
+    let record: Value = serde_json::from_str(&text).map_err(|error| Failure::new(format!("run.json: {error}")))?;
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let tracing = &record["tracing"];
+    let length = (number(&record["ended_ns"]) - number(&record["started"]["monotonic_ns"])) / 1e9;
+    let (events, lost, cpu_time) = (number(&tracing["events_read"]), number(&tracing["lost_events"]), number(&tracing["cpu_time_ns"]));
+    let is_held = events / length >= 200_000.0 && tracing["losses"] == 0;
+    let explained: u64 = tracing["series"].as_array().into_iter().flatten().filter_map(|series| series["explained"].as_u64()).sum();
+    Ok(FigureResult {
+        reached: format!(
+            "{:.0} events a second on one CPU for {length:.0} s, {lost:.0} lost: {}",
+            events / length,
+            if is_held { "holds" } else { "NOT reached" }
+        ),
+        commands: commands.to_vec(),
+        tables: vec![vec![
+            row(["events", "a second", "lost", "places of loss", "CPU time an event, ns", "reader's share of a CPU", "samples explained"]),
+            vec![
+                format!("{events:.0}"),
+                format!("{:.0}", events / length),
+                format!("{lost:.0}"),
+                tracing["losses"].to_string(),
+                format!("{:.0}", cpu_time / events),
+                format!("{:.1} %", cpu_time / length / 1e7),
+                explained.to_string(),
+            ],
+        ]],
+        notes: vec!["The commands run at the same time. The reader has the other CPUs.".to_owned()],
+    })
 }
 
 /// What one run gave.

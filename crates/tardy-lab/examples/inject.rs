@@ -72,7 +72,10 @@ fn compile(source: &Path, headers: &Path, release: &str, module: &Path) -> Resul
     for name in ["Kbuild", "tardy_inject.c"] {
         fs::copy(source.join(name), folder.join(name))?;
     }
-    run(Command::new("make").arg("--silent").arg("-C").arg(&tree).arg(format!("M={}", folder.display())).arg("modules"))?;
+    let mut make = Command::new("make");
+    make.arg("--silent").arg("-C").arg(&tree).arg(format!("M={}", folder.display()));
+    // Type information would need a program that is nowhere else needed, and the kernel's image.
+    run(make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]))?;
     // Its debugging information would be read into every guest.
     run(Command::new("strip").arg("--strip-debug").arg(module))
 }

@@ -63,10 +63,10 @@ pub struct Injection {
 impl Injection {
     /// How many there are when the command line does not say.
     pub const COUNT_DEFAULT: u32 = 30;
-    /// Time from the program's start to the first delay: by then its probes run.
+    /// Time to the first delay from the program's start, or from when a measurement has made its files: by then its probes run.
     pub const FIRST_AFTER: Nanos = Nanos::from_secs(1);
 
-    /// When delay number `index` is due, from the program's start. Between two the system comes to rest; their distance is a whole number of ms and 24/29 ms, so
+    /// When delay number `index` is due, from that start. Between two the system comes to rest; their distance is a whole number of ms and 24/29 ms, so
     /// that 29 delays meet 29 phases, evenly spread, of every period of which 1 ms is a multiple, however long the delays are. Due times, not pauses: how long
     /// the guest takes to wake up and to fire does not shift the phases.
     #[must_use]

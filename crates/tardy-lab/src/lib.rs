@@ -4,6 +4,7 @@
 pub mod apt;
 pub mod architecture;
 pub mod binary;
+pub mod blame;
 pub mod boot;
 pub mod cache;
 pub mod comparison;

@@ -3,18 +3,22 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tardy_sys::sched::{self, Policy};
 
 use crate::injection::LOG_PATH;
-use crate::plan::{GuestPlan, OUTPUT_FOLDER, PLAN_PATH};
+use crate::plan::{GuestPlan, OUTPUT_FOLDER, PLAN_PATH, Program, Task};
 
 /// The module's folder in debugfs.
 const MODULE_FOLDER: &str = "/sys/kernel/debug/tardy_inject";
 
 /// Real-time priority of the process that fires.
 const PRIORITY: u32 = 10;
+
+/// How long a measurement may take to begin, and how often is looked whether it has.
+const START_MAX: Duration = Duration::from_secs(30);
+const START_STEP: Duration = Duration::from_millis(10);
 
 /// Fires all delays of the plan one after another and ends the process.
 pub(super) fn run() -> ! {
@@ -34,6 +38,9 @@ fn fire_all() -> std::io::Result<()> {
     // off until the next timer, which would tie the delays to the probes' phase.
     sched::set_policy(0, Policy::Fifo { priority: PRIORITY })?;
     let request = format!("{} {}", injection.context.name(), injection.length.0);
+    if let Task::Run(Program { path: None, .. }) = plan.task {
+        wait_for_series();
+    }
     let mut fire = fs::File::options().write(true).open(Path::new(MODULE_FOLDER).join("fire"))?;
     let started = Instant::now();
     for index in 0..injection.count {
@@ -42,6 +49,18 @@ fn fire_all() -> std::io::Result<()> {
         fire.write_all(request.as_bytes())?;
     }
     Ok(())
+}
+
+/// A measurement that records the kernel's trace takes seconds to begin: its probes start right after their files are made.
+fn wait_for_series() {
+    let begun = Instant::now();
+    let is_there = || {
+        let entries = fs::read_dir(Path::new(OUTPUT_FOLDER).join("samples")).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.path().extension().is_some_and(|extension| extension == "series"))
+    };
+    while !is_there() && begun.elapsed() < START_MAX {
+        std::thread::sleep(START_STEP);
+    }
 }
 
 /// Puts the module's log into the folder that the guest hands out.

@@ -29,6 +29,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 const LATE_NS: u64 = 20_000_000;
 /// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
 const SETTLED_NS: u64 = 20_000_000;
+/// What was before the last sample is remembered for so long, in ns; and at most for so long, where a series has no samples.
+const REMEMBERED_NS: u64 = 1_000_000_000;
+const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
 /// Pages of a CPU that are read in a row.
 const PAGES_MAX: usize = 2048;
 /// How often evidence is written on the way, in ns.
@@ -52,6 +55,8 @@ pub(crate) struct Followed {
     pub(crate) file: DelayFile,
     pub(crate) left_out: Arc<AtomicU64>,
     pub(crate) waiting: VecDeque<Sample>,
+    /// When the last sample that was explained was due.
+    pub(crate) explained_until: u64,
 }
 
 /// All that the thread owns.
@@ -86,8 +91,13 @@ impl Follower {
             let is_all = self.read();
             self.take_batches();
             let is_last = ending && is_all;
-            let until = if is_last { u64::MAX } else { now.max(0).cast_unsigned().saturating_sub(LATE_NS) };
-            self.decode(if is_all { until } else { 0 });
+            // Where there may be more pages, nothing is known yet to be whole.
+            let until = match (is_last, is_all) {
+                (true, _) => u64::MAX,
+                (false, true) => now.max(0).cast_unsigned().saturating_sub(LATE_NS),
+                (false, false) => 0,
+            };
+            self.decode(until);
             self.explain(until);
             if is_last {
                 break;
@@ -168,7 +178,6 @@ impl Follower {
 
     fn explain(&mut self, until: u64) {
         let settled = until.saturating_sub(SETTLED_NS);
-        let mut oldest = settled;
         for series in &mut self.series {
             let threads = self.threads.get(&series.place).map_or(&[][..], Vec::as_slice);
             while let Some(sample) = series.waiting.front() {
@@ -179,12 +188,14 @@ impl Follower {
                 let delay = self.samples.explain(threads, series.home, due, woke);
                 series.file.store(sample.due, &delay, &mut self.holders);
                 self.evidence.sample(due, woke);
+                series.explained_until = due;
                 series.waiting.pop_front();
             }
-            oldest = oldest.min(series.waiting.front().map_or(settled, |sample| sample.due.get().max(0).cast_unsigned()));
         }
-        // Samples that were taken and not yet handed over may be older than those that wait.
-        self.samples.forget_before(oldest.saturating_sub(4_000_000_000));
+        // What is handed over next is later than what was handed over last, however far behind the recorder is.
+        let explained = self.series.iter().map(|series| series.explained_until).min().unwrap_or(settled);
+        let begin = settled.saturating_sub(REMEMBERED_MAX_NS);
+        self.samples.forget_before(explained.clamp(begin, settled).saturating_sub(REMEMBERED_NS));
     }
 
     fn write_evidence(&mut self) {

@@ -243,7 +243,7 @@ impl Tracer {
             };
             let home = series.cpu.map_or(0, |cpu| cpu.0);
             let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
-            followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default() });
+            followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
         }
         // A thread that is gone is found when it is joined.
         let _ = self.new_series.send(followed);

@@ -196,6 +196,7 @@ impl FromStr for Nanos {
             return Err(malformed());
         }
         let mut total: i128 = 0;
+        let mut unit_before = i128::MAX;
         while !rest.is_empty() {
             let digits_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
             let (number, tail) = rest.split_at(digits_end);
@@ -208,6 +209,11 @@ impl FromStr for Nanos {
                 "" => ParseNanosError::NoUnit(text.to_owned()),
                 _ => malformed(),
             })?;
+            // 1h30m, and neither 30m1h nor 1ms1ms.
+            if unit_nanos >= unit_before {
+                return Err(malformed());
+            }
+            unit_before = unit_nanos;
             total += decimal_times(number, unit_nanos).ok_or_else(malformed)?;
             rest = tail;
         }
@@ -232,7 +238,7 @@ fn unit_in_nanos(unit: &str) -> Option<i128> {
 /// `number` (digits with at most one point) times `unit_nanos`, without going through floating point; rounds towards zero below 1 ns.
 fn decimal_times(number: &str, unit_nanos: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) || whole.len() > 18 || fraction.len() > 15 {
+    if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) || whole.len() > 24 || fraction.len() > 15 {
         return None;
     }
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -268,11 +274,14 @@ mod tests {
     fn a_bare_number_is_refused_with_the_remedy() {
         assert_eq!("200".parse::<Nanos>(), Err(ParseNanosError::NoUnit("200".into())));
         assert!("200".parse::<Nanos>().unwrap_err().to_string().contains("200us"));
+        let long = "9223372036854775808ns";
+        assert_eq!(long.parse::<Nanos>(), Err(ParseNanosError::TooLong(long.into())));
+        assert_eq!("9223372036854775807ns".parse::<Nanos>(), Ok(Nanos(i64::MAX)));
     }
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        for text in ["", "-", "us", "1.2.3us", "200 parsecs", "1us2", "999999999d", "1e9s", "--1us"] {
+        for text in ["", "-", "us", "1.2.3us", "200 parsecs", "1us2", "999999999d", "1e9s", "--1us", "1ms1ms", "30m1h"] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
         }
     }

@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::units::Nanos;
 use tardy_run::folder::FolderError;
+use tardy_sys::regular_file;
 
 use self::sink::{ImportedRun, Sink};
 
@@ -248,7 +249,8 @@ impl Source {
     /// [`ImportError::Unreadable`].
     pub fn open(path: &Path) -> Result<Self, ImportError> {
         let unreadable = |error| ImportError::Unreadable { path: path.to_owned(), error };
-        let file = File::open(path).map_err(unreadable)?;
+        let is_standard_input = path == Path::new("/dev/stdin");
+        let file = if is_standard_input { File::open(path) } else { regular_file::open(path) }.map_err(unreadable)?;
         let mut head = Vec::new();
         (&file).take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
         Ok(Self { path: path.to_owned(), input: Input { head: io::Cursor::new(head), rest: Some(file) } })

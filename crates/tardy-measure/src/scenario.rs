@@ -33,6 +33,7 @@ use tardy_core::units::Nanos;
 use tardy_run::nearest::did_you_mean;
 use tardy_run::plan::{Origin, PolicyName, ProbePlan};
 use tardy_run::system_clock::{ProbeClocks, SystemClock};
+use tardy_sys::regular_file;
 
 use tardy_probes::probe::request::PRIORITY;
 use tardy_probes::probe::{ProbeInfo, ProbeSpec};
@@ -281,10 +282,8 @@ pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
 /// [`ScenarioError`].
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-        return Err(unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, "larger than any scenario")));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = regular_file::read(path, FILE_BYTES_MAX).map_err(unreadable)?;
+    let text = String::from_utf8(text).map_err(|error| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
     let scenario = parse(&text).map_err(|error| ScenarioError::Malformed { path: path.to_owned(), error })?;
     Ok(Scenario { origin: Origin::File, file: Some(path.to_owned()), ..scenario })
 }

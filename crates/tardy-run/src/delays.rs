@@ -24,6 +24,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tardy_core::units::Nanos;
 use tardy_core::varint::{Reader, fold, put, put_signed, unfold};
+use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Component, Known};
 
 /// First bytes of a file; the digit is the format's version.
@@ -328,7 +329,7 @@ impl DelayReader {
     /// # Errors
     /// Those of reading, and `InvalidData` for a file that is none of this kind.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = io::BufReader::with_capacity(1 << 18, File::open(path)?);
+        let mut file = io::BufReader::with_capacity(1 << 18, regular_file::open(path)?);
         let mut magic = [0; 8];
         file.read_exact(&mut magic)?;
         if magic != FILE_MAGIC {

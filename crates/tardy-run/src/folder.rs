@@ -4,6 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_sys::regular_file;
+
+use super::harmless::harmless;
 use super::record::{FORMAT, RunRecord, State};
 use super::reserved_file::{self, ReservedFile};
 
@@ -143,6 +146,18 @@ fn encode(record: &RunRecord) -> Vec<u8> {
     json
 }
 
+/// Whether a folder can be made at `path`, as far as that can be told without making it.
+///
+/// # Errors
+/// [`FolderError::Exists`]; [`FolderError::Unwritable`], such as a name that is too long.
+pub fn is_free(path: &Path) -> Result<(), FolderError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(FolderError::Exists(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(FolderError::Unwritable { path: path.to_owned(), error }),
+    }
+}
+
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors
@@ -150,18 +165,19 @@ fn encode(record: &RunRecord) -> Vec<u8> {
 pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     let path = folder.join("run.json");
     let not_a_run = |error| FolderError::NotARun { path: folder.to_owned(), error };
-    let bytes = fs::metadata(&path).map_err(not_a_run)?.len();
-    if bytes > RECORD_BYTES_MAX {
-        return Err(not_a_run(io::Error::new(io::ErrorKind::InvalidData, "run.json is larger than any run's")));
-    }
-    let text = fs::read(&path).map_err(not_a_run)?;
+    let text = regular_file::read(&path, RECORD_BYTES_MAX).map_err(not_a_run)?;
     let malformed = |error: serde_json::Error| FolderError::Malformed { path: path.clone(), line: error.line(), reason: error.to_string() };
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
+    let mut value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
         _ => {}
     }
-    let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
+    // Where what a record says is wrong, the text tells the line.
+    let mut record: RunRecord = match harmless(&mut value) {
+        false => serde_json::from_slice(&text),
+        true => serde_json::from_value(value),
+    }
+    .map_err(malformed)?;
     if record.state == State::Running {
         // Files are made before the start is chosen, and get their heads after it: a run that was killed in between has no sample.
         let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));

@@ -7,11 +7,11 @@
 //! ```
 //! History: 1 (2026-11): first.
 
-use std::fs;
 use std::path::Path;
 
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::varint::{self, Reader};
+use tardy_sys::regular_file;
 
 const MAGIC: &[u8; 8] = b"TARDYHG1";
 /// Largest file that is believed, in bytes.
@@ -49,10 +49,7 @@ pub fn encode(histogram: &Histogram) -> Vec<u8> {
 /// Reads the file; `None` where it is not there, or damaged.
 #[must_use]
 pub fn read(path: &Path) -> Option<StoredHistogram> {
-    if fs::metadata(path).ok()?.len() > FILE_BYTES_MAX {
-        return None;
-    }
-    decode(&fs::read(path).ok()?)
+    decode(&regular_file::read(path, FILE_BYTES_MAX).ok()?)
 }
 
 fn decode(bytes: &[u8]) -> Option<StoredHistogram> {

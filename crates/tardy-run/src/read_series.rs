@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tardy_core::chunk::{self, CHUNK_HEAD_BYTES, Chunk, ChunkHead, DESCRIPTOR_BYTES_MAX, FormatError};
 use tardy_core::series::Descriptor;
+use tardy_sys::regular_file;
+
+use super::harmless::harmless;
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -63,13 +66,16 @@ impl SeriesFile {
     /// [`SeriesError`].
     pub fn open(path: &Path) -> Result<Self, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable { path: path.to_owned(), error };
-        let file = File::open(path).map_err(unreadable)?;
+        let file = regular_file::open(path).map_err(unreadable)?;
         let length = file.metadata().map_err(unreadable)?.len();
         let mut head = Vec::new();
         file.take(DESCRIPTOR_BYTES_MAX as u64 + 16).read_to_end(&mut head).map_err(unreadable)?;
         let format = |error| SeriesError::Format { path: path.to_owned(), error };
         let (json, chunks_begin) = chunk::decode_head(&head).map_err(format)?;
-        let descriptor: Descriptor = serde_json::from_slice(json).map_err(|_| format(FormatError::BadDescriptor))?;
+        let bad = |_| format(FormatError::BadDescriptor);
+        let mut value: serde_json::Value = serde_json::from_slice(json).map_err(bad)?;
+        harmless(&mut value);
+        let descriptor: Descriptor = serde_json::from_value(value).map_err(bad)?;
         // 0 is an interval that the tool which took the samples did not say.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {
@@ -104,7 +110,7 @@ impl SeriesFile {
     /// [`SeriesError::Unreadable`] for errors of the disk; damage is no error, and is told by [`PartEnd`].
     pub fn read_part(&self, part: Range<u64>, visit: impl FnMut(&Chunk)) -> Result<PartEnd, SeriesError> {
         let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
-        let mut file = File::open(&self.path).map_err(unreadable)?;
+        let mut file = regular_file::open(&self.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(part.start)).map_err(unreadable)?;
         let is_first = part.start == self.chunks_begin;
         let mut walk = Walk { window: Window::new(file), place: part.start, is_synchronised: is_first, end: PartEnd::default() };

@@ -32,6 +32,7 @@ pub mod pcm;
 pub mod posix_timer;
 pub mod post;
 pub mod process;
+pub mod regular_file;
 pub mod rlimit;
 pub mod rtc;
 pub mod sandbox;

@@ -1,6 +1,9 @@
 //! A scene as a picture's file: SVG or PNG by the end of its name.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use tardy_run::output_file::replace;
 
 use super::png::{self, PngError};
 use super::scene::Scene;
@@ -47,6 +50,6 @@ impl Picture {
     /// [`PictureError::Png`], [`PictureError::Unwritable`].
     pub fn write(&self, scene: &Scene, scale: f64) -> Result<(), PictureError> {
         let bytes = if self.is_svg { svg::file(scene).into_bytes() } else { png::file(scene, scale)? };
-        std::fs::write(&self.path, bytes).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
+        replace(&self.path, |mut file| file.write_all(&bytes)).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
     }
 }

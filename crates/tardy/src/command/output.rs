@@ -1,10 +1,9 @@
-//! Standard output: results and nothing else. A reader that has seen enough is no error. Files: whole or not there.
+//! Standard output: results and nothing else. A reader that has seen enough is no error.
 
-use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 
 use tardy_report::report::screen::Screen;
+pub use tardy_run::output_file::replace;
 use terminal_size::{Height, Width, terminal_size_of};
 
 /// Writes `text`; a closed pipe is success.
@@ -17,31 +16,6 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
-}
-
-/// Writes a file beside `path` and renames it: a collector never reads half a file. What is there and is no file, as a device, stays.
-///
-/// # Errors
-/// Those of writing, and those of `write`.
-pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
-    // A rename would put a file in the place of a device.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("a folder or device is there: give the name of a file").into());
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part: PathBuf = path.with_file_name(name);
-    let written = (|| {
-        let file = File::create(&part)?;
-        let value = write(&file)?;
-        file.sync_all()?;
-        fs::rename(&part, path)?;
-        Ok(value)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 /// Columns of the terminal that standard output goes to; many where it is none.

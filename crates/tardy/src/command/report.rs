@@ -1,5 +1,6 @@
 //! `tardy report`: a report of runs as one HTML file.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +15,7 @@ use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
 use tardy_run::folder::folders;
 
+use super::output;
 use crate::cli::plot::ReportArgs;
 
 /// Stretches of time in a whole report, at about 15 bytes each: far below 3 MB with everything else.
@@ -45,7 +47,7 @@ pub fn run(args: &ReportArgs) -> Exit {
             return Exit::Usage;
         }
     };
-    match std::fs::write(&args.html, page) {
+    match output::replace(&args.html, |mut file| file.write_all(page.as_bytes())) {
         Ok(()) => Exit::Done,
         Err(error) => {
             eprintln!("tardy: cannot write {}: {error}: give another file with --html", args.html.display());

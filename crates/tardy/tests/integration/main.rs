@@ -21,6 +21,7 @@ mod explained_runs;
 mod export;
 mod goldens;
 mod groups;
+mod hostile_files;
 mod import;
 mod import_damage;
 mod interrupted;

@@ -1,0 +1,102 @@
+//! Files that a user asks for: whole or not there, in place of another file only.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_sys::regular_file;
+
+/// What a run folder consists of, beside its folders.
+const FILES_OF_A_RUN: [&str; 8] =
+    ["run.json", "state.jsonl", "lab.json", "guest.json", "stdout.log", "stderr.log", "console.log", "qemu.log"];
+const FOLDERS_OF_A_RUN: [&str; 2] = ["samples", "trace"];
+
+/// Writes a file beside `path`, brings it to the disk and renames it, so that nobody reads half a file and a full disk takes no good one.
+///
+/// # Errors
+/// Those of writing and of `write`; `InvalidInput` where `path` names something that is no file, or a file that a run consists of. Nothing is changed then.
+pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> Result<T, E>) -> Result<T, E> {
+    refuse(path)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part: PathBuf = path.with_file_name(name);
+    let written = (|| {
+        let file = File::create_new(&part)?;
+        let value = write(&file)?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        Ok(value)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+fn refuse(path: &Path) -> io::Result<()> {
+    let refused = |words: String| Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+    // A rename would put a file in the place of a device, and of a link instead of what it leads to.
+    if let Ok(there) = fs::symlink_metadata(path)
+        && let Some(name) = regular_file::name(there.file_type())
+    {
+        return refused(format!("{name} is there: give the name of a file"));
+    }
+    let Some(name) = path.file_name() else { return refused("it is no name of a file".to_owned()) };
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize()?;
+    let is_run = |folder: &Path| folder.join("run.json").exists();
+    let is_of_run = is_run(&folder) && FILES_OF_A_RUN.iter().any(|own| name == *own)
+        || folder.parent().is_some_and(is_run) && folder.file_name().is_some_and(|own| FOLDERS_OF_A_RUN.iter().any(|name| own == *name));
+    if is_of_run {
+        return refused("the run there consists of such files: give another name".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn write(path: &Path) -> io::Result<()> {
+        replace(path, |mut file| file.write_all(b"new"))
+    }
+
+    #[test]
+    fn only_a_file_is_replaced_and_only_by_a_whole_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "old").unwrap();
+        let failed: io::Result<()> = replace(&path("file"), |mut file| {
+            file.write_all(b"ne")?;
+            Err(io::Error::other("full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read(path("file")).unwrap(), b"old");
+        write(&path("file")).unwrap();
+        assert_eq!(fs::read(path("file")).unwrap(), b"new");
+        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        for (name, kind) in [("link", "a symbolic link"), ("folder", "a folder")] {
+            let error = write(&path(name)).unwrap_err().to_string();
+            assert!(error.starts_with(kind), "{error}");
+        }
+        let names = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(names, 3, "nothing is left beside");
+    }
+
+    #[test]
+    fn a_runs_own_files_stay_and_others_may_lie_beside_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("samples")).unwrap();
+        fs::write(path("run.json"), "{}").unwrap();
+        for own in ["run.json", "state.jsonl", "samples/cyclic.cpu0.series", "samples/../run.json"] {
+            assert_eq!(write(&path(own)).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{own}");
+        }
+        assert_eq!(fs::read(path("run.json")).unwrap(), b"{}");
+        write(&path("report.html")).unwrap();
+        fs::remove_file(path("run.json")).unwrap();
+        write(&path("run.json")).unwrap();
+    }
+}

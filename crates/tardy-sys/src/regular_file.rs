@@ -1,0 +1,75 @@
+//! Files of data that somebody names: no FIFO whose other end never comes, no device without an end.
+
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens a file for reading, at once whatever it is.
+///
+/// # Errors
+/// Those of opening; `InvalidInput` where it is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    // A device is not even opened: some act on it. What takes its place in between is opened without waiting.
+    refuse(fs::metadata(path)?.file_type())?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    refuse(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// Reads a whole file of at most `bytes_max` bytes, whatever length it claims.
+///
+/// # Errors
+/// As [`open`], and those of reading; `InvalidData` where there are more bytes.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > bytes_max {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it has more than the {} MiB that such a file may have", bytes_max >> 20),
+        ));
+    }
+    Ok(content)
+}
+
+fn refuse(kind: FileType) -> io::Result<()> {
+    match name(kind) {
+        None => Ok(()),
+        Some(name) => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a file"))),
+    }
+}
+
+/// What it is called if it is no regular file.
+#[must_use]
+pub fn name(kind: FileType) -> Option<&'static str> {
+    Some(match kind {
+        _ if kind.is_file() => return None,
+        _ if kind.is_dir() => "a folder",
+        _ if kind.is_symlink() => "a symbolic link",
+        _ if kind.is_fifo() => "a FIFO",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = std::env::temp_dir().join(format!("tardy-regular-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("file");
+        fs::write(&file, [7; 100]).unwrap();
+        assert_eq!(read(&file, 100).unwrap().len(), 100);
+        assert_eq!(read(&file, 99).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+        for (path, name) in [(folder.join("socket"), "a socket"), (folder.clone(), "a folder"), ("/dev/zero".into(), "a device")] {
+            let error = open(&path).unwrap_err();
+            assert_eq!(error.to_string(), format!("it is {name}, not a file"));
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,130 @@
+//! Files that are none, names that lead elsewhere, and texts that would act on a terminal: refused in a line, and nothing is harmed.
+
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::workplace::Workplace;
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn run(place: &Workplace) {
+    place.tardy("run --cycles 50 --load none --quiet --out run");
+}
+
+const WRITERS: [&str; 4] =
+    ["export run --format csv -o", "report run --html", "plot run --kind hist --output", "export run --format json -o"];
+
+/// The same writer with a file of this name, which ends as a picture's where it must.
+fn writing(writer: &str, name: &str) -> String {
+    let ending = if writer.starts_with("plot") { ".svg" } else { "" };
+    format!("{writer} {name}{ending}")
+}
+
+#[test]
+fn nothing_but_a_file_gives_way_to_an_output() {
+    let place = Workplace::new();
+    run(&place);
+    std::fs::write(place.path("target"), "kept").unwrap();
+    for ending in ["", ".svg"] {
+        fifo(&place.path(&format!("fifo{ending}")));
+        symlink(place.path("target"), place.path(&format!("link{ending}"))).unwrap();
+        std::fs::create_dir(place.path(&format!("folder{ending}"))).unwrap();
+    }
+    for writer in WRITERS {
+        for (name, kind) in [("fifo", "a FIFO"), ("link", "a symbolic link"), ("folder", "a folder")] {
+            let ended = place.tardy(&writing(writer, name)).ends_with(3);
+            assert!(ended.stderr.contains(kind), "{writer} {name}: {}", ended.stderr);
+        }
+    }
+    assert!(std::fs::symlink_metadata(place.path("fifo")).unwrap().file_type().is_fifo());
+    assert_eq!(std::fs::read(place.path("target")).unwrap(), b"kept");
+    assert!(place.names().iter().all(|name| !name.contains(".part")), "{:?}", place.names());
+}
+
+#[test]
+fn no_output_takes_the_place_of_what_a_run_consists_of() {
+    let place = Workplace::new();
+    run(&place);
+    std::fs::create_dir(place.path("run/kept")).unwrap();
+    let before = std::fs::read(place.path("run/run.json")).unwrap();
+    for writer in WRITERS.iter().filter(|writer| !writer.starts_with("plot")) {
+        for own in ["run/run.json", "run/state.jsonl", "run/samples/cyclic.cpu0.series", "run/kept/../run.json"] {
+            place.tardy(&format!("{writer} {own}")).ends_with(3);
+        }
+    }
+    place.tardy("plot run --kind hist --output run/samples/new.svg").ends_with(3);
+    assert_eq!(std::fs::read(place.path("run/run.json")).unwrap(), before);
+    place.tardy("report run --html run/report.html").ends_with(0);
+    place.tardy("show run").ends_with(0);
+}
+
+#[test]
+fn an_input_that_never_ends_is_refused_at_once() {
+    let place = Workplace::new();
+    run(&place);
+    fifo(&place.path("fifo"));
+    for (input, kind) in [("fifo", "a FIFO"), ("/dev/zero", "a device"), ("run", "a folder")] {
+        for command in ["run --dry-run --scenario", "scenarios check", "import"] {
+            let ended = place.tardy(&format!("{command} {input}")).ends_with(2);
+            assert!(ended.stderr.contains(kind), "{command} {input}: {}", ended.stderr);
+        }
+    }
+    for own in ["run.json", "samples/cyclic.cpu0.series"] {
+        let path = place.path("run").join(own);
+        let content = std::fs::read(&path).unwrap();
+        for kind in ["a FIFO", "a device"] {
+            std::fs::remove_file(&path).unwrap();
+            if kind == "a FIFO" {
+                fifo(&path)
+            } else {
+                symlink("/dev/zero", &path).unwrap()
+            }
+            for command in ["show run", "report run --html page.html", "export run --format csv", "compare run run"] {
+                let ended = place.tardy(command).ends_with(2);
+                assert!(ended.stderr.contains(kind), "{command} with {kind} as {own}: {}", ended.stderr);
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, content).unwrap();
+    }
+}
+
+#[test]
+fn texts_of_a_run_do_not_act_on_a_terminal() {
+    let place = Workplace::new();
+    run(&place);
+    let path = place.path("run/run.json");
+    let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    record["phases"][0]["name"] = "idle\n\u{1b}[32mPASSED\u{7}\u{9b}2J".into();
+    record["machine"]["hostname"] = "board\u{1b}]52;c;AAAA\u{7}".into();
+    std::fs::write(&path, record.to_string()).unwrap();
+    for command in [
+        "show run",
+        "show run --json",
+        "compare run run",
+        "export run --format csv",
+        "export run --format openmetrics",
+        "export run --format markdown",
+    ] {
+        let ended = place.tardy(command);
+        let text = ended.stdout.clone() + &ended.stderr;
+        let acting: String = text.chars().filter(|character| character.is_control() && *character != '\n').collect();
+        assert!(acting.is_empty() && !text.contains("\n\u{fffd}[32mPASSED"), "{command}: {acting:?} in {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_before_a_run() {
+    let place = Workplace::new();
+    place.tardy("run --dry-run --period 1ms1ms").ends_with(2);
+    let long = place.tardy(&format!("run --dry-run --out {}", "a".repeat(300))).ends_with(2);
+    assert!(long.stderr.contains("cannot write") && long.stderr.contains("--out"), "{}", long.stderr);
+    std::fs::create_dir(place.path("there")).unwrap();
+    let there = place.tardy("run --dry-run --out there").ends_with(2);
+    assert!(there.stderr.contains("exists already"), "{}", there.stderr);
+}

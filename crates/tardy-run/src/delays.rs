@@ -123,8 +123,11 @@ struct Shape {
     /// Which [`DelayWaker`], and the place of its name.
     waker: (u64, u64),
     is_switch_seen: bool,
-    pieces: Vec<(Component, usize, u32)>,
+    pieces: Vec<ShapePiece>,
 }
+
+/// Part of the way, place of the holder, and the CPU: 0 the sample's, else its number and 1.
+type ShapePiece = (Component, usize, u32);
 
 /// A holder with its texts by place: name, and work.
 type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>);
@@ -405,7 +408,7 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
         };
         holders.push(DelayHolder { cause, known, name, priority, work });
     }
-    let mut shapes: Vec<(DelayWaker, bool, Vec<(Component, usize, u32)>)> = Vec::new();
+    let mut shapes: Vec<(DelayWaker, bool, Vec<ShapePiece>)> = Vec::new();
     let mut pieces_left = body.len();
     for _ in 0..count(&mut reader)? {
         let (kind, name) = (reader.take()?, count(&mut reader)?);

@@ -146,18 +146,6 @@ fn encode(record: &RunRecord) -> Vec<u8> {
     json
 }
 
-/// Whether a folder can be made at `path`, as far as that can be told without making it.
-///
-/// # Errors
-/// [`FolderError::Exists`]; [`FolderError::Unwritable`], such as a name that is too long.
-pub fn is_free(path: &Path) -> Result<(), FolderError> {
-    match fs::symlink_metadata(path) {
-        Ok(_) => Err(FolderError::Exists(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(FolderError::Unwritable { path: path.to_owned(), error }),
-    }
-}
-
 /// Reads the `run.json` of a folder.
 ///
 /// # Errors

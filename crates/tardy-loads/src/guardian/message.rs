@@ -81,7 +81,7 @@ pub enum LoadEnd {
         /// How it died the last time, as in `exit status: 1`.
         status: String,
     },
-    /// It could not run; an [`LoadEvent::Unsupported`] told why.
+    /// It could not run; an [`LoadEvent::Absent`] told why.
     Absent,
 }
 

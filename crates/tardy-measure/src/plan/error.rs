@@ -83,6 +83,9 @@ pub enum PlanError {
     /// The folder exists.
     #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
     OutExists(PathBuf),
+    /// The folder cannot be made.
+    #[error("--out {}: {error}: give another folder", path.display())]
+    OutUnwritable { path: PathBuf, error: std::io::Error },
     /// The spool folder does not.
     #[error("--spool {} is not a folder: make it first", .0.display())]
     NoSpool(PathBuf),

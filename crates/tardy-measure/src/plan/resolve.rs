@@ -293,8 +293,10 @@ fn bytes_needed(request: &Request, probes: &[Probe], threads: &[ThreadEntry], le
 }
 
 fn check_folders(request: &Request, out: &Path, needed: u64) -> Result<(), PlanError> {
-    if out.exists() {
-        return Err(PlanError::OutExists(out.to_owned()));
+    match std::fs::symlink_metadata(out) {
+        Ok(_) => return Err(PlanError::OutExists(out.to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(PlanError::OutUnwritable { path: out.to_owned(), error }),
     }
     if let Some(spool) = request.spool.as_ref().filter(|spool| !spool.is_dir()) {
         return Err(PlanError::NoSpool(spool.clone()));

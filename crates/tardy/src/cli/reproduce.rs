@@ -18,7 +18,7 @@ pub struct ReproduceArgs {
     /// On this machine's kernel, or in emulated machines on the distribution's kernels, where runs repeat to the last digit
     #[arg(long, value_enum, default_value_t = PlaceArgument::Local)]
     pub on: PlaceArgument,
-    /// Minutes in all, in place of the papers' hours and days [default]
+    /// Minutes in all, in place of the papers' hours and days (the default)
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// As long as the papers' experiments

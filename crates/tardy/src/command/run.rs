@@ -31,10 +31,6 @@ pub fn run(args: &RunArgs) -> Exit {
     }
     let root = Root::system();
     let out = args.out.clone().unwrap_or_else(folder_name::by_time);
-    if let Err(error) = tardy_run::folder::is_free(&out) {
-        eprintln!("tardy: {error}");
-        return Exit::Usage;
-    }
     let scenario = match request::scenario(&request) {
         Ok(scenario) => scenario,
         Err(error) => {

@@ -123,7 +123,7 @@ fn what_cannot_be_is_said_before_a_run() {
     let place = Workplace::new();
     place.tardy("run --dry-run --period 1ms1ms").ends_with(2);
     let long = place.tardy(&format!("run --dry-run --out {}", "a".repeat(300))).ends_with(2);
-    assert!(long.stderr.contains("cannot write") && long.stderr.contains("--out"), "{}", long.stderr);
+    assert!(long.stderr.contains("too long") && long.stderr.contains("--out"), "{}", long.stderr);
     std::fs::create_dir(place.path("there")).unwrap();
     let there = place.tardy("run --dry-run --out there").ends_with(2);
     assert!(there.stderr.contains("exists already"), "{}", there.stderr);

@@ -43,7 +43,7 @@ fn a_step_of_the_timers_clock_ends_no_wait_early_keeps_no_run_from_ending_and_de
         return;
     };
     for probe in ["cyclic", "posix-timer", "nanosleep"] {
-        for (to, said) in [(40, "set back by 60.000 s"), (2000, "set forward by")] {
+        for (to, said) in [(40, "set back by 60.0 s"), (2000, "set forward by")] {
             let place = Workplace::new();
             let text = stepped(&place, &format!("--probe {probe} --clock tai"), to, 4);
             assert!(

@@ -152,9 +152,9 @@ mod tests {
             vec![track("cyclic", "latency", 12_000.0), track("rtc", "interval error", 340_000.0), track("nanosleep", "latency", 56_000.0)];
         let found = OverTime { verdict: Outcome::Inconclusive, reason: "r".into(), settings, runs: vec![run], tracks, changes: Vec::new() };
         for text in [text(&found, false), markdown(&found)] {
-            let lines: Vec<&str> = text.lines().filter(|line| line.contains("340.0") || line.contains("12.0")).collect();
+            let lines: Vec<&str> = text.lines().filter(|line| line.contains("340 us") || line.contains("12.0 us")).collect();
             assert_eq!(lines.len(), 2, "{text}");
-            assert!(lines[0].contains("12.0") && lines[0].contains("56.0") && !lines[0].contains("340.0"), "{text}");
+            assert!(lines[0].contains("12.0 us") && lines[0].contains("56.0 us") && !lines[0].contains("340 us"), "{text}");
         }
     }
 }

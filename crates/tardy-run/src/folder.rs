@@ -160,12 +160,9 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
         Some(format) if format > u64::from(FORMAT) => return Err(FolderError::TooNew { path, format }),
         _ => {}
     }
-    // Where what a record says is wrong, the text tells the line.
-    let mut record: RunRecord = match harmless(&mut value) {
-        false => serde_json::from_slice(&text),
-        true => serde_json::from_value(value),
-    }
-    .map_err(malformed)?;
+    // Read from the text, which tells the line of what is wrong.
+    let text = if harmless(&mut value) { serde_json::to_vec_pretty(&value).map_err(malformed)? } else { text };
+    let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
     if record.state == State::Running {
         // Files are made before the start is chosen, and get their heads after it: a run that was killed in between has no sample.
         let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));

@@ -74,8 +74,8 @@ impl SeriesFile {
         let (json, chunks_begin) = chunk::decode_head(&head).map_err(format)?;
         let bad = |_| format(FormatError::BadDescriptor);
         let mut value: serde_json::Value = serde_json::from_slice(json).map_err(bad)?;
-        harmless(&mut value);
-        let descriptor: Descriptor = serde_json::from_value(value).map_err(bad)?;
+        let cleaned = harmless(&mut value).then(|| value.to_string());
+        let descriptor: Descriptor = serde_json::from_slice(cleaned.as_ref().map_or(json, String::as_bytes)).map_err(bad)?;
         // 0 is an interval that the tool which took the samples did not say.
         let least = i64::from(descriptor.schedule.is_grid());
         if descriptor.schedule.period().get() < least {

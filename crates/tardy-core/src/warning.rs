@@ -167,7 +167,7 @@ struct On(Option<CpuId>);
 
 impl fmt::Display for On {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |cpu| write!(formatter, " on cpu {cpu}"))
+        self.0.map_or(Ok(()), |cpu| write!(formatter, " on CPU {cpu}"))
     }
 }
 
@@ -222,7 +222,7 @@ impl fmt::Display for Warning {
                 write!(f, "memory was not locked ({error}), so page faults may count as latency: give CAP_IPC_LOCK or a memlock limit")
             }
             Self::NotBound { cpu, error } => {
-                write!(f, "the probe of cpu {cpu} was not bound to it ({error}), so its samples may be of other CPUs")
+                write!(f, "the probe of CPU {cpu} was not bound to it ({error}), so its samples may be of other CPUs")
             }
             Self::CpuLatencyNotSet { error } => write!(
                 f,
@@ -235,14 +235,15 @@ impl fmt::Display for Warning {
                 )
             }
             Self::FaultsInLoop { cpu, faults } => {
-                write!(f, "{faults} page faults in the measuring loop{}: they count as latency", On(*cpu))
+                let (s, they) = if *faults == 1 { ("", "it counts") } else { ("s", "they count") };
+                write!(f, "{faults} page fault{s} in the measuring loop{}: {they} as latency", On(*cpu))
             }
             Self::Displaced { probe, cpu, samples, recorded, elsewhere, since_start, phases } => {
                 let phases = if phases.is_empty() { String::new() } else { format!(" (in {})", phases.join(", ")) };
-                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("cpu {cpu}"));
+                let cpu = cpu.map_or_else(|| "its own".to_owned(), |cpu| format!("CPU {cpu}"));
                 write!(
                     f,
-                    "{probe} was moved away from {cpu}: cpu {elsewhere} took {samples} of its {recorded} samples, from {since_start} after the start on{phases}; \
+                    "{probe} was moved away from {cpu}: CPU {elsewhere} took {samples} of its {recorded} samples, from {since_start} after the start on{phases}; \
                      no verdict rests on this run: keep taskset, cpusets and CPU hotplug away from it, and measure again"
                 )
             }
@@ -267,9 +268,9 @@ impl fmt::Display for Warning {
                 let rule = if rule.is_empty() { "real-time throttling" } else { rule };
                 write!(f, "{windows} stalls of about {length} look like {rule}, not like latency of the kernel")
             }
-            Self::TimeStolen { cpu, stolen } => write!(f, "the hypervisor took {stolen} from cpu {cpu}; such time counts as latency here"),
+            Self::TimeStolen { cpu, stolen } => write!(f, "the hypervisor took {stolen} from CPU {cpu}; such time counts as latency here"),
             Self::CgroupThrottled { periods } => write!(f, "the control group's CPU quota stopped this process in {periods} periods"),
-            Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on cpu {cpu}"),
+            Self::ManagementInterrupts { cpu, count } => write!(f, "{count} system-management interrupts (SMI) on CPU {cpu}"),
             Self::InterruptsNotMoved { interrupts, error } => write!(f, "interrupts {interrupts} could not be moved ({error})"),
             Self::LoadAbsent { load, missing, remedy } => write!(f, "load {load} did not run: {missing}; {remedy}"),
             Self::LoadProblem { load, problem } => write!(f, "load {load}: {problem}"),
@@ -283,12 +284,12 @@ impl fmt::Display for Warning {
             }
             Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
                 f,
-                "cpus {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"
+                "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"
             ),
             Self::IsolatedCpus { isolated, measured, .. } => {
                 write!(
                     f,
-                    "cpus {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones"
+                    "CPUs {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones"
                 )
             }
             Self::ProbesShareProcessors { probes } => {

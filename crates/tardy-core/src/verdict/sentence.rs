@@ -49,7 +49,7 @@ fn misses(verdict: &Verdict, by_misses: Outcome) -> String {
 /// The end of a rate "an hour": it has more due times where several CPUs are measured.
 #[must_use]
 pub fn together(processors: usize) -> String {
-    if processors > 1 { format!(" on {processors} cpus together") } else { String::new() }
+    if processors > 1 { format!(" on {processors} CPUs together") } else { String::new() }
 }
 
 fn of_them_skipped(evidence: &Evidence) -> String {

@@ -24,7 +24,7 @@ impl Exporter for Hgrm {
     }
 
     fn about(&self) -> &'static str {
-        "percentiles of one probe in us, all cpus together, as HdrHistogram's plotters read them"
+        "percentiles of one probe in us, all CPUs together, as HdrHistogram's plotters read them"
     }
 
     fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {

@@ -44,7 +44,7 @@ fn text(run: &ExportedRun) -> String {
         let mut rows: Vec<Vec<String>> = Vec::new();
         for series in summary.series.iter().filter(|series| series.probe == probe.probe) {
             let label = match (series.cpu, series.copy) {
-                (Some(cpu), _) => format!("cpu {cpu}"),
+                (Some(cpu), _) => format!("CPU {cpu}"),
                 (None, Some(copy)) => format!("copy {copy}"),
                 (None, None) => "not bound".to_owned(),
             };

@@ -72,7 +72,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
         if let Some(total) = value("Total", thread).filter(|&total| total as u64 != counted_in_buckets) {
             imported
                 .notes
-                .push(format!("cpu {thread}: the file states {total} samples in its buckets, and they hold {counted_in_buckets}"));
+                .push(format!("CPU {thread}: the file states {total} samples in its buckets, and they hold {counted_in_buckets}"));
         }
         let overflows = value("Histogram Overflows", thread).map_or(0, |count| count.max(0) as u64);
         let samples = counted_in_buckets.saturating_add(overflows);

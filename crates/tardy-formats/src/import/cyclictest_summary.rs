@@ -19,7 +19,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// cyclictest numbers its threads, not the CPUs that they ran on.
-pub(super) const THREAD_NOTE: &str = "cpu numbers are those of the tool's threads, which may have run elsewhere";
+pub(super) const THREAD_NOTE: &str = "CPU numbers are those of the tool's threads, which may have run elsewhere";
 
 pub(super) struct SummaryLine {
     pub(super) thread: u32,

@@ -255,7 +255,7 @@ impl Reader<'_> {
             self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(
-                    "cpu {}: values come again {RING} cycles later: cyclictest's buffer was overrun, and old cycles carry newer values",
+                    "CPU {}: values come again {RING} cycles later: cyclictest's buffer was overrun, and old cycles carry newer values",
                     thread.id
                 ));
             }

@@ -75,7 +75,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
     for (index, (tag, counts)) in of_tag.into_iter().enumerate() {
         let number = several.then_some(u32::try_from(index).unwrap_or(u32::MAX));
         if let Some(number) = number {
-            imported.notes.push(format!("cpu {number} stands for the tag `{tag}`"));
+            imported.notes.push(format!("CPU {number} stands for the tag `{tag}`"));
         }
         let mut counted = BucketSeries::new("hlog", LATENCY, number);
         counted.period = settings.period;

@@ -136,7 +136,7 @@ impl BucketSeries {
     pub fn overflow_note(&self, is_probe_named: bool) -> Option<String> {
         let overflow = self.stated.overflow?;
         let probe = if is_probe_named { format!(" of {}", self.probe) } else { String::new() };
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} cpu {cpu}", if is_probe_named { "," } else { " of" }));
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("{} CPU {cpu}", if is_probe_named { "," } else { " of" }));
         let max = self.stated.max_ns.unwrap_or(overflow.from_ns);
         Some(format!(
             "{} samples{probe}{cpu} have no bucket in the file: they lie between {} and {max}, and count as {max}",
@@ -150,7 +150,7 @@ impl BucketSeries {
         let period = self.period.filter(|period| *period > Nanos::ZERO && self.stated.missed.is_none())?;
         let max = self.stated.max_ns?;
         let probe = if is_probe_named { format!("{}, ", self.probe) } else { String::new() };
-        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
         let period = (max >= period).then(|| period.exact())?;
         Some(format!(
             "{probe}{cpu}the largest value, {max}, is longer than the interval of {period}: due times were skipped, and this output does not count them"
@@ -165,7 +165,7 @@ fn number_anew(series: &mut [BucketSeries], imported: &mut ImportedRun) {
     names.sort_unstable();
     let is_above_all = names.iter().any(|(_, cpu)| cpu.is_some_and(|cpu| cpu > CPU_MAX));
     if is_above_all || names.windows(2).any(|pair| pair[0] == pair[1]) {
-        let why = if is_above_all { "no cpu has such a number" } else { "several series are of one cpu" };
+        let why = if is_above_all { "no CPU has such a number" } else { "several series are of one CPU" };
         imported.notes.push(format!("{why}: they are numbered in their order"));
         for (index, counted) in series.iter_mut().enumerate() {
             counted.cpu = u32::try_from(index).ok();
@@ -212,7 +212,7 @@ pub fn hand_over_all(
         if let (Some(min), Some(max)) = (counted.stated.min_ns, counted.stated.max_ns)
             && min > max
         {
-            let cpu = counted.cpu.map_or_else(String::new, |cpu| format!("cpu {cpu}: "));
+            let cpu = counted.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
             imported.notes.push(format!("{cpu}the file states a least value of {min} and a largest one of {max}: neither is taken"));
             (counted.stated.min_ns, counted.stated.max_ns) = (None, None);
         }

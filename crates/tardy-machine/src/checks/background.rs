@@ -60,7 +60,7 @@ fn scheduled_jobs(examined: &CheckInput<'_>) -> Result<State, State> {
     let given = settings.lines().rev().find_map(|line| line.trim().strip_prefix("CPUAffinity=").map(str::to_owned));
     let affinity = given.and_then(|list| list.replace(' ', ",").parse::<tardy_core::cpu::CpuList>().ok());
     Ok(match affinity {
-        Some(cpus) if !cpus.is_empty() && cpus.and(examined.cpus).is_empty() => State::good(format!("systemd keeps to cpus {cpus}")),
+        Some(cpus) if !cpus.is_empty() && cpus.and(examined.cpus).is_empty() => State::good(format!("systemd keeps to CPUs {cpus}")),
         _ => State::improvable(
             names.join(", "),
             "none, or kept off the CPUs of the work",

@@ -20,6 +20,6 @@ fn look(examined: &CheckInput<'_>) -> State {
             "start the work outside of this control group, or write max to its cpu.max (containers: no CPU limit)",
         ),
         None if cgroup.groups.contains_key("cpu") => State::good("no quota"),
-        None => State::unknown("the control group's cpu controller"),
+        None => State::unknown("the control group's CPU controller"),
     }
 }

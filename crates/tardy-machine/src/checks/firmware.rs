@@ -244,7 +244,7 @@ fn efi_runtime(examined: &CheckInput<'_>) -> Result<State, State> {
     let mask = examined.optional("sys/devices/virtual/workqueue/efi_runtime/cpumask")?;
     let cpus = mask.as_deref().and_then(tardy_core::cpu::CpuList::from_mask);
     Ok(match cpus {
-        Some(cpus) if cpus.and(examined.cpus).is_empty() => State::good(format!("called on cpus {cpus}")),
+        Some(cpus) if cpus.and(examined.cpus).is_empty() => State::good(format!("called on CPUs {cpus}")),
         _ => State::improvable_at_start(
             "on",
             "off, or called on other CPUs",

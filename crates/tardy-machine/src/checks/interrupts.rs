@@ -79,11 +79,11 @@ fn default_affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let cpus = CpuList::from_mask(&mask).ok_or_else(|| State::unknown("/proc/irq/default_smp_affinity has no mask"))?;
     let reached = cpus.and(examined.cpus);
     Ok(if reached.is_empty() {
-        State::good(format!("cpus {cpus}"))
+        State::good(format!("CPUs {cpus}"))
     } else {
         State::improvable(
-            format!("cpus {cpus}"),
-            format!("cpus {others}"),
+            format!("CPUs {cpus}"),
+            format!("CPUs {others}"),
             format!("echo {} > /proc/irq/default_smp_affinity, or irqaffinity={others} on the kernel's command line", others.to_mask()),
         )
     })

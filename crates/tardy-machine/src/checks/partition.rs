@@ -100,7 +100,7 @@ fn housekeeping(examined: &CheckInput<'_>) -> Result<State, State> {
     }
     let full: Vec<&String> = packages.iter().filter(|(_, cpus)| cpus.and(&others).is_empty()).map(|(package, _)| package).collect();
     Ok(match full.first() {
-        None => State::good(format!("cpus {others} are left for everything else")),
+        None => State::good(format!("CPUs {others} are left for everything else")),
         Some(package) => State::improvable(
             format!("package {package} has no CPU but the work's"),
             "one in each package",
@@ -122,7 +122,7 @@ fn siblings(examined: &CheckInput<'_>) -> Result<State, State> {
     } else {
         let first = strangers.iter().next().map_or(0, |cpu| cpu.0);
         State::improvable(
-            format!("cpus {strangers} share cores with the work"),
+            format!("CPUs {strangers} share cores with the work"),
             "whole cores for the work",
             format!("echo 0 > /sys/devices/system/cpu/cpu{first}/online for each, or name both halves of each core"),
         )
@@ -135,11 +135,11 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
         "(null)" => CpuList::default(),
         list => list.parse().map_err(|_| State::unknown("/sys/devices/system/cpu/nohz_full has no list"))?,
     };
-    let current = if cpus.is_empty() { "on no CPU".to_owned() } else { format!("on cpus {cpus}") };
+    let current = if cpus.is_empty() { "on no CPU".to_owned() } else { format!("on CPUs {cpus}") };
     let list = examined.cpus;
     Ok(match examined.profile.is_busy() {
         true if examined.cpus.minus(&cpus).is_empty() => State::good(current),
-        true => State::improvable_at_start(current, format!("on cpus {list}"), format!("nohz_full={list} on the kernel's command line")),
+        true => State::improvable_at_start(current, format!("on CPUs {list}"), format!("nohz_full={list} on the kernel's command line")),
         false if cpus.and(examined.cpus).is_empty() => State::good(current),
         false => State::improvable_at_start(
             current,
@@ -151,5 +151,5 @@ fn full_dynticks(examined: &CheckInput<'_>) -> Result<State, State> {
 
 fn offline(examined: &CheckInput<'_>) -> Result<State, State> {
     let text = examined.text(&format!("{CPU}/offline"))?;
-    Ok(if text.is_empty() { State::good("every CPU is online") } else { State::noted(format!("cpus {text} are offline")) })
+    Ok(if text.is_empty() { State::good("every CPU is online") } else { State::noted(format!("CPUs {text} are offline")) })
 }

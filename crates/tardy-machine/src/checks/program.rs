@@ -160,7 +160,7 @@ fn affinity(examined: &CheckInput<'_>) -> Result<State, State> {
     let label = |thread: &&&Task| {
         let allowed = thread.allowed.as_ref()?;
         let is_deadline = thread.policy == Policy::Deadline;
-        (allowed.len() > 1 && !is_deadline).then(|| format!("{} on cpus {allowed}", thread.label()))
+        (allowed.len() > 1 && !is_deadline).then(|| format!("{} on CPUs {allowed}", thread.label()))
     };
     if threads.iter().any(|thread| thread.allowed.is_none()) {
         return Err(State::unknown("Cpus_allowed_list in the status of a thread"));

@@ -120,10 +120,10 @@ fn cpu_set(examined: &CheckInput<'_>) -> Result<State, State> {
     let of_group = examined.facts.cgroup.cpus.clone().unwrap_or_else(|| allowed.clone());
     let outside = examined.cpus.minus(&of_group).minus(&isolated);
     Ok(if outside.is_empty() {
-        State::good(format!("cpus {of_group}"))
+        State::good(format!("CPUs {of_group}"))
     } else {
         State::improvable(
-            format!("cpus {outside} are outside of cpus {of_group}, which this control group has"),
+            format!("CPUs {outside} are outside of CPUs {of_group}, which this control group has"),
             "the CPUs of the work inside",
             format!("start the work in a group whose cpuset.cpus has {}", examined.cpus),
         )

@@ -287,7 +287,7 @@ fn a_row_weighs_what_the_profile_makes_of_it() {
         CASES.iter().filter(|case| case.name == "polling" || case.name == "tuned").map(|case| (case.profile, case.states(&case.tree())));
     let dynticks: BTreeMap<&str, State> = states.map(|(profile, states)| (profile.name(), states["full-dynticks"].clone())).collect();
     assert_eq!(dynticks["periodic"], State::good("on no CPU"));
-    assert_eq!(dynticks["polling"], State::good("on cpus 2-3"));
+    assert_eq!(dynticks["polling"], State::good("on CPUs 2-3"));
     let tuned_for_sleepers = Case { name: "", texts: &[TUNED], profile: Profile::Polling, is_calm: true };
     assert!(matches!(tuned_for_sleepers.states(&tuned_for_sleepers.tree())["full-dynticks"], State::Improvable { .. }));
 }

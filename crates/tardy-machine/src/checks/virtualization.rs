@@ -57,7 +57,7 @@ fn stolen(examined: &CheckInput<'_>) -> Result<State, State> {
     Ok(match of_interest.max_by_key(|(_, time)| **time) {
         None => State::good(format!("none in {}", watched.span.exact())),
         Some((cpu, time)) => State::improvable(
-            format!("{time} of cpu {cpu} in {}", watched.span.exact()),
+            format!("{time} of CPU {cpu} in {}", watched.span.exact()),
             "none",
             "on the host: bind each virtual CPU to one of its own (virsh vcpupin), isolated and at real-time priority (vcpusched)",
         ),

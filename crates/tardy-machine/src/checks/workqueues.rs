@@ -26,8 +26,8 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let reached = cpus.and(examined.cpus);
     if !reached.is_empty() {
         return Ok(State::improvable(
-            format!("cpus {cpus}"),
-            format!("cpus {others}"),
+            format!("CPUs {cpus}"),
+            format!("CPUs {others}"),
             format!("echo {} > /{FOLDER}/cpumask", others.to_mask()),
         ));
     }
@@ -36,8 +36,8 @@ fn look(examined: &CheckInput<'_>) -> Result<State, State> {
     let reaching: Vec<&str> =
         own.iter().filter(|(_, mask)| reaches(mask)).filter_map(|(path, _)| path.strip_prefix(FOLDER)?.split('/').nth(1)).collect();
     Ok(if reaching.is_empty() {
-        State::good(format!("cpus {cpus}"))
+        State::good(format!("CPUs {cpus}"))
     } else {
-        State::good(format!("cpus {cpus}, which bounds the wider masks of {}", reaching.join(", ")))
+        State::good(format!("CPUs {cpus}, which bounds the wider masks of {}", reaching.join(", ")))
     })
 }

@@ -87,7 +87,7 @@ fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> St
     worst.sort_by_key(|&(latency, series)| (std::cmp::Reverse(latency), series.cpu));
     line.push_str("; worst");
     for (latency, series) in worst.iter().take(NAMED_MAX) {
-        let cpu = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("cpu {cpu}"));
+        let cpu = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("CPU {cpu}"));
         let _ = write!(line, "  {cpu}: {latency}");
     }
     let (missed, lost) = progress.iter().fold((0, 0), |sum, series| (sum.0 + series.counts.missed, sum.1 + series.counts.lost));
@@ -116,7 +116,7 @@ mod tests {
             worst: Some(Worst { latency: Nanos(latency), due: Nanos(0) }),
         };
         let line = line(Nanos::from_secs(12), Nanos::from_secs(30), "io", &[progress(0, 5_000, 0), progress(1, 70_000, 2)]);
-        assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  cpu 1: 70.0 us  cpu 0: 5.00 us; 2 SAMPLES LOST");
+        assert_eq!(line, "12 s of 30 s, 18 s left, io; worst  CPU 1: 70.0 us  CPU 0: 5.00 us; 2 SAMPLES LOST");
     }
 
     #[test]

@@ -28,6 +28,6 @@ impl fmt::Display for Scheduling {
         if self.priority > 0 {
             write!(formatter, " {}", self.priority)?;
         }
-        write!(formatter, " on cpu {}", self.cpus)
+        write!(formatter, " on CPU {}", self.cpus)
     }
 }

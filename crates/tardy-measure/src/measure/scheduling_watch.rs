@@ -71,6 +71,6 @@ mod tests {
         watch.note(Nanos(3), "app/-", None, None, demoted);
         let changes = watch.into_changes();
         let told: Vec<_> = changes.iter().map(|change| (change.seen_ns.get(), change.before.as_str(), change.after.as_str())).collect();
-        assert_eq!(told, [(2, "SCHED_FIFO 95 on cpu 1", "SCHED_OTHER on cpu 0-1")]);
+        assert_eq!(told, [(2, "SCHED_FIFO 95 on CPU 1", "SCHED_OTHER on CPU 0-1")]);
     }
 }

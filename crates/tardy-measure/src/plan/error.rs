@@ -38,7 +38,7 @@ pub enum PlanError {
     #[error("--load {load}: {missing} is missing: {remedy}")]
     LoadAbsent { load: String, missing: String, remedy: String },
     /// A CPU that is not there, or not allowed.
-    #[error("--cpus {asked}: cpu {missing} is not online or not allowed here: choose from {usable}")]
+    #[error("--cpus {asked}: CPU {missing} is not online or not allowed here: choose from {usable}")]
     UnknownCpu { asked: CpuList, missing: CpuId, usable: CpuList },
     /// None is set apart.
     #[error(
@@ -46,7 +46,7 @@ pub enum PlanError {
     )]
     NoIsolatedCpu,
     /// A CPU for loads that is not there, or not allowed.
-    #[error("--load-cpus: cpu {missing} is not online or not allowed here: choose from {usable}")]
+    #[error("--load-cpus: CPU {missing} is not online or not allowed here: choose from {usable}")]
     UnknownLoadCpu { missing: CpuId, usable: CpuList },
     #[error("--load-cpus leaves no CPU for the loads: measure fewer with --cpus, or use --load-cpus all")]
     NoLoadCpu,

@@ -84,7 +84,7 @@ impl Control {
         if let Some(file) = &self.trace_marker
             && let Ok(mut file) = file.lock()
         {
-            let place = cpu.map_or_else(String::new, |cpu| format!(" on cpu {cpu}"));
+            let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
             let _ =
                 file.write_all(format!("tardy: latency {} ns{place}, due at {} ns\n", sample.latency.get(), sample.due.get()).as_bytes());
         }

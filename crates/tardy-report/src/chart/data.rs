@@ -322,8 +322,8 @@ fn worst_first<'a>(run: &'a LoadedRun, probe: &str) -> Vec<&'a SeriesData> {
 fn series_name(read: &SeriesData) -> String {
     let descriptor = read.descriptor();
     match (descriptor.cpu, descriptor.copy) {
-        (Some(cpu), _) => format!("cpu {cpu}"),
+        (Some(cpu), _) => format!("CPU {cpu}"),
         (None, Some(copy)) => format!("copy {copy}"),
-        (None, None) => "no fixed cpu".to_owned(),
+        (None, None) => "no fixed CPU".to_owned(),
     }
 }

@@ -6,8 +6,8 @@ use tardy_results::cost::reference::PublishedTable;
 use tardy_results::cost::shown::{DisplayUnit, number};
 use tardy_results::cost::summary::{CostSummary, MetricSummary};
 use tardy_run::cost::{CacheState, CostSet, Group};
-use tardy_run::record::State;
 
+use super::summary_text;
 use super::table::Table;
 
 #[must_use]
@@ -21,15 +21,11 @@ pub fn text(summary: &CostSummary, published: Option<&PublishedTable>) -> String
 
 fn head(out: &mut String, summary: &CostSummary) {
     let how = &summary.how;
-    let state = match summary.state {
-        State::Finished => "",
-        State::Interrupted => ", interrupted",
-        _ => ", CUT OFF",
-    };
+    let state = summary_text::ending(summary.state);
     let _ = match how.set {
         CostSet::Metrics => writeln!(
             out,
-            "{}: cost of {} services on cpu {}, {} x {} trials of {}{state}",
+            "{}: cost of {} services on CPU {}, {} x {} trials of {}{state}",
             summary.run,
             summary.metrics.len(),
             how.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),

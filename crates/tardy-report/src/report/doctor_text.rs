@@ -51,7 +51,7 @@ impl Page {
         let good = diagnosis.count(|state| matches!(state, State::Good { .. }));
         let unknown = diagnosis.count(|state| matches!(state, State::Unknown { .. }));
         let text =
-            format!("profile {}, cpus {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus);
+            format!("profile {}, CPUs {}{program}; {counts}; {good} good, {unknown} unknown", diagnosis.profile.name(), diagnosis.cpus);
         self.line(0, &text);
     }
 

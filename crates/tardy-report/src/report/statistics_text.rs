@@ -98,7 +98,7 @@ fn of_one_load(group: &Group, of_load: &LoadTail) -> Section {
 fn label(group: &Group) -> String {
     match (group.cpu, group.copy) {
         _ if group.is_together => "all".to_owned(),
-        (Some(cpu), _) => format!("cpu {cpu}"),
+        (Some(cpu), _) => format!("CPU {cpu}"),
         (None, Some(copy)) => format!("copy {copy}"),
         (None, None) => group.probe.clone(),
     }

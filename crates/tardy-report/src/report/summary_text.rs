@@ -117,6 +117,24 @@ struct Rows {
     has_ladder: bool,
 }
 
+/// What the probe that looks most often cannot see; nothing where none has a period.
+pub(crate) fn blind_spot(summary: &Summary) -> Option<String> {
+    let periods = summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
+    let period = periods.map(|probe| probe.period_ns).min()?;
+    Some(format!("blind spot {}: delays may be longer by that, or unseen if shorter", period.exact()))
+}
+
+/// How a run ended, to stand behind what was measured; nothing where it came to its end.
+pub(crate) fn ending(state: State) -> &'static str {
+    match state {
+        State::Finished => "",
+        State::Running => ", CUT OFF",
+        State::Interrupted => ", interrupted",
+        State::Stopped => ", stopped by --stop-above",
+        State::EndedByWatchdog => ", ended by the watchdog",
+    }
+}
+
 impl Page<'_> {
     fn sentence(&self, out: &mut String, indent: usize, text: &str) {
         push_wrapped(out, text, self.columns, (indent, indent + 2));
@@ -134,13 +152,7 @@ impl Page<'_> {
         let cpus = if summary.measured_cpus.is_empty() { String::new() } else { format!(" on CPUs {}", summary.measured_cpus) };
         let length =
             if summary.measured_ns.get() > 0 { format!("{} measured", summary.measured_ns) } else { "length not known".to_owned() };
-        let state = match summary.state {
-            State::Finished => "",
-            State::Running => ", CUT OFF",
-            State::Interrupted => ", interrupted",
-            State::Stopped => ", stopped by --stop-above",
-            State::EndedByWatchdog => ", ended by the watchdog",
-        };
+        let state = ending(summary.state);
         self.sentence(&mut out, 0, &format!("{}: {}{cpus}, {length}{state}", summary.run, probes.join(", ")));
         for (outcome, sentence) in verdict_lines(summary) {
             let color = match outcome {
@@ -296,9 +308,8 @@ impl Page<'_> {
     }
 
     fn blind_spot(&self, out: &mut String) {
-        let periods = self.summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns.get() > 0);
-        if let Some(period) = periods.map(|probe| probe.period_ns).min() {
-            self.sentence(out, 0, &format!("blind spot {}: delays may be longer by that, or unseen if shorter", period.exact()));
+        if let Some(words) = blind_spot(self.summary) {
+            self.sentence(out, 0, &words);
         }
     }
 

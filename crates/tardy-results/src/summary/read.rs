@@ -315,7 +315,7 @@ impl SeriesData {
     pub(super) fn place(&self) -> String {
         let probe = &self.descriptor.probe;
         match (self.descriptor.cpu, self.descriptor.copy) {
-            (Some(cpu), _) => format!("{probe} on cpu {cpu}"),
+            (Some(cpu), _) => format!("{probe} on CPU {cpu}"),
             (None, Some(copy)) => format!("copy {copy} of {probe}"),
             (None, None) => probe.clone(),
         }

@@ -23,7 +23,7 @@ use crate::cli::doctor::DoctorArgs;
 enum DoctorError {
     #[error("--root {0}: there is no folder proc or sys in it: name the folder that holds the copies of /proc and /sys")]
     NoMachine(String),
-    #[error("--cpus: cpus {0} are not online: name some of {1}")]
+    #[error("--cpus: CPUs {0} are not online: name some of {1}")]
     NotOnline(CpuList, CpuList),
     #[error("--cpus: there is no such CPU on this machine: name CPUs by number")]
     NoCpu,

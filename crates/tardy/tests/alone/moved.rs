@@ -19,7 +19,7 @@ fn run_on_last_cpu(place: &Workplace) -> RunningCommand {
 fn assert_moved_away(place: &Workplace, running: RunningCommand) {
     let outcome = running.wait().ends_with(4);
     let first = outcome.first_warning();
-    assert!(first.starts_with(&format!("cyclic was moved away from cpu {}: ", machine::last_cpu())), "{}", outcome.stdout);
+    assert!(first.starts_with(&format!("cyclic was moved away from CPU {}: ", machine::last_cpu())), "{}", outcome.stdout);
     let stretches = place.record("run")["series"][0]["elsewhere"].as_array().unwrap().clone();
     assert!(stretches.iter().all(|stretch| stretch["cpu"] != machine::last_cpu()), "{stretches:?}");
 }

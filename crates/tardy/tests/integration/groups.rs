@@ -90,7 +90,7 @@ fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_proce
     let Some(group) = CpuGroup::make() else {
         return machine::left_out(
             "control groups of loads that run together",
-            "no group of the cpu controller of version 1 can be made here",
+            "no group of the CPU controller of version 1 can be made here",
         );
     };
     let place = Workplace::new();

@@ -43,13 +43,13 @@ fn a_probe_that_is_moved_marks_its_samples_and_decides_nothing() {
     let outcome = running.wait().ends_with(4);
     assert!(outcome.stdout.contains("INCONCLUSIVE"), "{}", outcome.stdout);
     let first = outcome.first_warning();
-    assert!(first.starts_with(&format!("cyclic was moved away from cpu {cpu}: cpu {other} took ")), "{}", outcome.stdout);
+    assert!(first.starts_with(&format!("cyclic was moved away from CPU {cpu}: CPU {other} took ")), "{}", outcome.stdout);
     let record = place.record("run");
     let recorded = record["series"][0]["counts"]["recorded"].as_u64().unwrap();
     assert!((1..=recorded).contains(&samples_elsewhere(&record)), "{}", record["series"]);
     let change = &record["scheduling_changes"][0];
-    assert!(change["before"].as_str().unwrap().ends_with(&format!("on cpu {cpu}")), "{change}");
-    assert!(change["after"].as_str().unwrap().ends_with(&format!("on cpu {other}")), "{change}");
+    assert!(change["before"].as_str().unwrap().ends_with(&format!("on CPU {cpu}")), "{change}");
+    assert!(change["after"].as_str().unwrap().ends_with(&format!("on CPU {other}")), "{change}");
     assert_eq!(place.tardy("show run").ends_with(4).stdout, outcome.stdout);
 }
 
@@ -85,7 +85,7 @@ fn a_probe_that_is_demoted_decides_nothing() {
     // Also where no deadline is judged: whoever goes by the exit code must not take such a run for one.
     let outcome = running.wait().ends_with(4);
     let changed =
-        format!("the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on cpu {cpu} to SCHED_OTHER on cpu {cpu}, seen ");
+        format!("the measuring thread cyclic/{cpu} was changed from SCHED_FIFO 95 on CPU {cpu} to SCHED_OTHER on CPU {cpu}, seen ");
     assert!(outcome.first_warning().starts_with(&changed), "{}", outcome.stdout);
     assert_eq!(samples_elsewhere(&place.record("run")), 0);
 }

@@ -103,7 +103,7 @@ fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
     MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
     place.tardy("plot b -o b.svg --kind ccdf --horizon 30m").ends_with(0);
     let both = std::fs::read_to_string(place.path("b.svg")).unwrap();
-    assert!(both.contains("model of cpu 0, not measured") && both.contains("1 more not shown"), "{both}");
+    assert!(both.contains("model of CPU 0, not measured") && both.contains("1 more not shown"), "{both}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn hovering_says_the_exact_largest_latency() {
     let mark = browser.point("figure.timeline .marks circle", 0.5, 0.5);
     browser.hover((mark.0, mark.1 + 40.0));
     let tip = browser.evaluate("document.querySelector('figure.timeline .tip').innerText");
-    assert!(tip.as_str().unwrap().contains("240.321 µs") && tip.as_str().unwrap().contains("cpu 1"), "{tip}");
+    assert!(tip.as_str().unwrap().contains("240.321 µs") && tip.as_str().unwrap().contains("CPU 1"), "{tip}");
     let point = browser.point("figure.ccdf .plot", 0.4, 0.5);
     browser.hover(point);
     let tip = browser.evaluate("document.querySelector('figure.ccdf .tip').innerText");

@@ -112,7 +112,7 @@ fn each_load_has_a_model_of_its_own_population() {
         assert!((level / truth).ln().abs() < 0.5, "{load}: {level} {truth}");
     }
     let text = show(&run, "--horizon 10m").ends_with(0).stdout;
-    assert!(text.contains("cpu 0, idle (100000 samples): MODEL, not measured"), "{text}");
+    assert!(text.contains("CPU 0, idle (100000 samples): MODEL, not measured"), "{text}");
     // A run with one load has one population.
     let alone = show(&MadeRun::new(vec![exponential(3, 20_000, 5_000.0)]), "--json").ends_with(0).json();
     assert!(alone["statistics"]["groups"][0]["tail_by_load"].is_null());

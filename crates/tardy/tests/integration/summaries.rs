@@ -67,7 +67,7 @@ fn a_summary_fits_its_screen_at_every_width() {
         }
         let full = shown(columns, "--full");
         assert!(full.lines().all(|line| line.chars().count() <= width), "{columns}: {full}");
-        for cell in ["jitter 99.9 %", "99.99 %", "memory was not locked", "procfs", "cpu 1"] {
+        for cell in ["jitter 99.9 %", "99.99 %", "memory was not locked", "procfs", "CPU 1"] {
             assert!(full.contains(cell), "no {cell} at {columns}: {full}");
         }
     }

@@ -120,7 +120,7 @@ fn too_early_is_as_bad_as_too_late_in_a_window() {
 fn samples_that_were_lost_may_have_missed() {
     let run = MadeRun { gaps: vec![(500, 3)], ..MadeRun::new(vec![latencies(1000, &[])]) };
     let outcome = show(&run, "--deadline 200us").ends_with(4);
-    assert!(outcome.first_warning().starts_with("3 samples of cyclic on cpu 0 were lost"), "{}", outcome.stdout);
+    assert!(outcome.first_warning().starts_with("3 samples of cyclic on CPU 0 were lost"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("INCONCLUSIVE"), "{}", outcome.stdout);
     show(&run, "").ends_with(4);
     // A miss that was seen stays seen.
@@ -144,7 +144,7 @@ fn a_processor_that_misses_more_than_its_share_is_not_made_good_by_the_others() 
     let mut run = late_each(100_000, 600);
     run.latencies.push(latencies(100_000, &[]));
     let outcome = show(&run, "--deadline 200us --misses 1e-3").ends_with(1);
-    assert!(outcome.stdout.contains("FAILED: cyclic on cpu 0 alone: 166 of 100000 due times missed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("FAILED: cyclic on CPU 0 alone: 166 of 100000 due times missed"), "{}", outcome.stdout);
     // Of both together the share is within what is allowed, of each alone too.
     show(&run, "--deadline 200us --misses 2e-3").ends_with(0);
 }
@@ -208,7 +208,7 @@ fn the_deadline_of_the_run_is_used_unless_another_one_is_given() {
 #[test]
 fn a_period_is_called_too_short_when_wake_ups_skip_as_a_rule_and_not_for_one_long_stall() {
     let steadily = show(&MadeRun::new(vec![vec![2_500_000; 500]]), "").ends_with(0);
-    assert!(steadily.first_warning().contains("cyclic on cpu 0 skipped 66.7 % of its periods"), "{}", steadily.stdout);
+    assert!(steadily.first_warning().contains("cyclic on CPU 0 skipped 66.7 % of its periods"), "{}", steadily.stdout);
     let stall = show(&MadeRun::new(vec![latencies(500, &[(250, 2_000_000_000)])]), "").ends_with(0);
     assert_eq!(stall.first_warning(), "", "{}", stall.stdout);
 }

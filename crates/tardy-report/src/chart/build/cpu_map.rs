@@ -53,7 +53,7 @@ fn cells(data: &ProbeData) -> Vec<Cell> {
 }
 
 fn name(row: &Row) -> String {
-    if row.first == row.last { format!("cpu {}", row.first) } else { format!("cpus {}-{}", row.first, row.last) }
+    if row.first == row.last { format!("CPU {}", row.first) } else { format!("CPUs {}-{}", row.first, row.last) }
 }
 
 /// Rows by their largest latency, worst first.

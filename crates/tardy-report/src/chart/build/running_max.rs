@@ -8,7 +8,7 @@ use super::{kept_note, latency_axis, probes, rules};
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let samples = probes(runs, probe).flat_map(|probe| probe.lanes.iter().map(|lane| lane.swept.samples)).max().unwrap_or(1);
-    let x = Axis::new("samples of a cpu so far (logarithmic)", Scale::Log, Values::Count, (1.0, samples as f64));
+    let x = Axis::new("samples of a CPU so far (logarithmic)", Scale::Log, Values::Count, (1.0, samples as f64));
     let y = latency_axis(runs, probe);
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;

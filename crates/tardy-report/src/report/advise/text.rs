@@ -156,7 +156,7 @@ fn conditions_text(conditions: &Conditions) -> String {
         _ => "hardware clock",
     };
     format!(
-        "{} on cpus {}{scheduling}, {clock}, under {under}{awake}; from {}",
+        "{} on CPUs {}{scheduling}, {clock}, under {under}{awake}; from {}",
         conditions.measured_ns,
         conditions.cpus,
         conditions.runs.join(", ")

@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 use tardy_results::cost::run::CostRun;
 use tardy_run::cost::CostSet;
-use tardy_run::record::State;
 
 use super::facts;
 use super::figure::Figures;
 use crate::chart::build::costs;
 use crate::report::date::date_and_time;
+use crate::report::summary_text;
 use tardy_run::shell::quoted;
 
 /// What stands above the machines' facts is a column a run, the charts have a bar a run.
@@ -52,17 +52,13 @@ pub(super) fn content(runs: &[CostRun], figures: &mut Figures) -> Markup {
 fn first(run: &CostRun) -> Markup {
     let summary = &run.summary;
     let how = &summary.how;
-    let state = match summary.state {
-        State::Finished => "",
-        State::Interrupted => ", interrupted",
-        _ => ", CUT OFF",
-    };
+    let state = summary_text::ending(summary.state);
     html! {
         p class="run-name" { (run.name) }
         p class="quiet" {
             @if how.set == CostSet::Metrics {
                 (summary.metrics.len()) " services"
-                @if let Some(cpu) = how.cpu { " on cpu " (cpu) }
+                @if let Some(cpu) = how.cpu { " on CPU " (cpu) }
                 ", " (how.rounds) " rounds of " (how.trials) " trials of " (how.trial_length_ns.exact())
                 "; the figure is the least of the rounds' medians"
             } @else {

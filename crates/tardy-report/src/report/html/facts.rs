@@ -62,7 +62,7 @@ pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
     let mut facts = of_record(&run.record);
     for line in &run.summary.interrupts {
         facts.push((
-            format!("interrupts on the measured cpus: {} {}", line.label, line.description).trim().to_owned(),
+            format!("interrupts on the measured CPUs: {} {}", line.label, line.description).trim().to_owned(),
             line.count.to_string(),
         ));
     }

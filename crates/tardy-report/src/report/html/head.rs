@@ -6,8 +6,7 @@ use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::significant;
 use tardy_results::compare::model::Comparison;
 use tardy_results::explain::words;
-use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung, Summary};
-use tardy_run::record::State;
+use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung};
 
 use super::unit::{micro, time};
 use super::{comparison, figure, side_by_side};
@@ -78,13 +77,7 @@ fn blamed(run: &RunData) -> Option<String> {
 fn first(run: &RunData, is_named: bool) -> Markup {
     let summary = &run.summary;
     let verdicts = summary_text::verdict_lines(summary);
-    let state = match summary.state {
-        State::Finished => "",
-        State::Running => ", CUT OFF",
-        State::Interrupted => ", interrupted",
-        State::Stopped => ", stopped by --stop-above",
-        State::EndedByWatchdog => ", ended by the watchdog",
-    };
+    let state = summary_text::ending(summary.state);
     let probes: Vec<String> = summary.probes.iter().map(|probe| summary_text::named(summary, probe)).collect();
     html! {
         @if is_named { p class="run-name" { (run.name) } (machine(run)) }
@@ -115,7 +108,7 @@ fn first(run: &RunData, is_named: bool) -> Markup {
             @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }
             @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }
         }
-        (blind_spot(summary))
+        @if let Some(words) = summary_text::blind_spot(summary) { p class="note" { (words) } }
     }
 }
 
@@ -149,19 +142,6 @@ fn key_figures(probe: &ProbeSummary, numbers: &Numbers, is_named: bool) -> Marku
     }
 }
 
-fn blind_spot(summary: &Summary) -> Markup {
-    let period =
-        summary.probes.iter().filter(|probe| !probe.has_no_period && probe.period_ns > Nanos::ZERO).map(|probe| probe.period_ns).min();
-    html! {
-        @if let Some(period) = period {
-            p class="note" {
-                "Blind spot: a section that delayed a wake-up may be up to " (period.exact()) " longer than the latency seen; one shorter than "
-                (period.exact()) " may not be seen at all."
-            }
-        }
-    }
-}
-
 fn tables(run: &RunData) -> Markup {
     html! {
         @for probe in &run.summary.probes {
@@ -189,9 +169,9 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
     // Worst first: a table of a thousand rows is read by nobody.
     for series in of_probe().take(PROCESSORS_SHOWN) {
         let name = match (series.cpu, series.copy) {
-            (Some(cpu), _) => format!("cpu {cpu}"),
+            (Some(cpu), _) => format!("CPU {cpu}"),
             (None, Some(copy)) => format!("copy {copy}"),
-            (None, None) => "no fixed cpu".to_owned(),
+            (None, None) => "no fixed CPU".to_owned(),
         };
         if let Some(numbers) = &series.numbers {
             rows.push(row(name, numbers, series.is_missed_unknown, series.counts.lost));
@@ -207,7 +187,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
         if rows.len() > 1 {
             rows.push(row("all".to_owned(), numbers, all.is_missed_unknown, all.counts.lost));
         }
-        let mut bounds = vec!["≤ at 95 %".to_owned(), String::new(), String::new(), String::new(), String::new()];
+        let mut bounds = vec!["upper bound (95 %)".to_owned(), String::new(), String::new(), String::new(), String::new()];
         bounds.extend(numbers.percentiles.first().map(bound));
         bounds.push(String::new());
         bounds.extend(numbers.percentiles.iter().skip(1).map(bound));

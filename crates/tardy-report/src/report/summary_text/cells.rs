@@ -7,7 +7,7 @@ use tardy_results::summary::model::SeriesSummary;
 /// Where a series was taken.
 pub(super) fn place(series: &SeriesSummary) -> String {
     match (series.cpu, series.copy) {
-        (Some(cpu), _) => format!("cpu {cpu}"),
+        (Some(cpu), _) => format!("CPU {cpu}"),
         (None, Some(copy)) => format!("copy {copy}"),
         (None, None) => series.probe.clone(),
     }

@@ -74,12 +74,25 @@ pub enum PlanError {
     PeriodTooLong { period: Nanos, length: Nanos },
     /// Too little room.
     #[error(
-        "--out: the run needs about {:.1} MB and {} has {:.1} MB left: use --keep tail:100us, a longer --period, or another folder",
+        "--out: the run needs about {:.1} MB, {:.1} MB stay free for others, and {} has {:.1} MB left: {}",
         *needed as f64 / 1e6,
+        *left as f64 / 1e6,
         folder.display(),
-        *free as f64 / 1e6
+        *free as f64 / 1e6,
+        least.map_or_else(|| "use another folder".to_owned(), |least| format!(
+            "use --keep tail:100us (about {:.1} MB), a longer --period, or another folder",
+            least as f64 / 1e6
+        ))
     )]
-    NoRoom { needed: u64, free: u64, folder: PathBuf },
+    NoRoom {
+        needed: u64,
+        /// What stays free on that file system.
+        left: u64,
+        free: u64,
+        /// What a run needs that keeps few samples, where there is room for it.
+        least: Option<u64>,
+        folder: PathBuf,
+    },
     /// The folder exists.
     #[error("--out {} exists already, and a run is never overwritten: give another folder, or remove it", .0.display())]
     OutExists(PathBuf),

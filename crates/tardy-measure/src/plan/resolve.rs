@@ -35,8 +35,9 @@ const BYTES_A_SERIES: u64 = 1 << 20;
 const BYTES_A_SAMPLE: f64 = 3.0;
 /// Real-time priority that a probe has only where the watchdog has a CPU of its own.
 const PRIORITY_OF_WATCHDOG: u32 = 99;
-/// What is left to others on the file system, in bytes.
-const BYTES_LEFT: u64 = 16 << 20;
+/// What is left to others on a file system, in bytes, and as a share of a small one.
+const BYTES_LEFT_MAX: u64 = 16 << 20;
+const SHARE_LEFT: u64 = 10;
 
 /// Resolves `request`, which asks for `scenario`, against the machine, for a run in `out`.
 ///
@@ -54,8 +55,9 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         return Err(PlanError::PriorityNeedsForce);
     }
     let threads = threads_of(request, scenario.only_cycles(), &probes, &measured, seed);
-    let bytes_estimated = bytes_needed(request, &probes, &threads, scenario.length());
-    check_folders(request, out, bytes_estimated)?;
+    let bytes = |keep| bytes_needed(keep, &probes, &threads, scenario.length());
+    let bytes_estimated = bytes(request.keep);
+    check_folders(request, out, bytes_estimated, bytes(Keep::Histogram))?;
     let load_cpus = load_cpus(request, &measured, &of_loads(request, &processors)?)?;
     let (phases, mut warnings) = phases::resolve(request, scenario, out, &load_cpus, seed)?;
     let wake_up_cost = check_wake_up_cost(request, &probes, &measured, !left.is_empty())?;
@@ -282,17 +284,17 @@ fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured
         .collect()
 }
 
-fn bytes_needed(request: &Request, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
+fn bytes_needed(keep: Keep, probes: &[Probe], threads: &[ThreadEntry], length: Nanos) -> u64 {
     let samples_of = |thread: &ThreadEntry| {
         let of_probe = probes.iter().find(|(_, plan)| plan.name == thread.probe);
         of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
     };
     let samples: f64 = threads.iter().map(samples_of).sum();
-    let stored = if request.keep == Keep::All { samples * BYTES_A_SAMPLE } else { samples * BYTES_A_SAMPLE / 100.0 };
+    let stored = if keep == Keep::All { samples * BYTES_A_SAMPLE } else { samples * BYTES_A_SAMPLE / 100.0 };
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 
-fn check_folders(request: &Request, out: &Path, needed: u64) -> Result<(), PlanError> {
+fn check_folders(request: &Request, out: &Path, needed: u64, needed_least: u64) -> Result<(), PlanError> {
     match std::fs::symlink_metadata(out) {
         Ok(_) => return Err(PlanError::OutExists(out.to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -302,10 +304,11 @@ fn check_folders(request: &Request, out: &Path, needed: u64) -> Result<(), PlanE
         return Err(PlanError::NoSpool(spool.clone()));
     }
     for folder in std::iter::once(nearest_existing(out)).chain(request.spool.clone()) {
-        if let Ok(free) = disk::free_bytes(&folder)
-            && free < needed.saturating_add(BYTES_LEFT)
-        {
-            return Err(PlanError::NoRoom { needed, free, folder });
+        let Ok(room) = disk::room(&folder) else { continue };
+        let left = BYTES_LEFT_MAX.min(room.total / SHARE_LEFT);
+        if room.free < needed.saturating_add(left) {
+            let helps = room.free >= needed_least.saturating_add(left);
+            return Err(PlanError::NoRoom { needed, left, free: room.free, least: helps.then_some(needed_least), folder });
         }
     }
     Ok(())

@@ -111,7 +111,23 @@ fn no_room_at_the_start_is_refused_with_the_estimate() {
     let script = r#""$0" run --for 1h --load none --out disk/run; code=$?; ls -A disk >left; exit $code"#;
     let outcome = on_small_disk(&place, 20, script).ends_with(2);
     assert!(outcome.stderr.contains("--out: the run needs about ") && outcome.stderr.contains("MB left"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("use --keep tail:100us (about "), "{}", outcome.stderr);
     assert_eq!(std::fs::read_to_string(place.path("left")).unwrap(), "");
+}
+
+#[test]
+fn a_small_disk_takes_a_run_that_fits_and_the_remedy_helps() {
+    let _turn = crate::turn();
+    if !may_run("a_small_disk_takes_a_run_that_fits_and_the_remedy_helps") {
+        return;
+    }
+    let place = Workplace::new();
+    let short = r#""$0" run --for 300ms --load none --out disk/run"#;
+    on_small_disk(&place, 12, short).ends_with(0);
+    let remedy = r#""$0" run --for 10h --keep tail:100us --dry-run --load none --out disk/run"#;
+    on_small_disk(&place, 20, remedy).ends_with(0);
+    let hopeless = on_small_disk(&place, 3, short).ends_with(2);
+    assert!(hopeless.stderr.ends_with(" MB left: use another folder\n"), "{}", hopeless.stderr);
 }
 
 #[test]

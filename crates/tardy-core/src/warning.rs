@@ -29,7 +29,7 @@ pub enum Warning {
     /// The accounting of a series does not add up.
     AccountingInexact { probe: String, cpu: Option<CpuId>, unexplained: i64 },
     /// The tool was ended before it could close the run.
-    CutOff { lost_at_most: Nanos },
+    CutOff { stored_until: Option<Nanos> },
     /// Bytes of a series file could not be read.
     DamagedFile { file: String, bytes: u64 },
     /// Samples that were stored are not in their file any more.
@@ -185,8 +185,12 @@ impl fmt::Display for Warning {
             Self::AccountingInexact { probe, cpu, unexplained } => {
                 write!(f, "the accounting of {probe}{} does not add up: {unexplained} due times unexplained (please report this)", On(*cpu))
             }
-            Self::CutOff { lost_at_most } => {
-                write!(f, "the run was cut off (the tool was killed or the power failed): at most the last {lost_at_most} are missing")
+            Self::CutOff { stored_until } => {
+                let stored = stored_until.map_or_else(
+                    || "no sample was stored".to_owned(),
+                    |until| format!("samples are stored up to {until} after the start, later ones are missing"),
+                );
+                write!(f, "the run was cut off (the tool was killed or the power failed): {stored}")
             }
             Self::DamagedFile { file, bytes } => write!(f, "{bytes} bytes of {file} are damaged and were left out"),
             Self::SamplesGone { file, samples } => {

@@ -4,7 +4,6 @@ use tardy_core::accounting::Counts;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
-use tardy_run::series_writer::FLUSH_INTERVAL;
 
 use super::read::{SeriesData, throttling};
 
@@ -12,14 +11,21 @@ use super::read::{SeriesData, throttling};
 const MOST_PERIODS: f64 = 0.5;
 /// Stalls of one series from which on they may be the work of a rule.
 const STALLS_OF_THROTTLING: u64 = 2;
-/// A run that was killed lost what its recorder had not yet written: at most two of its intervals.
-const LOST_BY_CUT: Nanos = Nanos(FLUSH_INTERVAL.0 * 2);
+
+/// Up to when after the start every series with due times has its samples; of others the last sample tells nothing of what came after it.
+fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
+    let has_grid = series.iter().any(|read| read.descriptor.schedule.is_grid());
+    let counted = series.iter().filter(|read| read.descriptor.schedule.is_grid() == has_grid);
+    let last = counted.map(|read| read.accumulator.last_wake);
+    let until = if has_grid { last.min().flatten() } else { last.max().flatten() };
+    until.map(|wake| wake - record.started.monotonic_ns)
+}
 
 /// All of a run: those of `run.json`, and those that its series show. The gravest comes first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
-        warnings.push(Warning::CutOff { lost_at_most: LOST_BY_CUT });
+        warnings.push(Warning::CutOff { stored_until: stored_until(record, series) });
     }
     for read in series {
         let (probe, cpu) = (read.descriptor.probe.clone(), read.descriptor.cpu);

@@ -31,7 +31,7 @@ fn late_each(count: usize, each: usize) -> MadeRun {
 fn no_miss_passes_and_says_how_little_that_shows() {
     let outcome = show(&MadeRun::new(vec![latencies(1000, &[]); 2]), "--deadline 200us").ends_with(0);
     assert!(outcome.stdout.contains("PASSED: no miss in 2000 due times: fewer than "), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("an hour on 2 cpus together at 95 %") && !outcome.stdout.contains("meets"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("an hour on 2 CPUs together at 95 %") && !outcome.stdout.contains("meets"), "{}", outcome.stdout);
 }
 
 #[test]

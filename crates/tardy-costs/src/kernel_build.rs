@@ -7,6 +7,7 @@ use std::process::Command;
 use tardy_core::bytes::format_bytes;
 use tardy_machine::host::Host;
 use tardy_machine::host::disk_floor;
+use tardy_machine::journal::Scratch;
 use tardy_machine::kernel_tree::{self, ARCHIVE_PROGRAMS, MORE_PACKAGES, OBJECTS_BYTES, PROGRAMS, TREE_BYTES};
 use tardy_machine::unsupported::Unsupported;
 use tardy_run::cost::CostSet;
@@ -14,7 +15,6 @@ use tardy_sys::disk;
 
 use super::folder::CostError;
 use super::program::{Experiment, ProgramEnd, Runner, failed};
-use super::session::Scratch;
 
 /// What is to be built.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl KernelBuild {
         if room.free < needed.saturating_add(disk_floor(room.total)) {
             return Err(no_room(format!("disk: {} for objects in {}", format_bytes(needed), host.scratch.display())));
         }
-        let scratch = Scratch::make_in(&host.scratch).map_err(|error| no_room(format!("a folder for objects ({error})")))?;
+        let scratch = Scratch::make(&host.scratch, "cost").map_err(|error| no_room(format!("a folder for objects ({error})")))?;
         Ok(Self { source, config: request.config.clone(), jobs: format!("-j{}", request.jobs), scratch, is_unpacked: false })
     }
 

@@ -1,11 +1,12 @@
 //! Measuring metrics into a run folder, round by round.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_machine::clock::instruction_time;
 use tardy_machine::idle::idle_time;
+use tardy_machine::journal::Scratch;
 use tardy_machine::root::Root;
 use tardy_run::cost::{CostRecord, CostSet, CostUnit};
 use tardy_run::record::{RunRecord, State};
@@ -57,7 +58,7 @@ pub fn run(request: &CostRequest, out: &Path, root: &Root, progress: &mut dyn Fn
     };
     let clock_read = cost.clock_read_ns;
     let folder = CostFolder::create(out, cost, root)?;
-    let scratch = Scratch::make_in(&std::env::temp_dir())
+    let scratch = Scratch::make(&std::env::temp_dir(), "cost")
         .map_err(|error| CostError::System { doing: "make a folder for files (set TMPDIR to one that is writable)", error })?;
     let place = Place { cpu, other_cpu, scratch: scratch.path().to_owned() };
     let mut session = Session {
@@ -198,26 +199,4 @@ fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let cpu = asked.or_else(|| allowed.last().copied().map(CpuId)).ok_or_else(|| refused(std::io::Error::other("none is allowed")))?;
     affinity::set(0, &[cpu.0]).map_err(refused)?;
     Ok((cpu, allowed.into_iter().rev().map(CpuId).find(|other| *other != cpu)))
-}
-
-/// A folder for files; removed on drop.
-#[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(super) fn make_in(folder: &Path) -> std::io::Result<Self> {
-        let folder = folder.join(format!("tardy-cost-{}-{}", std::process::id(), clock::monotonic()));
-        std::fs::create_dir(&folder)?;
-        Ok(Self(folder))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

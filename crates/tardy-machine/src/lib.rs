@@ -1,7 +1,7 @@
 //! What the machine is and what it does beside the measurement: facts, counters, settings.
 //!
 //! Everything is read below a [`root::Root`], so that tests use a folder. Whatever cannot be read is absent, never 0.
-//! Only [`irq_affinity`] and [`undo`] write, and only what their callers have put into a plan and a journal before.
+//! Only [`irq_affinity`], [`journal`] and [`undo`] write, and only what their callers have put into a plan and a journal before.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -18,6 +18,7 @@ pub mod host;
 pub mod idle;
 pub mod interrupts;
 pub mod irq_affinity;
+pub mod journal;
 pub mod kernel_configuration;
 pub mod kernel_tree;
 mod per_cpu_table;

@@ -1,5 +1,5 @@
-//! What loads change on the machine beyond their own processes, as values: journalled before the start, undone by the guardian at the end, or by
-//! `tardy restore` when both tool and guardian were killed.
+//! What the tool and its loads change or make on the machine beyond their own processes, as values: journalled before it is done, undone at the end (of
+//! loads by the guardian), or by the next start and `tardy restore` when all of them were killed.
 
 use std::fs::File;
 use std::io;
@@ -12,15 +12,24 @@ use tardy_sys::console;
 use crate::root::Root;
 use crate::tracefs::Tracefs;
 
-/// The start of the name of every folder that a load makes; nothing else is ever removed.
+/// The start of the name of every folder that is made to be removed; nothing else ever is.
 pub const FOLDER_PREFIX: &str = "tardy-scratch-";
+/// The start of the name of the folder that a run makes below `--spool`.
+pub const SPOOL_PREFIX: &str = "tardy-spool-";
 
 /// One change, by how it is undone. Doing it twice does no harm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
-    /// Remove a folder that a load made, with everything in it.
+    /// Remove a folder that was made for the time of a command, with everything in it.
     RemoveFolder(PathBuf),
+    /// Move samples to the folder of their run, and remove the folder they were in.
+    StoreSamples {
+        /// The folder below `--spool`.
+        spool: PathBuf,
+        /// The folder `samples` of the run.
+        samples: PathBuf,
+    },
     /// Remove an empty group that a load made, with its subgroups.
     RemoveCgroup(PathBuf),
     /// Write a value back.
@@ -49,7 +58,7 @@ pub enum Undo {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// A journal that was tampered with could name any folder.
-    #[error("{0} is no folder that a load made (its name does not start with {FOLDER_PREFIX}): remove it by hand if it should go")]
+    #[error("{} is no folder that tardy made (by its name): remove it by hand if it should go", .0.display())]
     NotOurs(PathBuf),
     /// The kernel refused.
     #[error("{}: {source}; undo it by hand", path.display())]
@@ -65,6 +74,7 @@ impl std::fmt::Display for Undo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::RemoveFolder(path) => write!(formatter, "remove the folder {}", path.display()),
+            Self::StoreSamples { spool, samples } => write!(formatter, "move samples from {} to {}", spool.display(), samples.display()),
             Self::RemoveCgroup(path) => write!(formatter, "remove the control group {}", path.display()),
             Self::Write { path, value } => write!(formatter, "write {value:?} back to {}", path.display()),
             Self::ShowTerminal { number, .. } => write!(formatter, "show the virtual terminal {number} again"),
@@ -82,7 +92,11 @@ impl Undo {
     pub fn run(&self) -> Result<(), UndoError> {
         let (path, result) = match self {
             Self::RemoveTraceInstance(name) => return remove_instance(name),
-            Self::RemoveFolder(path) | Self::RemoveCgroup(path) if !is_ours(path) => return Err(UndoError::NotOurs(path.clone())),
+            Self::RemoveFolder(path) | Self::RemoveCgroup(path) if !is_ours(path, FOLDER_PREFIX) => {
+                return Err(UndoError::NotOurs(path.clone()));
+            }
+            Self::StoreSamples { spool, .. } if !is_ours(spool, SPOOL_PREFIX) => return Err(UndoError::NotOurs(spool.clone())),
+            Self::StoreSamples { spool, samples } => (spool, store_samples(spool, samples)),
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
             Self::Write { path, value } => (path, std::fs::write(path, value)),
@@ -102,7 +116,7 @@ impl Undo {
     /// Whether the change is still there after a restart of the machine: files are, settings of the running kernel are not.
     #[must_use]
     pub fn survives_restart(&self) -> bool {
-        matches!(self, Self::RemoveFolder(_))
+        matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
     }
 }
 
@@ -111,8 +125,22 @@ pub fn run_all(changes: &[Undo]) -> impl Iterator<Item = (&Undo, Result<(), Undo
     changes.iter().rev().map(|undo| (undo, undo.run()))
 }
 
-fn is_ours(path: &Path) -> bool {
-    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOLDER_PREFIX));
+/// Moves every file of `spool` to the existing folder `samples` and onto the disk, and removes `spool`.
+///
+/// # Errors
+/// Those of copying; what was not copied stays where it was.
+pub fn store_samples(spool: &Path, samples: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(spool)? {
+        let path = entry?.path();
+        let target = samples.join(path.file_name().unwrap_or_default());
+        std::fs::copy(&path, &target)?;
+        File::open(&target)?.sync_all()?;
+    }
+    std::fs::remove_dir_all(spool)
+}
+
+fn is_ours(path: &Path, prefix: &str) -> bool {
+    let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
     named && path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir)
 }
 
@@ -162,6 +190,23 @@ mod tests {
             assert!(matches!(Undo::RemoveFolder(path.clone()).run(), Err(UndoError::NotOurs(_))), "{path:?}");
             assert!(matches!(Undo::RemoveCgroup(path).run(), Err(UndoError::NotOurs(_))));
         }
+        assert!(other.exists());
+    }
+
+    #[test]
+    fn samples_of_a_spool_are_moved_to_their_run() {
+        let root = tempfile::tempdir().unwrap();
+        let (spool, samples, other) = (root.path().join("tardy-spool-7"), root.path().join("samples"), root.path().join("precious"));
+        for folder in [&spool, &samples, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(spool.join("cyclic.cpu0.series"), "samples").unwrap();
+        let undo = Undo::StoreSamples { spool: spool.clone(), samples: samples.clone() };
+        undo.run().unwrap();
+        undo.run().unwrap();
+        assert_eq!(std::fs::read(samples.join("cyclic.cpu0.series")).unwrap(), b"samples");
+        assert!(!spool.exists() && undo.survives_restart());
+        assert!(matches!(Undo::StoreSamples { spool: other.clone(), samples }.run(), Err(UndoError::NotOurs(_))));
         assert!(other.exists());
     }
 

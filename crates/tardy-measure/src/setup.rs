@@ -1,5 +1,4 @@
 //! Preparing the machine for a run, and putting back what was changed.
 
 pub mod cpu_latency;
-pub mod journal;
 pub mod resume_latency;

@@ -163,6 +163,8 @@ pub fn open(folder: &Path) -> Result<RunRecord, FolderError> {
     // Read from the text, which tells the line of what is wrong.
     let text = if harmless(&mut value) { serde_json::to_vec_pretty(&value).map_err(malformed)? } else { text };
     let mut record: RunRecord = serde_json::from_slice(&text).map_err(malformed)?;
+    // `tardy restore` moves the samples of a run that was killed to the run.
+    record.samples_folder = record.samples_folder.filter(|spool| spool.is_dir());
     if record.state == State::Running {
         // Files are made before the start is chosen, and get their heads after it: a run that was killed in between has no sample.
         let samples = record.samples_folder.clone().unwrap_or_else(|| folder.join("samples"));

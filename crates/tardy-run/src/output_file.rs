@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tardy_sys::regular_file;
+use tardy_sys::{regular_file, unnamed_file};
 
 /// What a run folder consists of, beside its folders.
 const FILES_OF_A_RUN: [&str; 8] =
@@ -21,9 +21,15 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
     name.push(format!(".{}.part", std::process::id()));
     let part: PathBuf = path.with_file_name(name);
     let written = (|| {
-        let file = File::create_new(&part)?;
+        // Where the file system has files without names, a process that is killed leaves nothing.
+        let unnamed = unnamed_file::create(part.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+        let is_unnamed = unnamed.is_ok();
+        let file = unnamed.or_else(|_| File::create_new(&part))?;
         let value = write(&file)?;
         file.sync_all()?;
+        if is_unnamed {
+            unnamed_file::give_name(&file, &part)?;
+        }
         fs::rename(&part, path)?;
         Ok(value)
     })();

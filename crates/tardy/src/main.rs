@@ -20,6 +20,15 @@ fn main() -> ExitCode {
     let command = suggest::parse().command;
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
+    let is_making = match &command {
+        Command::Run(args) => !args.dry_run,
+        Command::Reproduce(args) => !args.dry_run,
+        Command::Cost(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
+        _ => false,
+    };
+    if is_making {
+        command::restore::before_start();
+    }
     match command {
         Command::Run(args) => command::run::run(&args).into(),
         Command::Cost(args) => command::cost::run(&args).into(),

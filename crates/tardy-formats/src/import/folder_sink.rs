@@ -14,6 +14,7 @@ use tardy_core::sample::{Record, Sample};
 use tardy_core::series::{ClockKind, Descriptor};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::journal::Scratch;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::histogram_file;
 use tardy_run::imported::{ImportRecord, StatedTotals};
@@ -53,14 +54,10 @@ pub fn import(path: &Path, format: Option<&'static Format>, settings: &Settings,
         Some(format) => format,
         None => source.detect()?,
     };
-    let mut name = out.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = out.with_file_name(name);
-    let made = make(&mut source, format, settings, &part, out);
-    if made.is_err() {
-        let _ = fs::remove_dir_all(&part);
-    }
-    made
+    let beside = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let part = fs::create_dir_all(beside).and_then(|()| Scratch::plan(beside, "import"));
+    let part = part.map_err(|error| ImportError::Unwritable { path: out.to_owned(), error })?;
+    make(&mut source, format, settings, part.path(), out)
 }
 
 fn make(source: &mut Source, format: &'static Format, settings: &Settings, part: &Path, out: &Path) -> Result<ImportResult, ImportError> {

@@ -23,7 +23,7 @@ use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use crate::descriptors::remedy;
-use crate::setup::journal::JournalError;
+use tardy_machine::journal::JournalError;
 
 /// Why a run could not be made or finished.
 #[derive(Debug, thiserror::Error)]

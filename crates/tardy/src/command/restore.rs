@@ -1,7 +1,7 @@
-//! `tardy restore`: puts back what a killed run left changed.
+//! `tardy restore`: puts back what a killed command left, which the next one that makes or changes anything does too.
 
+use tardy_machine::journal::{self, Undone};
 use tardy_machine::root::Root;
-use tardy_measure::setup::journal;
 use tardy_results::exit::Exit;
 
 use super::output;
@@ -14,32 +14,45 @@ pub fn run(args: &RestoreArgs) -> Exit {
     let left = match journal::left_behind(&folder, &Root::system()) {
         Ok(left) => left,
         Err(error) => {
-            eprintln!("tardy: cannot read the journals in {}: {error}: run as the user who ran `tardy run`", folder.display());
+            eprintln!("tardy: cannot read the folder of journals {}: {error}: run as the user who ran tardy", folder.display());
             return Exit::Machine;
         }
     };
     let mut text = String::new();
-    let mut is_all_back = true;
-    if left.is_empty() {
+    if left.journals.is_empty() && left.unreadable.is_empty() {
         text.push_str("nothing to put back\n");
     }
-    for journal in &left {
+    let mut is_all_back = left.unreadable.is_empty();
+    for journal in &left.journals {
         if args.dry_run {
             journal.settings().iter().for_each(|setting| text.push_str(&format!("would put back {setting}\n")));
             continue;
         }
         for undone in journal.undo() {
-            match undone.result {
-                Ok(result) => text.push_str(&format!("{}: {result}\n", undone.setting)),
-                Err(error) => {
-                    is_all_back = false;
-                    text.push_str(&format!("{}: NOT put back: {error}\n", undone.setting));
-                }
-            }
+            is_all_back &= undone.result.is_ok();
+            text.push_str(&line(&undone));
         }
+    }
+    for (path, why) in &left.unreadable {
+        text.push_str(&format!("{}: NOT read: {why}\n", path.display()));
     }
     match output::print(&text) {
         Ok(()) if is_all_back => Exit::Done,
         _ => Exit::Machine,
+    }
+}
+
+/// Puts back what commands that were killed have left, and says so: another one begins.
+pub fn before_start() {
+    let Ok(left) = journal::left_behind(&journal::folder(), &Root::system()) else { return };
+    for undone in left.journals.iter().flat_map(journal::LeftBehind::undo) {
+        eprint!("tardy: left by a command that was killed: {}", line(&undone));
+    }
+}
+
+fn line(undone: &Undone) -> String {
+    match &undone.result {
+        Ok(result) => format!("{}: {result}\n", undone.setting),
+        Err(error) => format!("{}: NOT put back: {error}\n", undone.setting),
     }
 }

@@ -210,13 +210,12 @@ fn restore_puts_interrupts_back_after_tool_and_guardian_were_killed() {
     } else {
         assert_ne!(affinities(&moved), text("old"), "the run had moved them");
     }
-    let journals = || if place.path("state").exists() { support::workplace::names(&place.path("state")).len() } else { 0 };
-    assert_eq!(journals(), 1, "the journal was left");
+    assert_eq!(place.journals().len(), 1, "the journal was left");
     let dry = place.tardy("restore --dry-run").ends_with(0);
     assert_eq!(dry.stdout.matches("smp_affinity_list").count(), moved.len(), "{}", dry.stdout);
     let restored = place.tardy("restore").ends_with(0);
     assert_eq!(affinities(&moved), text("old"), "{}", restored.stdout);
-    assert_eq!(journals(), 0, "the journal is gone: {}", restored.stdout);
+    assert_eq!(place.journals().len(), 0, "the journal is gone: {}", restored.stdout);
     assert_eq!(place.tardy("restore").ends_with(0).stdout, "nothing to put back\n");
     place.tardy("show run").ends_with(4);
 }

@@ -27,6 +27,7 @@ mod import_damage;
 mod interrupted;
 mod isolated;
 mod large_machine;
+mod leftovers;
 mod load_effects;
 mod load_lists;
 mod loads;

@@ -45,9 +45,17 @@ impl Workplace {
         self.folder.path().join(name)
     }
 
-    /// Everything in the folder, by name.
+    /// Everything in the folder, by name; the folder of journals counts while it has any.
     pub(crate) fn names(&self) -> Vec<String> {
-        names(self.folder.path())
+        let mut names = names(self.folder.path());
+        names.retain(|name| name != "state" || !self.journals().is_empty());
+        names
+    }
+
+    /// Journals that are there.
+    pub(crate) fn journals(&self) -> Vec<String> {
+        let folder = self.path("state");
+        if folder.is_dir() { names(&folder) } else { Vec::new() }
     }
 
     /// `tardy` with these arguments, its journals kept in this folder.

@@ -9,8 +9,9 @@ use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
+use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
-use tardy_machine::undo::Undo;
+use tardy_machine::undo::{SPOOL_PREFIX, Undo};
 use tardy_probes::probe::{self, Cycles, DetectedGrid, OpenContext, ProbeInstance, SeriesInfo, SeriesKind};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::{Consumer, ring_with_bins};
@@ -33,7 +34,6 @@ use crate::measure::scheduling_watch::SchedulingWatch;
 use crate::measure::threads::{self, MeasuringThread, StartBarrier};
 use crate::measure::watchdog::Watchdog;
 use crate::setup::cpu_latency::CpuLatencyRequest;
-use crate::setup::journal::{self, Journal};
 use crate::setup::resume_latency;
 
 /// Samples that a ring holds, of 24 bytes each: 768 KiB. For so many periods the recorder may be kept from running before some are lost: 1.6 s at 20 kHz,
@@ -65,6 +65,7 @@ pub(super) struct ActiveRun {
     pub(super) process_cpu_time: i64,
     pub(super) clock_read: Nanos,
     pub(super) settings: Settings,
+    pub(super) spool: Option<Spool>,
 }
 
 /// Settings that are given back at the end.
@@ -100,8 +101,9 @@ pub(super) fn arm(
     let threads = launch_threads(places, &line, &control, plan.probe_cgroup.as_deref(), tracer.as_ref())?;
     note_thread_warnings(&threads, &mut record.warnings);
 
-    let samples = samples_folder(&plan, &folder)?;
-    record.samples_folder = (samples != folder.samples()).then(|| samples.clone());
+    let spool = spool(&plan, &folder, root)?;
+    let samples = spool.as_ref().map_or_else(|| folder.samples(), |spool| spool.path.clone());
+    record.samples_folder = spool.as_ref().map(|spool| spool.path.clone());
     let mut series = prepare_series(&record, &samples, series)?;
     record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
     if let Some(tracer) = &tracer {
@@ -152,6 +154,7 @@ pub(super) fn arm(
         process_cpu_time,
         clock_read,
         settings,
+        spool,
     })
 }
 
@@ -343,13 +346,22 @@ fn note_thread_warnings(threads: &[MeasuringThread], warnings: &mut Vec<Warning>
     }
 }
 
-fn samples_folder(plan: &Plan, folder: &RunFolder) -> Result<PathBuf, SessionError> {
-    let Some(spool) = &plan.spool else {
-        return Ok(folder.samples());
-    };
-    let path = spool.join(format!("tardy-spool-{}", std::process::id()));
-    std::fs::create_dir(&path).map_err(system("cannot write the folder given by --spool"))?;
-    Ok(path)
+/// Where samples are while a run with `--spool` lasts.
+pub(super) struct Spool {
+    pub(super) path: PathBuf,
+    /// Moves them to the run.
+    pub(super) journal: Journal,
+}
+
+fn spool(plan: &Plan, folder: &RunFolder, root: &Root) -> Result<Option<Spool>, SessionError> {
+    let Some(parent) = &plan.spool else { return Ok(None) };
+    let refused = || system("cannot write the folder given by --spool");
+    let path = parent.canonicalize().map_err(refused())?.join(format!("{SPOOL_PREFIX}{}", std::process::id()));
+    let samples = folder.samples().canonicalize().map_err(system("cannot write the samples"))?;
+    let undo = vec![Undo::StoreSamples { spool: path.clone(), samples }];
+    let journal = Journal::write(&journal::folder(), root, Vec::new(), undo)?;
+    std::fs::create_dir(&path).map_err(refused())?;
+    Ok(Some(Spool { path, journal }))
 }
 
 /// Files and memory of all series, for which a disk may be waited.

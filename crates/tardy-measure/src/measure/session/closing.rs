@@ -1,6 +1,5 @@
 //! From threads that have ended to the closed folder, with everything put back.
 
-use std::path::Path;
 
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
@@ -76,8 +75,11 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let resident_bytes_max = usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
     record.overhead = Some(Overhead { clock_read_ns: armed.clock_read, threads, process_cpu_time_ns, resident_bytes_max });
     let mut folder = armed.folder;
-    if let Some(spool) = record.samples_folder.take() {
-        move_files(&spool, &folder.samples()).map_err(system("cannot move the samples from --spool to --out"))?;
+    if let Some(spool) = armed.spool {
+        record.samples_folder = None;
+        if let Some(error) = spool.journal.undo().into_iter().find_map(|undone| undone.result.err()) {
+            return Err(system("cannot move the samples from --spool to --out")(std::io::Error::other(error)));
+        }
     }
     record.state = state;
     folder.finish(&record)?;
@@ -133,15 +135,4 @@ pub(in crate::measure) fn note_series(series: &[SeriesRecorder], start: Nanos, r
             elsewhere: series.elsewhere(),
         });
     }
-}
-
-/// Copies, because the spool is on another file system than the run by its very purpose.
-fn move_files(from: &Path, to: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
-        let path = entry?.path();
-        let target = to.join(path.file_name().unwrap_or_default());
-        std::fs::copy(&path, &target)?;
-        std::fs::File::open(&target)?.sync_all()?;
-    }
-    std::fs::remove_dir_all(from)
 }

@@ -1,18 +1,25 @@
-//! Settings that outlive the tool are written to a journal before they are changed, so that `tardy restore` can put back what a SIGKILL or
-//! a power cut left.
+//! What outlives the tool when it is killed is written to a journal before it is done, so that the next start and `tardy restore` can put back what a
+//! SIGKILL or a power cut left.
 //!
-//! One file a run, removed when everything is back. Settings of the running kernel are gone after a restart: of the journal of another boot,
-//! only files of loads are removed.
+//! One file for each thing that has an end of its own, removed when everything is back. Settings of the running kernel are gone after a restart: of the
+//! journal of another boot, only folders are looked after.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tardy_machine::irq_affinity::{IrqMove, RestoreOutcome};
-use tardy_machine::process;
-use tardy_machine::root::Root;
-use tardy_machine::undo::{Undo, UndoError, run_all};
+use tardy_sys::{clock, regular_file, user};
+
+use crate::irq_affinity::{IrqMove, RestoreOutcome};
+use crate::process;
+use crate::root::Root;
+use crate::undo::{FOLDER_PREFIX, Undo, UndoError, run_all};
+
+/// More than any journal has.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// What a journal file contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,8 +86,10 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn write(folder: &Path, root: &Root, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Result<Self, JournalError> {
+        static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let process = std::process::id();
-        let path = folder.join(format!("journal-{process}.json"));
+        let name = format!("journal-{process}-{}", WRITTEN.fetch_add(1, Ordering::Relaxed));
+        let path = folder.join(format!("{name}.json"));
         let entries = Entries {
             boot_id: root.text("proc/sys/kernel/random/boot_id"),
             process,
@@ -90,12 +99,18 @@ impl Journal {
         };
         let write = || -> io::Result<()> {
             fs::create_dir_all(folder)?;
-            let mut file = File::create(&path)?;
+            // Nobody ever sees half a journal.
+            let part = folder.join(format!("{name}{PART}"));
+            let mut file = File::create(&part)?;
             file.write_all(&serde_json::to_vec_pretty(&entries)?)?;
             file.sync_all()?;
+            fs::rename(&part, &path)?;
             File::open(folder)?.sync_all()
         };
-        write().map_err(|error| JournalError { path: path.clone(), error })?;
+        write().map_err(|error| {
+            let _ = fs::remove_file(folder.join(format!("{name}{PART}")));
+            JournalError { path: path.clone(), error }
+        })?;
         Ok(Self { path, entries, is_undone: false })
     }
 
@@ -137,6 +152,54 @@ fn undo_loads(loads: &[Undo]) -> impl Iterator<Item = Undone> {
     run_all(loads).map(move |(undo, result)| Undone { setting: undo.to_string(), result: told(result) })
 }
 
+/// A folder for files of a command, removed on drop; a killed command's is found in its journal.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    /// None where no journal can be written: the folder is of use all the same.
+    journal: Option<Journal>,
+}
+
+impl Scratch {
+    /// Makes a folder in `parent`; `purpose` is part of its name.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub fn make(parent: &Path, purpose: &str) -> io::Result<Self> {
+        let scratch = Self::plan(parent, purpose)?;
+        fs::create_dir(&scratch.path)?;
+        Ok(scratch)
+    }
+
+    /// As [`Scratch::make`], for who makes the folder itself.
+    ///
+    /// # Errors
+    /// That `parent` is no folder.
+    pub fn plan(parent: &Path, purpose: &str) -> io::Result<Self> {
+        let path = parent.canonicalize()?.join(format!("{FOLDER_PREFIX}{purpose}-{}-{}", std::process::id(), clock::monotonic()));
+        let journal = Journal::write(&folder(), &Root::system(), Vec::new(), vec![Undo::RemoveFolder(path.clone())]).ok();
+        Ok(Self { path, journal })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        match self.journal.take() {
+            Some(journal) => drop(journal.undo()),
+            None => drop(fs::remove_dir_all(&self.path)),
+        }
+    }
+}
+
+/// The end of the name of a journal that is being written.
+const PART: &str = ".part";
+
 /// A journal that was left behind.
 #[derive(Debug)]
 pub struct LeftBehind {
@@ -145,32 +208,67 @@ pub struct LeftBehind {
     is_of_this_boot: bool,
 }
 
-/// Journals in `folder` whose process is gone. What cannot be read is an error, with its path.
+/// What processes that are gone have left.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    pub journals: Vec<LeftBehind>,
+    /// Journals that cannot be read, and why: nobody knows what they hold.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// Journals in `folder` whose process is gone.
 ///
 /// # Errors
-/// Those of reading the folder and its files.
-pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Vec<LeftBehind>> {
+/// Those of reading the folder.
+pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftovers::default()),
         entries => entries?,
     };
-    let mut found = Vec::new();
+    let mut found = Leftovers::default();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !(name.starts_with("journal-") && name.ends_with(".json")) {
+        let Some(rest) = name.strip_prefix("journal-") else { continue };
+        if rest.ends_with(PART) {
+            // What it was written for was not done.
+            let writer = rest.split('-').next().and_then(|process| process.parse().ok());
+            if writer.is_some_and(|process| process::start_time(root, process).is_none()) {
+                let _ = fs::remove_file(&path);
+            }
             continue;
         }
-        let entries: Entries = serde_json::from_slice(&fs::read(&path)?)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display())))?;
-        let is_of_this_boot = entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
-        let is_running = is_of_this_boot
-            && process::start_time(root, entries.process).is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
-        if !is_running {
-            found.push(LeftBehind { path, entries, is_of_this_boot });
+        if !rest.ends_with(".json") {
+            continue;
+        }
+        match read(&path) {
+            Ok(entries) => {
+                let is_of_this_boot = entries.boot_id == root.text("proc/sys/kernel/random/boot_id");
+                let is_running = is_of_this_boot
+                    && process::start_time(root, entries.process)
+                        .is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
+                if !is_running {
+                    found.journals.push(LeftBehind { path, entries, is_of_this_boot });
+                }
+            }
+            // Its process came to its end while this was looking.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => found.unreadable.push((path, error.to_string())),
         }
     }
+    found.journals.sort_by(|a, b| a.path.cmp(&b.path));
+    found.unreadable.sort();
     Ok(found)
+}
+
+/// A journal names folders to remove and files to write: only one's own is believed.
+fn read(path: &Path) -> io::Result<Entries> {
+    let owner = fs::symlink_metadata(path)?.uid();
+    if owner != user::user_and_group().0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it belongs to user {owner}: run as that user")));
+    }
+    let text = regular_file::read(path, BYTES_MAX)?;
+    serde_json::from_slice(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{error}: remove it by hand")))
 }
 
 impl LeftBehind {
@@ -266,11 +364,11 @@ mod tests {
     fn a_journal_left_by_a_killed_run_is_found_and_undone() {
         let machine = Machine::new();
         std::mem::forget(machine.change());
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert_eq!((found.len(), found[0].settings().len()), (1, 1));
         assert_eq!(found[0].undo().len(), 1);
         assert_eq!(machine.affinity(), "0-1");
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().is_empty());
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
     }
 
     #[test]
@@ -279,9 +377,9 @@ mod tests {
         let me = std::process::id();
         machine.put(&format!("proc/{me}/stat"), &format!("{me} (a b) c) S {}777 0", "0 ".repeat(18)));
         let _journal = machine.change();
-        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().is_empty());
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
         machine.put(&format!("proc/{me}/stat"), &format!("{me} (a) S {}778 0", "0 ".repeat(18)));
-        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().len(), 1, "another process with the same number");
+        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1, "another process with the same number");
     }
 
     #[test]
@@ -289,7 +387,7 @@ mod tests {
         let machine = Machine::new();
         std::mem::forget(machine.change());
         machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert!(found[0].settings().is_empty() && found[0].undo().is_empty());
         assert_eq!(machine.affinity(), "1");
         assert_eq!(fs::read_dir(machine.journals()).unwrap().count(), 0);
@@ -304,8 +402,22 @@ mod tests {
         let loads = vec![Undo::RemoveFolder(scratch.clone()), Undo::Write { path: setting.clone(), value: "1".into() }];
         std::mem::forget(Journal::write(&machine.journals(), &machine.root(), Vec::new(), loads).unwrap());
         machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
-        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert_eq!((found[0].settings().len(), found[0].undo().len()), (1, 1));
         assert!(!scratch.exists() && !setting.exists());
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_is_told_and_the_others_are_undone() {
+        let machine = Machine::new();
+        std::mem::forget(machine.change());
+        machine.put("state/journal-1-0.json", "");
+        machine.put("state/journal-2-0.part", "half of i");
+        let found = left_behind(&machine.journals(), &machine.root()).unwrap();
+        assert_eq!((found.journals.len(), found.unreadable.len()), (1, 1));
+        assert!(found.unreadable[0].0.ends_with("journal-1-0.json") && found.unreadable[0].1.contains("remove it by hand"), "{found:?}");
+        assert_eq!(found.journals[0].undo().len(), 1);
+        assert_eq!(machine.affinity(), "0-1");
+        assert!(!machine.journals().join("journal-2-0.part").exists());
     }
 }

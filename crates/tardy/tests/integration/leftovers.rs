@@ -1,0 +1,127 @@
+//! What a command that was killed leaves: known to its journal, told, and gone with the next start or with `tardy restore`.
+
+use std::path::Path;
+
+use crate::support;
+
+use support::made_run::MadeRun;
+use support::series;
+use support::workplace::{Workplace, finish, names};
+use tardy_sys::process;
+
+const SCRATCH: &str = "tardy-scratch-";
+
+/// Entries of a folder whose name begins so.
+fn of_kind(folder: &Path, prefix: &str) -> Vec<String> {
+    names(folder).into_iter().filter(|name| name.starts_with(prefix)).collect()
+}
+
+#[test]
+fn files_of_a_cost_that_was_killed_are_removed_by_restore() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tardy"));
+    command.env("TMPDIR", place.path("tmp"));
+    let mut running = place.start_command(command, "cost --metric file-reread --out cost".split(' '));
+    running.until("it has files", || of_kind(&place.path("tmp"), SCRATCH).pop());
+    running.signal(process::KILL);
+    running.wait();
+    let left = of_kind(&place.path("tmp"), SCRATCH).pop().unwrap();
+    let dry = place.tardy("restore --dry-run").ends_with(0);
+    assert!(dry.stdout.contains("would put back remove the folder ") && dry.stdout.contains(&left), "{}", dry.stdout);
+    assert_eq!(names(&place.path("tmp")), [left.as_str()], "--dry-run removes nothing");
+    let restored = place.tardy("restore").ends_with(0);
+    assert!(restored.stdout.contains(&format!("{left}: done")), "{}", restored.stdout);
+    assert_eq!(names(&place.path("tmp")), [""; 0]);
+    assert_eq!(place.journals(), [""; 0]);
+}
+
+#[test]
+fn samples_in_the_spool_of_a_run_that_was_killed_are_moved_to_the_run() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("spool")).unwrap();
+    let mut running = place.start("run --for 60s --load none --quiet --spool spool --out run");
+    let file = running.until("it stored samples", || {
+        let folder = place.path("spool").join(of_kind(&place.path("spool"), "tardy-spool-").pop()?);
+        let files: Vec<_> = names(&folder).into_iter().map(|name| folder.join(name)).collect();
+        files.into_iter().find(|file| std::fs::metadata(file).is_ok_and(|data| data.len() > 400))
+    });
+    running.signal(process::KILL);
+    running.wait();
+    let samples = std::fs::read(file).unwrap();
+    let before = place.summary("run");
+    let restored = place.tardy("restore").ends_with(0);
+    assert!(restored.stdout.starts_with("move samples from "), "{}", restored.stdout);
+    assert_eq!(names(&place.path("spool")), [""; 0]);
+    assert!(series::files(&place.path("run")).iter().any(|file| std::fs::read(file).unwrap() == samples));
+    assert_eq!(place.summary("run")["series"], before["series"], "nothing is lost");
+    let until = before["warnings"].as_array().unwrap().iter().find(|warning| warning["warning"] == "cut-off").unwrap();
+    assert!(until["stored_until"].as_i64() > Some(0), "{until}");
+}
+
+#[test]
+fn the_next_start_removes_what_an_import_left_and_says_so() {
+    let place = Workplace::new();
+    let mut text = String::from("# /dev/cpu_dma_latency set to 0us\n");
+    for cycle in 0..2_000_000 {
+        text.push_str(&format!("       0:{cycle:8}:{:8}\n", cycle % 97));
+    }
+    std::fs::write(place.path("verbose.txt"), text).unwrap();
+    let mut running = place.start("import verbose.txt --unit us --out run");
+    running.until("it began", || of_kind(place.folder(), SCRATCH).pop());
+    running.signal(process::KILL);
+    running.wait();
+    let left = of_kind(place.folder(), SCRATCH);
+    assert_eq!((left.len(), place.path("run").exists()), (1, false));
+    place.tardy("run --for 1s --dry-run --load none --out next").ends_with(0);
+    assert_eq!(of_kind(place.folder(), SCRATCH), left, "--dry-run changes nothing");
+    let next = place.tardy("run --cycles 20 --load none --out next").ends_with(0);
+    assert!(next.stderr.contains("tardy: left by a command that was killed: remove the folder "), "{}", next.stderr);
+    assert_eq!(place.names(), ["next", "verbose.txt"]);
+}
+
+#[test]
+fn an_export_that_is_killed_leaves_nothing_beside_its_output() {
+    let place = Workplace::new();
+    MadeRun::new(vec![(0..50_000).map(|sample| 5_000 + sample % 977).collect()]).write(&place.path("run"));
+    let whole = place.tardy("export run --format csv -o whole.csv").ends_with(0);
+    assert!(whole.stderr.is_empty(), "{}", whole.stderr);
+    let whole = std::fs::read(place.path("whole.csv")).unwrap();
+    if tardy_sys::unnamed_file::create(place.folder()).is_err() {
+        return support::machine::left_out("an_export_that_is_killed_leaves_nothing_beside_its_output", "O_TMPFILE on this file system");
+    }
+    for moment in 0..20 {
+        let running = place.start("export run --format csv -o out.csv");
+        std::thread::sleep(std::time::Duration::from_millis(2 * moment));
+        running.signal(process::KILL);
+        running.wait();
+        let out = std::fs::read(place.path("out.csv")).ok();
+        assert!(out.as_ref().is_none_or(|out| *out == whole), "half a file at {moment}");
+        let expected: &[&str] = if out.is_some() { &["out.csv", "run", "whole.csv"] } else { &["run", "whole.csv"] };
+        assert_eq!(place.names(), expected, "{moment}");
+        let _ = std::fs::remove_file(place.path("out.csv"));
+    }
+}
+
+#[test]
+fn a_bad_journal_is_named_and_keeps_no_other_from_being_put_back() {
+    let place = Workplace::new();
+    std::fs::create_dir_all(place.path("state")).unwrap();
+    std::fs::create_dir(place.path("tardy-scratch-x")).unwrap();
+    std::fs::create_dir(place.path("precious")).unwrap();
+    let journal = |name: &str, text: &str| std::fs::write(place.path("state").join(name), text).unwrap();
+    let undo = |folder: &str| {
+        let folder = place.path(folder).display().to_string();
+        format!(r#"{{"boot_id":null,"process":4194304,"process_start":1,"loads":[{{"remove-folder":"{folder}"}}]}}"#)
+    };
+    journal("journal-1-0.json", "");
+    journal("journal-2-0.json", &undo("tardy-scratch-x"));
+    journal("journal-3-0.json", &undo("precious"));
+    std::fs::write(place.path("state/notes.txt"), "mine").unwrap();
+    let restored = finish(place.command(["restore"])).ends_with(3);
+    assert!(restored.stdout.contains("journal-1-0.json: NOT read: "), "{}", restored.stdout);
+    assert!(restored.stdout.contains("tardy-scratch-x: done"), "{}", restored.stdout);
+    assert!(restored.stdout.contains("precious: NOT put back: "), "{}", restored.stdout);
+    assert_eq!(place.names(), ["precious", "state"]);
+    assert_eq!(place.journals(), ["journal-1-0.json", "journal-3-0.json", "notes.txt"]);
+}

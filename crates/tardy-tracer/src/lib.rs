@@ -9,6 +9,7 @@ mod calibration;
 mod delays;
 pub mod events;
 mod evidence;
+mod explaining;
 mod follower;
 pub mod instance;
 mod kept;

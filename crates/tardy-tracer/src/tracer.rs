@@ -25,7 +25,8 @@ use tardy_trace::symbols::Symbols;
 use crate::calibration::{calibrate, kernel_symbols};
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
-use crate::follower::{Followed, Follower, MARK};
+use crate::explaining::{Explaining, Followed, MARK};
+use crate::follower::Follower;
 use crate::instance::{Instance, InstanceError};
 use crate::kept::KeptPages;
 use crate::pages::PageReader;
@@ -178,20 +179,18 @@ impl Tracer {
         let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
         let (batches, batches_end) = mpsc::sync_channel(BATCHES_MAX);
         let (new_series, new_series_end) = mpsc::sync_channel(1);
-        let mut follower = Follower {
+        let explaining = Explaining {
             live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
             samples: Samples::new(facts, &HashMap::new()),
             threads: HashMap::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
             evidence: Evidence::new(reader.cpus().len()),
-            evidence_path: folder.join("worst.dat"),
-            kept,
             batches: batches_end,
             new_series: new_series_end,
-            instance,
-            reader,
         };
+        let evidence_path = folder.join("worst.dat");
+        let mut follower = Follower { instance, reader, explaining, evidence_path, kept };
         drop(symbols);
         if options.keep_all {
             // A killed run has no other.
@@ -262,14 +261,14 @@ impl Tracer {
         if follower.kept.is_some() {
             KeptPages::write_head(&self.folder.join("trace"), &follower.head(), follower.reader.cpus())?;
         }
-        let counts = follower.live.counts();
+        let counts = follower.explaining.live.counts();
         let mut record = self.record;
         record.events_read = counts.events;
         record.pages_read = counts.pages;
         record.losses = counts.losses;
         record.lost_events = counts.lost_events;
         record.cpu_time_ns = cpu_time;
-        for series in follower.series {
+        for series in follower.explaining.series {
             let left_out = series.left_out.load(Ordering::Relaxed);
             record.series.push(ExplainedSeries { left_out, ..series.file.counts });
         }

@@ -1,0 +1,258 @@
+//! The explaining half of the thread that follows a run: from decoded events and samples as they are handed over to stored delays.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+
+use tardy_core::sample::Sample;
+use tardy_trace::event::{Event, Kind};
+use tardy_trace::explain::Samples;
+use tardy_trace::live::Live;
+use tardy_trace::merge::Item;
+
+use crate::delays::{DelayFile, Holders};
+use crate::evidence::Evidence;
+use crate::tap::Batch;
+
+/// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
+const SETTLED_NS: u64 = 20_000_000;
+/// What was before the last sample is remembered for so long, in ns; and at most for so long, where a series has no samples.
+const REMEMBERED_NS: u64 = 1_000_000_000;
+const REMEMBERED_MAX_NS: u64 = 30_000_000_000;
+/// Samples that wait for the trace, a series; there are more only if the trace stands still.
+const WAITING_MAX: usize = 1 << 20;
+/// Events after which samples are explained. A reader that was behind has more of them at once than are remembered of a CPU.
+const STEP_EVENTS: usize = 1 << 14;
+/// What a measuring thread writes into the trace; behind it stands its place.
+pub(crate) const MARK: &str = "tardy ";
+
+/// A series whose samples are explained.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// The place whose threads take its samples.
+    pub(crate) place: usize,
+    /// The CPU that is looked at where the trace does not tell which one it was.
+    pub(crate) home: u32,
+    pub(crate) file: DelayFile,
+    pub(crate) left_out: Arc<AtomicU64>,
+    pub(crate) waiting: VecDeque<Sample>,
+    /// When the last sample that was explained was due.
+    pub(crate) explained_until: u64,
+}
+
+/// What explains samples.
+#[derive(Debug)]
+pub(crate) struct Explaining {
+    pub(crate) live: Live,
+    pub(crate) samples: Samples,
+    /// Threads by the place that they wrote into the trace.
+    pub(crate) threads: HashMap<usize, Vec<i32>>,
+    pub(crate) series: Vec<Followed>,
+    pub(crate) holders: Holders,
+    pub(crate) evidence: Evidence,
+    pub(crate) batches: Receiver<Batch>,
+    pub(crate) new_series: Receiver<Vec<Followed>>,
+}
+
+impl Explaining {
+    /// Decodes what is before `until`, and explains the samples of which all is known by then.
+    pub(crate) fn advance(&mut self, until: u64) {
+        loop {
+            self.take_batches();
+            let (mut events, mut reached) = (0, 0);
+            while events < STEP_EVENTS
+                && let Some(item) = self.live.next_before(until)
+            {
+                if let Item::Event(event) = &item {
+                    self.learn_thread(event);
+                }
+                self.samples.take(&item);
+                (events, reached) = (events + 1, item.time());
+            }
+            let is_all = events < STEP_EVENTS;
+            self.explain(if is_all { until } else { reached });
+            if is_all {
+                return;
+            }
+        }
+    }
+
+    fn take_batches(&mut self) {
+        while let Ok(series) = self.new_series.try_recv() {
+            self.series = series;
+        }
+        for batch in self.batches.try_iter() {
+            let Some(series) = self.series.get_mut(batch.series) else { continue };
+            let late = batch.samples.iter().filter(|sample| sample.latency.get() > 0);
+            let before = series.waiting.len();
+            series.waiting.extend(late);
+            series.file.counts.samples += (series.waiting.len() - before) as u64;
+            let over = series.waiting.len().saturating_sub(WAITING_MAX);
+            series.waiting.drain(..over);
+            series.left_out.fetch_add(over as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A measuring thread has said which place it measures.
+    fn learn_thread(&mut self, event: &Event) {
+        let Kind::Marker { text } = event.kind else { return };
+        // The kernel ends the line, and `Text` shows that as a mark.
+        let place = text.as_str().strip_prefix(MARK).map(|place| place.trim_end_matches('?'));
+        if let Some(place) = place.and_then(|place| place.parse().ok()) {
+            self.threads.entry(place).or_default().push(event.head.pid);
+            self.samples.follow(event.head.pid);
+        }
+    }
+
+    fn explain(&mut self, until: u64) {
+        let settled = until.saturating_sub(SETTLED_NS);
+        for series in &mut self.series {
+            let threads = self.threads.get(&series.place).map_or(&[][..], Vec::as_slice);
+            while let Some(sample) = series.waiting.front() {
+                let (due, woke) = (sample.due.get().max(0).cast_unsigned(), sample.wake().get().max(0).cast_unsigned());
+                if woke >= settled {
+                    break;
+                }
+                let delay = self.samples.explain(threads, series.home, due, woke);
+                series.file.store(sample.due, &delay, &mut self.holders);
+                self.evidence.sample(due, woke);
+                series.explained_until = due;
+                series.waiting.pop_front();
+            }
+        }
+        // What is handed over next is later than what was handed over last, however far behind the recorder is.
+        let explained = self.series.iter().map(|series| series.explained_until).min().unwrap_or(settled);
+        let begin = settled.saturating_sub(REMEMBERED_MAX_NS);
+        self.samples.forget_before(explained.clamp(begin, settled).saturating_sub(REMEMBERED_NS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tardy_core::units::Nanos;
+    use tardy_run::tracing::ExplainedSeries;
+    use tardy_trace::event::Decoder;
+    use tardy_trace::explain::Facts;
+    use tardy_trace::format::EventFormat;
+    use tardy_trace::layout::PageLayout;
+    use tardy_trace::symbols::Symbols;
+
+    use super::*;
+
+    const LAYOUT: PageLayout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+    const PROBE: i32 = 10;
+    const LOAD: i32 = 20;
+
+    /// The text of a format with these fields of four bytes behind the common ones.
+    fn format(system: &str, name: &str, id: u16, fields: &[&str]) -> EventFormat {
+        let mut text = format!("name: {name}\nID: {id}\n");
+        let common =
+            [("unsigned short common_type", 0, 2), ("unsigned char common_flags", 2, 1), ("unsigned char common_preempt_count", 3, 1)];
+        for (field, offset, size) in common {
+            text += &format!("\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+        }
+        for (place, field) in std::iter::once(&"int common_pid").chain(fields).enumerate() {
+            text += &format!("\tfield:{field};\toffset:{};\tsize:4;\tsigned:1;\n", 4 + 4 * place);
+        }
+        EventFormat::parse(system, &text).unwrap()
+    }
+
+    fn formats() -> Vec<EventFormat> {
+        let switch =
+            ["int prev_pid", "int prev_prio", "char prev_comm[4]", "int next_pid", "int next_prio", "char next_comm[4]", "int prev_state"];
+        vec![
+            format("sched", "sched_switch", 1, &switch),
+            format("sched", "sched_waking", 2, &["int pid", "int prio", "char comm[4]", "int target_cpu"]),
+            format("irq", "softirq_raise", 3, &["int vec"]),
+        ]
+    }
+
+    /// Pages of one CPU.
+    struct Pages {
+        time: u64,
+        page: Vec<u8>,
+        pages: Vec<Vec<u8>>,
+    }
+
+    impl Pages {
+        fn event(&mut self, time: u64, id: u16, pid: i32, fields: &[i32]) {
+            let words = 2 + fields.len();
+            if self.page.len() + 4 + words * 4 > LAYOUT.page_bytes {
+                self.end();
+            }
+            if self.page.is_empty() {
+                self.page = time.to_le_bytes().to_vec();
+                self.page.extend_from_slice(&[0; 8]);
+                self.time = time;
+            }
+            let head = u32::try_from(time - self.time).unwrap() << 5 | u32::try_from(words).unwrap();
+            self.page.extend_from_slice(&head.to_le_bytes());
+            self.page.extend_from_slice(&u32::from(id).to_le_bytes());
+            std::iter::once(&pid).chain(fields).for_each(|field| self.page.extend_from_slice(&field.to_le_bytes()));
+            self.time = time;
+        }
+
+        fn end(&mut self) {
+            let mut page = std::mem::take(&mut self.page);
+            let data = (page.len() - LAYOUT.data_offset) as u64;
+            page[8..16].copy_from_slice(&data.to_le_bytes());
+            page.resize(LAYOUT.page_bytes, 0);
+            self.pages.push(page);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_was_far_behind_explains_all_that_it_then_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (batches, batches_end) = mpsc::sync_channel(64);
+        let (_series, new_series) = mpsc::sync_channel(1);
+        let counts = ExplainedSeries {
+            file: "cyclic.series".into(),
+            probe: "cyclic".into(),
+            cpu: None,
+            samples: 0,
+            explained: 0,
+            with_unknown: 0,
+            left_out: 0,
+            bytes: 0,
+        };
+        let file = DelayFile::create(&folder.path().join("cyclic.delays"), counts).unwrap();
+        let left_out = Arc::new(AtomicU64::new(0));
+        let mut samples = Samples::new(Facts::default(), &HashMap::new());
+        samples.follow(PROBE);
+        let mut explaining = Explaining {
+            live: Live::new(Decoder::new(&formats()), LAYOUT, [0]),
+            samples,
+            threads: HashMap::from([(0, vec![PROBE])]),
+            series: vec![Followed { place: 0, home: 0, file, left_out, waiting: VecDeque::new(), explained_until: 0 }],
+            holders: Holders::new(Symbols::default()),
+            evidence: Evidence::new(1),
+            batches: batches_end,
+            new_series,
+        };
+        // More events than a CPU's are remembered, in 2 s, and all of them at once.
+        let mut pages = Pages { time: 0, page: Vec::new(), pages: Vec::new() };
+        let mut taken = Vec::new();
+        pages.event(999_000_000, 1, PROBE, &[PROBE, 19, 0, LOAD, 120, 0, 1]);
+        for cycle in 0..2_000_u64 {
+            let due = 1_000_000_000 + cycle * 1_000_000;
+            pages.event(due + 1_000, 2, LOAD, &[PROBE, 19, 0, 0]);
+            pages.event(due + 2_000, 1, LOAD, &[LOAD, 120, 0, PROBE, 19, 0, 0]);
+            pages.event(due + 5_000, 1, PROBE, &[PROBE, 19, 0, LOAD, 120, 0, 1]);
+            (0..200).for_each(|place| pages.event(due + 10_000 + place * 1_000, 3, LOAD, &[3]));
+            taken.push(Sample { due: Nanos(due.cast_signed()), latency: Nanos(3_000), missed: 0 });
+        }
+        pages.end();
+        for page in &pages.pages {
+            explaining.live.page(0, page).unwrap();
+        }
+        batches.try_send(Batch { series: 0, samples: taken }).unwrap();
+        explaining.advance(u64::MAX);
+        let counts = &explaining.series[0].file.counts;
+        assert_eq!((counts.explained, counts.with_unknown), (2_000, 0));
+        assert!(explaining.live.counts().events > 400_000);
+    }
+}

@@ -128,9 +128,10 @@ pub struct RunArgs {
     /// Stop at the first latency above this, and mark it in the kernel's trace
     #[arg(long, value_name = "TIME", value_parser = positive_duration, allow_hyphen_values = true, help_heading = LATE)]
     pub stop_above: Option<Nanos>,
-    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND, signal=PID, continue
+    /// At the first latency above --stop-above, or above --deadline: trace, shell=COMMAND, signal=PID, signal,num=N,pid=PID, continue
     ///
-    /// trace keeps the kernel's trace of it, as --explain does. signal sends SIGTERM. continue does not stop, and acts again at each larger latency. Repeat it
+    /// trace keeps the kernel's trace of it, as --explain does. signal=PID sends SIGTERM; signal,num=10,pid=1234 any signal by its number,
+    /// and pid=parent means whoever started tardy, as in rtla. continue does not stop, and acts again at each larger latency. Repeat it
     /// for several actions.
     #[arg(long, value_name = "ACTION", help_heading = LATE)]
     pub on_threshold: Vec<ThresholdAction>,

@@ -3,7 +3,7 @@
 use crate::support;
 
 use serde_json::Value;
-use support::workplace::Workplace;
+use support::workplace::{Workplace, finish};
 
 /// Latencies that commands wrote down, in ns.
 fn acted(place: &Workplace) -> Vec<i64> {
@@ -52,6 +52,24 @@ fn a_command_or_process_that_fails_is_told_and_ends_nothing() {
 }
 
 #[test]
+fn a_signal_of_any_number_reaches_the_process_that_is_named_or_the_parent() {
+    let place = Workplace::new();
+    // A shell that writes down what it got, and is the tool's parent.
+    let tool = env!("CARGO_BIN_EXE_tardy");
+    let line = "run --for 600s --load none --stop-above 1us --quiet --out run";
+    for (pid, folder) in [("parent", "run-parent"), ("$$", "run-named")] {
+        let line = line.replace("--out run", &format!("--out {folder}"));
+        let script =
+            format!("trap 'echo got >> got' USR1; {tool} {line} --on-threshold signal,num=10,pid={pid} & wait $!; wait $!; cat got");
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c");
+        let outcome = finish(place.prepared(shell, [script.as_str()])).ends_with(0);
+        assert!(outcome.stdout.contains("got"), "{pid}: {outcome:?}");
+        std::fs::remove_file(place.path("got")).unwrap();
+    }
+}
+
+#[test]
 fn the_short_form_of_cyclictest_stops_and_asks_for_the_trace() {
     let place = Workplace::new();
     let plan: Value = place.tardy("run -b 1 --for 10s --load none --dry-run --json").ends_with(0).json();
@@ -74,6 +92,7 @@ fn actions_that_are_none_or_have_no_threshold_are_refused() {
     for (line, words) in [
         ("run --stop-above 1ms --on-threshold stop", "is not trace, shell=COMMAND"),
         ("run --stop-above 1ms --on-threshold signal=0", "is no process"),
+        ("run --stop-above 1ms --on-threshold signal,num=99,pid=1234", "is no signal and process"),
         ("run --on-threshold trace", "--on-threshold acts on latencies above"),
         ("run -b 5 --stop-above 1ms", "cannot be used with"),
     ] {

@@ -49,6 +49,7 @@ impl Threshold {
                 // What surrounds the worst samples is kept in any case, and continuing is what threads do.
                 ThresholdAction::Trace | ThresholdAction::Continue => Ok(()),
                 ThresholdAction::Signal(process) => process::kill(*process, signal::TERMINATE),
+                ThresholdAction::SignalNumber { num, pid } => process::kill(pid.unwrap_or_else(process::parent_id), *num),
                 ThresholdAction::Shell(command) => {
                     // The standard library starts it by posix_spawn(3), which copies no page tables: measuring threads fault nothing.
                     let mut shell = Command::new("sh");

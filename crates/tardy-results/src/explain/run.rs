@@ -1,7 +1,6 @@
 //! Who made the samples of a run late, from its folder alone: the delays beside its series, and the series to check them by.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use tardy_run::folder::{self, FolderError};
 use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
+use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Known, Target};
 use tardy_trace::text::Text;
 
@@ -137,6 +137,8 @@ pub struct SampleStory {
 
 /// The kernel's trace around the worst samples of a run, below its folder.
 const EVIDENCE: &str = "trace/worst.dat";
+/// The largest of its files that is read into memory.
+const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Linux has no more CPUs (NR_CPUS).
 const CPUS_MAX: usize = 8192;
 /// The kernel keeps so many bytes of a thread's name.
@@ -150,7 +152,7 @@ pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> 
     let record = folder::open(folder)?;
     let tracing = record.tracing.as_ref().ok_or(RunError::NotTraced { why: None })?;
     let path = folder.join(EVIDENCE);
-    let bytes = std::fs::read(&path).map_err(|error| RunError::Unreadable { path: path.clone(), error })?;
+    let bytes = regular_file::read(&path, FILE_BYTES_MAX).map_err(|error| RunError::Unreadable { path: path.clone(), error })?;
     let question = Question {
         target: Target::Names(tracing.series.iter().map(thread_name).collect()),
         buffer: None,
@@ -178,7 +180,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
         let path = path.to_owned();
         move |error| RunError::Unreadable { path, error }
     };
-    let head = match std::fs::read(&head_path) {
+    let head = match regular_file::read(&head_path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RunError::NotKept),
         read => read.map_err(unreadable(&head_path))?,
     };
@@ -201,7 +203,7 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
     let head = tardy_trace::file::with_lengths(&head, &lengths).ok_or_else(damaged)?;
     out.write_all(&head)?;
     for (path, length) in pages.values() {
-        let file = File::open(path).map_err(unreadable(path))?;
+        let file = regular_file::open(path).map_err(unreadable(path))?;
         io::copy(&mut file.take(*length), out)?;
     }
     Ok(out.flush()?)

@@ -9,8 +9,13 @@ use tardy_results::exit::Exit;
 use tardy_results::explain::run::{RunError, explain_run, perfetto, trace_dat};
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
+use tardy_sys::regular_file;
+
 use super::output;
 use crate::cli::explain::{DueSource, ExplainArgs};
+
+/// The largest trace that is read: it is held in memory.
+const TRACE_BYTES_MAX: u64 = 64 << 30;
 
 /// Why nothing is explained.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +100,7 @@ fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {
     if args.period.is_some() && args.due_from == Some(DueSource::Hrtimer) {
         return Err(CommandError::TwoSources);
     }
-    let bytes = match std::fs::read(&path) {
+    let bytes = match regular_file::read(&path, TRACE_BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) => return Err(CommandError::Unreadable { path, error }),
     };

@@ -316,6 +316,9 @@ impl fmt::Display for Warning {
                     f,
                     "the kernel's trace was recorded (level {level}, {events} events), so each latency includes the time of about six events"
                 )?;
+                if *level > 1 {
+                    f.write_str("; stacks of the kernel add tens of microseconds more: these latencies are not for comparison")?;
+                }
                 if !absent.is_empty() {
                     write!(f, "; this kernel has no {}", absent.join(", "))?;
                 }

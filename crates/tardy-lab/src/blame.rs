@@ -179,7 +179,15 @@ mod tests {
     use super::*;
 
     fn judged(cause: Cause, name: &str, lengths: [u64; 3]) -> JudgedDelay {
-        let holder = |cause, name: &str| DelayHolder { cause, known: Known::Inferred, name: name.into(), priority: None, work: None };
+        let holder = |cause, name: &str| DelayHolder {
+            cause,
+            known: Known::Inferred,
+            name: name.into(),
+            priority: None,
+            work: None,
+            stack: Vec::new(),
+            ended: Vec::new(),
+        };
         let holders = vec![holder(cause, name), holder(Cause::Interrupt, "local_timer"), holder(Cause::Switch, "")];
         let piece = |(holder, &length)| DelayPiece { component: Component::Switch, holder, cpu: 0, length };
         let pieces = lengths.iter().enumerate().map(piece).collect();

@@ -8,6 +8,7 @@ mod holder;
 mod ranking;
 mod rules;
 pub mod run;
+pub mod stacks;
 mod story;
 mod tally;
 pub mod words;

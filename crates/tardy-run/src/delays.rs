@@ -10,11 +10,13 @@
 //!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
 //!           pieces, then for each: component, holder, CPU (0 the sample's, else its number + 1)
 //!         samples, then for each: change of the distance of due times (folded), CPU, shape, then for each piece its length in ns
+//!         where stacks were recorded: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
+//!           interrupted, and the one that gave the CPU up (0 none, else its place + 1)
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and `Component::ALL` of tardy-trace. Each chunk can be read
 //! alone; one that is damaged costs itself only. The lengths of a sample's pieces add up to its latency, which is not stored here.
 //!
-//! History: 1 (2026-11): first.
+//! History: 1 (2026-11): first; stacks (2026-11), which readers from before skip.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -49,6 +51,10 @@ pub struct DelayHolder {
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with.
     pub work: Option<String>,
+    /// The functions that were under way when the interrupt that woke the thread came, the innermost first; empty where no stack was recorded.
+    pub stack: Vec<Arc<str>>,
+    /// Those that gave the CPU up in the end.
+    pub ended: Vec<Arc<str>>,
 }
 
 /// Who woke the thread.
@@ -129,14 +135,17 @@ struct Shape {
 /// Part of the way, place of the holder, and the CPU: 0 the sample's, else its number and 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder with its texts by place: name, and work.
-type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>);
+/// A holder with its texts by place: name, and work; and its stacks by place and 1.
+type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>, [usize; 2]);
+/// Functions of a stack, by the place of their texts.
+type ChunkStack = Vec<usize>;
 
 /// Builds chunks.
 #[derive(Debug, Default)]
 struct Encoder {
     texts: Table<Arc<str>>,
     holders: Table<ChunkHolder>,
+    stacks: Table<ChunkStack>,
     shapes: Table<Shape>,
     /// Of the sample that is taken in: kept, so that no sample needs memory of its own.
     shape: Shape,
@@ -213,15 +222,22 @@ impl Encoder {
         let holder = &holders[place];
         let name = self.texts.place(&*holder.name, |name| name.into());
         let work = holder.work.as_ref().map(|work| self.texts.place(&**work, |work| work.into()));
-        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work), |holder| *holder);
+        let stacks = [&holder.stack, &holder.ended].map(|frames| self.stack(frames));
+        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work, stacks), |holder| *holder);
         self.known.resize(self.known.len().max(place + 1), None);
         self.known[place] = Some(found);
         found
     }
 
+    /// The place of a stack and 1; 0 where there is none.
+    fn stack(&mut self, frames: &[Arc<str>]) -> usize {
+        let texts: ChunkStack = frames.iter().map(|frame| self.texts.place(&**frame, |_| Arc::clone(frame))).collect();
+        if texts.is_empty() { 0 } else { self.stacks.place(&texts, ChunkStack::clone) + 1 }
+    }
+
     /// The chunk's bytes; the encoder is empty then.
     fn finish(&mut self) -> Vec<u8> {
-        let Self { texts, holders, shapes, samples, entries, .. } = std::mem::take(self);
+        let Self { texts, holders, stacks, shapes, samples, entries, .. } = std::mem::take(self);
         let mut body = Vec::with_capacity(entries.len() + 1024);
         put(&mut body, texts.values.len() as u64);
         for text in &texts.values {
@@ -229,7 +245,7 @@ impl Encoder {
             body.extend_from_slice(text.as_bytes());
         }
         put(&mut body, holders.values.len() as u64);
-        for &(cause, known, name, priority, work) in &holders.values {
+        for &(cause, known, name, priority, work, _) in &holders.values {
             put(&mut body, code(&Cause::ALL, cause));
             put(
                 &mut body,
@@ -257,6 +273,14 @@ impl Encoder {
         }
         put(&mut body, samples as u64);
         body.extend_from_slice(&entries);
+        if !stacks.values.is_empty() {
+            put(&mut body, stacks.values.len() as u64);
+            for stack in &stacks.values {
+                put(&mut body, stack.len() as u64);
+                stack.iter().for_each(|&text| put(&mut body, text as u64));
+            }
+            holders.values.iter().flat_map(|holder| holder.5).for_each(|stack| put(&mut body, stack as u64));
+        }
         let mut out = CHUNK_MAGIC.to_vec();
         out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
@@ -406,7 +430,7 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
             0 => None,
             place => Some(texts.get(place - 1)?.to_string()),
         };
-        holders.push(DelayHolder { cause, known, name, priority, work });
+        holders.push(DelayHolder { cause, known, name, priority, work, stack: Vec::new(), ended: Vec::new() });
     }
     let mut shapes: Vec<(DelayWaker, bool, Vec<ShapePiece>)> = Vec::new();
     let mut pieces_left = body.len();
@@ -446,6 +470,26 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
         }
         samples.push(SampleDelay { due: Nanos(due), cpu, waker: waker.clone(), is_switch_seen: *is_switch_seen, pieces });
     }
+    if reader.is_empty() {
+        return Some(DelayChunk { holders, samples });
+    }
+    let mut stacks: Vec<Vec<Arc<str>>> = Vec::new();
+    let mut frames_left = body.len();
+    for _ in 0..count(&mut reader)? {
+        let length = count(&mut reader)?;
+        frames_left = frames_left.checked_sub(length)?;
+        stacks.push((0..length).map(|_| texts.get(count(&mut reader)?).cloned()).collect::<Option<_>>()?);
+    }
+    // A stack of many frames that many holders have would be a body's length squared.
+    let mut frames_left = body.len().saturating_mul(64);
+    for holder in &mut holders {
+        for frames in [&mut holder.stack, &mut holder.ended] {
+            if let Some(place) = count(&mut reader)?.checked_sub(1) {
+                *frames = stacks.get(place)?.clone();
+                frames_left = frames_left.checked_sub(frames.len())?;
+            }
+        }
+    }
     Some(DelayChunk { holders, samples })
 }
 
@@ -456,7 +500,9 @@ mod tests {
     use super::*;
 
     fn holder(cause: Cause, known: Known, name: &str) -> DelayHolder {
-        DelayHolder { cause, known, name: name.into(), priority: Some(-1), work: (name == "kworker/0:1").then(|| "vmstat_update".into()) }
+        let stack = |of: &str| if name == of { vec!["_raw_spin_lock".into(), "shrink_node".into()] } else { Vec::new() };
+        let work = (name == "kworker/0:1").then(|| "vmstat_update".into());
+        DelayHolder { cause, known, name: name.into(), priority: Some(-1), work, stack: stack("dd"), ended: stack("kworker/0:1") }
     }
 
     fn holders() -> Vec<DelayHolder> {

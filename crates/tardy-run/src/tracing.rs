@@ -13,11 +13,13 @@ pub enum Explain {
     Off,
     /// Events of stock kernels.
     Events,
+    /// These, and the functions that were under way when a probe was due and when it got the CPU.
+    Stacks,
 }
 
 impl Explain {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::Off, Self::Events];
+    pub const ALL: [Self; 3] = [Self::Off, Self::Events, Self::Stacks];
 
     /// As on the command line.
     #[must_use]
@@ -25,6 +27,7 @@ impl Explain {
         match self {
             Self::Off => "off",
             Self::Events => "events",
+            Self::Stacks => "stacks",
         }
     }
 
@@ -37,7 +40,7 @@ impl Explain {
 /// The recording of the kernel's trace in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracingRecord {
-    /// What calibration found possible: 0 nothing, 1 events of stock kernels.
+    /// 1 events of stock kernels, 2 stacks of the kernel too.
     pub level: u32,
     /// The instance of tracefs, which is gone when the run is over.
     pub instance: String,
@@ -65,9 +68,26 @@ pub struct TracingRecord {
     /// Whether the kernel hides the addresses of its functions, so that they have no names.
     #[serde(default)]
     pub are_functions_hidden: bool,
+    /// Stacks that were read, at level 2.
+    #[serde(default)]
+    pub stacks_read: u64,
+    /// Why there are none, though they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_stacks: Option<String>,
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
+}
+
+impl TracingRecord {
+    /// The level at which stacks are recorded: each costs the measured CPU up to tens of microseconds, so the latencies are those of another machine.
+    pub const STACKS: u32 = 2;
+
+    /// Whether the run's numbers must not be compared.
+    #[must_use]
+    pub fn is_beyond_comparison(&self) -> bool {
+        self.level >= Self::STACKS
+    }
 }
 
 /// What wake-ups of the tool's own, before the run, showed of the kernel's trace.

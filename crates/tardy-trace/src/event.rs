@@ -209,6 +209,11 @@ pub enum Kind {
         /// FUTEX_* with its flags.
         operation: i64,
     },
+    /// The functions that led to the event before it of the same CPU, as a trigger at that event records them.
+    Stack {
+        /// Its place among those of the trace, where they are kept.
+        place: Option<u32>,
+    },
     /// Text written to `trace_marker`, its beginning.
     Marker {
         /// The text.
@@ -259,6 +264,10 @@ const KINDS: &[(&str, &[&str], Make)] = &[
     ("print", &["buf"], |values| Some(Kind::Marker { text: values.text(0) })),
 ];
 
+/// What triggers of events record; no events by themselves.
+const STACKS: [&str; 2] = ["kernel_stack", "user_stack"];
+/// The most frames of a stack that are read.
+const FRAMES_MAX: usize = 64;
 /// Interrupts of CPUs that are not x86 have one event for all.
 const IPI: &str = "ipi";
 
@@ -268,6 +277,7 @@ enum Reading {
     Fields(Make, Vec<Place>),
     Entry(Text),
     Exit(Text),
+    Stack,
     Other,
 }
 
@@ -359,6 +369,15 @@ pub struct Decoder {
     /// By the event's number.
     readings: Vec<Option<Reading>>,
     known: Vec<&'static str>,
+    kernel_stack: Option<StackFields>,
+}
+
+/// Where a stack of the kernel stands.
+#[derive(Debug, Clone, Copy)]
+struct StackFields {
+    id: u16,
+    count: Number,
+    frames: usize,
 }
 
 impl Decoder {
@@ -382,13 +401,25 @@ impl Decoder {
                 None => vector(format),
             });
         }
-        Self { head, readings, known }
+        let kernel_stack = formats.iter().find(|format| format.system == "ftrace" && format.name == STACKS[0]).and_then(|format| {
+            let count = format.field("size").and_then(Number::of)?;
+            Some(StackFields { id: format.id, count, frames: format.field("caller")?.offset })
+        });
+        Self { head, readings, known, kernel_stack }
     }
 
     /// Whether the trace has the format of this event. trace-cmd stores those of the events that were recorded, and often more.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.known.contains(&name)
+    }
+
+    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are none.
+    #[must_use]
+    pub fn stack<'a>(&self, data: &'a [u8]) -> Option<impl Iterator<Item = u64> + use<'a>> {
+        let fields = self.kernel_stack.filter(|fields| data.first_chunk() == Some(&fields.id.to_le_bytes()))?;
+        let count = usize::try_from(fields.count.read(data)?).ok()?.min(FRAMES_MAX);
+        Some(data.get(fields.frames..)?.chunks_exact(8).take(count).filter_map(|frame| Some(u64::from_le_bytes(*frame.first_chunk()?))))
     }
 
     /// What the data of an event say; nothing if they are too short for any, or of an event without a format.
@@ -406,6 +437,7 @@ impl Decoder {
             Reading::Fields(make, fields) => make(&Values { fields, data }).unwrap_or(Kind::Other),
             Reading::Entry(name) => Kind::VectorEntry { name: *name },
             Reading::Exit(name) => Kind::VectorExit { name: *name },
+            Reading::Stack => Kind::Stack { place: None },
             Reading::Other => Kind::Other,
         };
         Some(Event { time, cpu, head, kind })
@@ -414,6 +446,9 @@ impl Decoder {
 
 /// Entries and exits of interrupts, which are many events of one shape.
 fn vector(format: &EventFormat) -> Reading {
+    if format.system == "ftrace" && STACKS.contains(&&*format.name) {
+        return Reading::Stack;
+    }
     let is_interrupt = format.system == "irq_vectors" || (format.system == IPI && format.name.starts_with("ipi_e"));
     match (format.name.strip_suffix("_entry"), format.name.strip_suffix("_exit")) {
         (Some(name), _) if is_interrupt => Reading::Entry(name.into()),

@@ -209,6 +209,10 @@ pub struct Piece {
     pub start: u64,
     /// When it ends.
     pub end: u64,
+    /// The functions that were under way when the interrupt that woke the thread came, by the place of their stack.
+    pub stack: Option<u32>,
+    /// Those that gave the CPU up in the end.
+    pub ended: Option<u32>,
 }
 
 impl Holder {
@@ -224,6 +228,12 @@ impl Piece {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// Whether functions of the kernel are to blame, and which ones is worth knowing.
+    pub(crate) fn has_functions(&self, least: u64) -> bool {
+        let is_of_code = matches!(self.holder.cause, Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode | Cause::Softirq);
+        is_of_code && matches!(self.component, Component::Timer | Component::Switch) && self.length() > least
     }
 }
 

@@ -7,13 +7,17 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::event::Decoder;
+use foldhash::HashMap;
+
+use crate::event::{Decoder, Kind};
 use crate::layout::PageLayout;
 use crate::merge::Item;
 use crate::page::{Missed, Page, PageError};
 
 /// Events that wait at most: 4 million, or some 500 MB; 2 s at a million events a second.
 const WAITING_MAX: usize = 4 << 20;
+/// Stacks that are told apart.
+const STACKS_MAX: usize = 1 << 16;
 
 /// One stream from pages as they come.
 #[derive(Debug)]
@@ -25,6 +29,31 @@ pub struct Live {
     next: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: usize,
     counts: Counts,
+    stacks: Stacks,
+}
+
+/// Stacks of the kernel, each once.
+#[derive(Debug, Default)]
+struct Stacks {
+    places: HashMap<Box<[u64]>, u32>,
+    stacks: Vec<Box<[u64]>>,
+    /// Of the one that is taken in: kept, so that a known one needs no memory of its own.
+    frames: Vec<u64>,
+}
+
+impl Stacks {
+    /// The place of a stack; nothing once there are too many.
+    fn place(&mut self, frames: impl Iterator<Item = u64>) -> Option<u32> {
+        self.frames.clear();
+        self.frames.extend(frames);
+        if let Some(&place) = self.places.get(&*self.frames) {
+            return Some(place);
+        }
+        let place = u32::try_from(self.stacks.len()).ok().filter(|_| self.stacks.len() < STACKS_MAX)?;
+        self.places.insert(self.frames.as_slice().into(), place);
+        self.stacks.push(self.frames.as_slice().into());
+        Some(place)
+    }
 }
 
 #[derive(Debug)]
@@ -45,6 +74,8 @@ pub struct Counts {
     pub losses: u64,
     /// Events that were lost there, as far as the kernel counted them.
     pub lost_events: u64,
+    /// Stacks of the kernel, which are no events.
+    pub stacks: u64,
 }
 
 impl Live {
@@ -52,7 +83,7 @@ impl Live {
     #[must_use]
     pub fn new(decoder: Decoder, layout: PageLayout, cpus: impl IntoIterator<Item = u32>) -> Self {
         let streams = cpus.into_iter().map(|cpu| Stream { cpu, queue: VecDeque::new(), last: 0 }).collect();
-        Self { decoder, layout, streams, next: BinaryHeap::new(), waiting: 0, counts: Counts::default() }
+        Self { decoder, layout, streams, next: BinaryHeap::new(), waiting: 0, counts: Counts::default(), stacks: Stacks::default() }
     }
 
     /// Takes in the next page of the CPU at this place of the list. Returns the time of its first event, or of its head.
@@ -64,7 +95,7 @@ impl Live {
         let was_empty = stream.queue.is_empty();
         self.counts.pages += 1;
         let before = stream.queue.len();
-        let read = stream.read(bytes, &self.decoder, self.layout, &mut self.counts);
+        let read = stream.read(bytes, &self.decoder, self.layout, &mut self.counts, &mut self.stacks);
         if read.is_err() {
             self.counts.losses += 1;
             stream.queue.push_back(Item::Lost { cpu: stream.cpu, time: stream.last, count: None });
@@ -93,6 +124,12 @@ impl Live {
         item
     }
 
+    /// The addresses of the stack at a place, the innermost first.
+    #[must_use]
+    pub fn stack(&self, place: u32) -> &[u64] {
+        self.stacks.stacks.get(place as usize).map_or(&[], |stack| stack)
+    }
+
     /// What was read so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -101,7 +138,14 @@ impl Live {
 }
 
 impl Stream {
-    fn read(&mut self, bytes: &[u8], decoder: &Decoder, layout: PageLayout, counts: &mut Counts) -> Result<u64, PageError> {
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        decoder: &Decoder,
+        layout: PageLayout,
+        counts: &mut Counts,
+        stacks: &mut Stacks,
+    ) -> Result<u64, PageError> {
         let mut page = Page::new(bytes, layout)?;
         let begin = page.time();
         if let Some(missed) = page.missed() {
@@ -114,11 +158,71 @@ impl Stream {
         for record in &mut page {
             let record = record?;
             self.last = self.last.max(record.time);
-            if let Some(event) = decoder.decode(self.last, self.cpu, record.data) {
-                counts.events += 1;
+            if let Some(mut event) = decoder.decode(self.last, self.cpu, record.data) {
+                if let Kind::Stack { place } = &mut event.kind {
+                    *place = decoder.stack(record.data).and_then(|frames| stacks.place(frames));
+                    counts.stacks += 1;
+                } else {
+                    counts.events += 1;
+                }
                 self.queue.push_back(Item::Event(event));
             }
         }
         Ok(begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::EventFormat;
+
+    const FORMAT: &str = "name: kernel_stack\nID: 4\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;
+\tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
+
+    /// A stack that says it has `count` frames, and has these.
+    fn stack(count: i32, frames: &[u64]) -> Vec<u8> {
+        let mut data = vec![4, 0, 0, 0, 7, 0, 0, 0];
+        data.extend_from_slice(&count.to_le_bytes());
+        data.extend_from_slice(&[0; 4]);
+        frames.iter().for_each(|frame| data.extend_from_slice(&frame.to_le_bytes()));
+        data
+    }
+
+    fn page(stacks: &[Vec<u8>]) -> Vec<u8> {
+        let mut data = Vec::new();
+        for stack in stacks {
+            // A length that does not fit into five bits stands in a word of its own, which counts itself.
+            data.extend_from_slice(&[0; 4]);
+            data.extend_from_slice(&(u32::try_from(stack.len()).unwrap() + 4).to_le_bytes());
+            data.extend_from_slice(stack);
+        }
+        let mut page = [100_u64.to_le_bytes(), (data.len() as u64).to_le_bytes()].concat();
+        page.extend_from_slice(&data);
+        page.resize(4096, 0);
+        page
+    }
+
+    #[test]
+    fn a_stack_is_kept_once_and_is_no_longer_than_its_data() {
+        let decoder = Decoder::new(&[EventFormat::parse("ftrace", FORMAT).unwrap()]);
+        let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
+        let mut live = Live::new(decoder, layout, [0]);
+        let many = (1..=100).collect::<Vec<u64>>();
+        let stacks = [stack(2, &[5, 6]), stack(3, &[5, 6, 7]), stack(2, &[5, 6]), stack(1000, &[5]), stack(-1, &[5]), stack(100, &many)];
+        live.page(0, &page(&stacks)).unwrap();
+        let mut found = Vec::new();
+        while let Some(item) = live.next_before(u64::MAX) {
+            let Item::Event(event) = item else { panic!("nothing is lost") };
+            let Kind::Stack { place } = event.kind else { panic!("{event:?}") };
+            found.push(place.map(|place| live.stack(place).to_vec()));
+        }
+        let some = |frames: &[u64]| Some(frames.to_vec());
+        assert_eq!(found[..5], [some(&[5, 6]), some(&[5, 6, 7]), some(&[5, 6]), some(&[5]), None]);
+        assert_eq!(found[5].as_ref().map(Vec::len), Some(64), "{found:?}");
+        assert_eq!((live.counts().stacks, live.counts().events, live.stacks.stacks.len()), (6, 0, 4));
+        assert_eq!(live.stack(9_999), &[0_u64; 0]);
     }
 }

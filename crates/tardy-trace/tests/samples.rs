@@ -187,6 +187,42 @@ fn what_was_lost_and_who_is_unknown_stay_unexplained_and_count() {
     assert_eq!(told(&unknown), [(Component::Awake, Cause::Unknown, "", Known::Seen, 4)]);
 }
 
+#[test]
+fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up() {
+    let stack = |place| Kind::Stack { place: Some(place) };
+    let mut made = Made::new(PROBE);
+    made.timer_set(100, 1_000_000).switch(200, OTHER);
+    made.flags = 0x09;
+    made.at(1_002_000, Kind::VectorEntry { name: "local_timer".into() }).at(1_002_000, stack(7));
+    made.at(1_003_000, Kind::TimerExpireEntry { timer: TIMER, function: 1, now: 1_002_000 }).waking(1_003_500);
+    made.at(1_004_000, Kind::TimerExpireExit { timer: TIMER }).at(1_005_000, Kind::VectorExit { name: "local_timer".into() });
+    made.flags = 0;
+    // Another one comes into it.
+    made.at(1_100_000, Kind::VectorEntry { name: "local_timer".into() }).at(1_100_000, stack(9));
+    made.at(1_102_000, Kind::VectorExit { name: "local_timer".into() });
+    made.switch(1_500_000, PROBE);
+    // The kernel writes it in the name of the thread that is gone.
+    made.pid = OTHER;
+    made.at(1_500_000, stack(8));
+    made.pid = PROBE;
+    let delay = made.explain(&[PROBE], 1_000_000, 1_502_000);
+    let functions: Vec<_> = delay.pieces.iter().map(|piece| (piece.component, piece.holder.cause, piece.stack, piece.ended)).collect();
+    assert_eq!(
+        functions,
+        [
+            // Too short for its functions to matter.
+            (Component::Timer, Cause::InterruptsOff, None, None),
+            (Component::Interrupt, Cause::Interrupt, None, None),
+            (Component::Expiry, Cause::Interrupt, None, None),
+            (Component::Switch, Cause::Interrupt, None, None),
+            (Component::Switch, Cause::KernelCode, Some(7), None),
+            (Component::Switch, Cause::Interrupt, None, None),
+            (Component::Switch, Cause::KernelCode, Some(9), Some(8)),
+            (Component::Return, Cause::OwnCode, None, None),
+        ]
+    );
+}
+
 fn any_kind() -> impl Strategy<Value = Kind> {
     let pid = prop_oneof![Just(0), Just(PROBE), Just(OTHER), Just(MOTOR), Just(WAKER)];
     let switch =
@@ -204,6 +240,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::TimerExpireExit { timer: TIMER }),
         1 => Just(Kind::Migrate { pid: PROBE, to_cpu: 1 }),
         1 => (0_i64..5_000).prop_map(|took| Kind::Nmi { took }),
+        1 => proptest::option::of(0_u32..9).prop_map(|place| Kind::Stack { place }),
     ]
 }
 

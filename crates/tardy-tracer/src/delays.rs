@@ -10,11 +10,33 @@ use tardy_core::units::Nanos;
 use tardy_run::delays::{DelayHolder, DelayPiece, DelayWaker, DelayWriter, SampleDelay};
 use tardy_run::tracing::ExplainedSeries;
 use tardy_trace::explain::{Cause, Delay, Holder, Known, Piece, Waker};
+use tardy_trace::live::Live;
 use tardy_trace::symbols::Symbols;
 use tardy_trace::text::Text;
 
 /// Holders that are told apart; names of threads come and go.
 const HOLDERS_MAX: usize = 1 << 16;
+
+/// Innermost frames of a stack that may be those of recording it.
+const OWN_FRAMES_MAX: usize = 16;
+
+/// Whether a function is one by which interrupts come in: what is called by it is no part of what was interrupted (arch/x86/include/asm/idtentry.h,
+/// arch/arm64/kernel/entry.S, arch/riscv/kernel/entry.S).
+fn is_interrupts_entry(name: &str) -> bool {
+    ["asm_sysvec_", "asm_common_interrupt", "asm_call_irq", "el1h_64_irq", "el0t_64_irq"].iter().any(|prefix| name.starts_with(prefix))
+        || ["el1_irq", "el0_irq", "handle_exception", "ret_from_exception", "do_irq"].contains(&name)
+}
+
+/// Whether a function is the one that switches.
+fn is_schedulers(name: &str) -> bool {
+    name.starts_with("__schedule")
+}
+
+/// How many frames, from the innermost on, are those of recording: up to the first ones that `is_own`. A softirq has the interrupt before it further out.
+fn own_frames(names: &[Arc<str>], is_own: fn(&str) -> bool) -> usize {
+    let first = names.iter().take(OWN_FRAMES_MAX).position(|name| is_own(name));
+    first.map_or(0, |first| first + names[first..].iter().take_while(|name| is_own(name)).count())
+}
 
 /// Holders by place, in words that outlive the machine.
 #[derive(Debug)]
@@ -22,29 +44,35 @@ pub(crate) struct Holders {
     symbols: Symbols,
     /// Names of functions that were met, by address.
     functions: BTreeMap<u64, Arc<str>>,
-    places: HashMap<(Holder, Known), usize>,
+    places: HashMap<Key, usize>,
     pub(crate) words: Vec<DelayHolder>,
 }
+
+/// A holder, how it is known, and the places of its stacks.
+type Key = (Holder, Known, [Option<u32>; 2]);
 
 impl Holders {
     pub(crate) fn new(symbols: Symbols) -> Self {
         Self { symbols, functions: BTreeMap::new(), places: HashMap::default(), words: Vec::new() }
     }
 
-    fn place(&mut self, piece: &Piece) -> usize {
-        let mut key = (piece.holder, piece.known);
+    fn place(&mut self, piece: &Piece, live: &Live) -> usize {
+        let mut key = (piece.holder, piece.known, [piece.stack, piece.ended]);
         if let Some(&place) = self.places.get(&key) {
             return place;
         }
         if self.words.len() >= HOLDERS_MAX {
-            key.0 = Holder { name: Text::from("too many names"), ..Holder::of(piece.holder.cause) };
+            key = (Holder { name: Text::from("too many names"), ..Holder::of(piece.holder.cause) }, piece.known, [None; 2]);
             if let Some(&place) = self.places.get(&key) {
                 return place;
             }
         }
-        let (holder, known) = key;
+        let (holder, known, stacks) = key;
+        let [stack, ended] = stacks.map(|place| place.map_or(&[][..], |place| live.stack(place)));
+        let (stack, ended) = (self.functions(stack, is_interrupts_entry), self.functions(ended, is_schedulers));
         let work = holder.work.map(|address| self.function(address).to_string());
-        self.words.push(DelayHolder { cause: holder.cause, known, name: holder.name.to_string(), priority: holder.priority, work });
+        let Holder { cause, name, priority, .. } = holder;
+        self.words.push(DelayHolder { cause, known, name: name.to_string(), priority, work, stack, ended });
         self.places.insert(key, self.words.len() - 1);
         self.words.len() - 1
     }
@@ -58,6 +86,13 @@ impl Holders {
             self.functions.insert(address, Arc::clone(&name));
         }
         name
+    }
+
+    /// The functions of a stack, without those that record it.
+    fn functions(&mut self, stack: &[u64], is_own: fn(&str) -> bool) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = stack.iter().map(|&address| self.function(address)).collect();
+        names.drain(..own_frames(&names, is_own));
+        names
     }
 
     /// The functions that were met, as lines of /proc/kallsyms.
@@ -93,12 +128,16 @@ impl DelayFile {
     }
 
     /// Stores the way of a sample.
-    pub(crate) fn store(&mut self, due: Nanos, delay: &Delay, holders: &mut Holders) {
+    pub(crate) fn store(&mut self, due: Nanos, delay: &Delay, holders: &mut Holders, live: &Live) {
         self.counts.explained += 1;
         let is_unknown = |piece: &Piece| matches!(piece.holder.cause, Cause::Lost | Cause::Unknown);
         self.counts.with_unknown += u64::from(delay.pieces.iter().any(is_unknown));
-        let piece =
-            |piece: &Piece| DelayPiece { component: piece.component, holder: holders.place(piece), cpu: piece.cpu, length: piece.length() };
+        let piece = |piece: &Piece| DelayPiece {
+            component: piece.component,
+            holder: holders.place(piece, live),
+            cpu: piece.cpu,
+            length: piece.length(),
+        };
         let sample = &mut self.sample;
         sample.pieces.clear();
         sample.pieces.extend(delay.pieces.iter().map(piece));
@@ -118,5 +157,28 @@ impl DelayFile {
                 self.writer = None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_begins_with_what_was_interrupted_or_gave_the_cpu_up() {
+        let left = |names: &str, is_own: fn(&str) -> bool| {
+            let names: Vec<Arc<str>> = names.split(' ').map(Arc::from).collect();
+            names[own_frames(&names, is_own)..].join(" ")
+        };
+        let interrupted = "trace_event_raw_event_x86_irq_vector sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt net_rx_action __do_softirq \
+                           sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt read_zero";
+        assert_eq!(
+            left(interrupted, is_interrupts_entry),
+            "net_rx_action __do_softirq sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt read_zero"
+        );
+        assert_eq!(left("trace el1_interrupt el1h_64_irq_handler el1h_64_irq clear_page", is_interrupts_entry), "clear_page");
+        let switched = "trace_event_raw_event_sched_switch __schedule preempt_schedule_irq asm_sysvec_reschedule_ipi shrink_node";
+        assert_eq!(left(switched, is_schedulers), "preempt_schedule_irq asm_sysvec_reschedule_ipi shrink_node");
+        assert_eq!(left("0xffff 0xfffe", is_schedulers), "0xffff 0xfffe", "functions without names");
     }
 }

@@ -115,7 +115,7 @@ impl Explaining {
                     break;
                 }
                 let delay = self.samples.explain(threads, series.home, due, woke);
-                series.file.store(sample.due, &delay, &mut self.holders);
+                series.file.store(sample.due, &delay, &mut self.holders, &self.live);
                 self.evidence.sample(due, woke);
                 series.explained_until = due;
                 series.waiting.pop_front();

@@ -33,6 +33,10 @@ pub(crate) struct Follower {
     pub(crate) explaining: Explaining,
     pub(crate) evidence_path: PathBuf,
     pub(crate) kept: Option<KeptPages>,
+    /// Whether the kernel records stacks.
+    pub(crate) has_stacks: bool,
+    /// Threads of which switches to them have stacks.
+    pub(crate) threads_with_stacks: usize,
 }
 
 impl Follower {
@@ -56,6 +60,7 @@ impl Follower {
                 (false, false) => 0,
             };
             self.explaining.advance(until);
+            self.record_stacks_of_switches();
             if is_last {
                 break;
             }
@@ -95,6 +100,16 @@ impl Follower {
             }
         }
         is_all
+    }
+
+    /// Switches to the measuring threads that are known by now have stacks from now on.
+    fn record_stacks_of_switches(&mut self) {
+        let threads: Vec<i32> = self.explaining.threads.values().flatten().copied().collect();
+        if self.has_stacks && threads.len() > self.threads_with_stacks {
+            self.threads_with_stacks = threads.len();
+            // Without it there are the stacks of interrupts.
+            let _ = self.instance.record_stacks_of_switches_to(&threads);
+        }
     }
 
     fn write_evidence(&mut self) {

@@ -13,6 +13,11 @@ use tardy_trace::layout::{LayoutError, PageLayout};
 
 use crate::events::{INTERRUPT_SYSTEMS, WANTED};
 
+/// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device interrupts, of which the timer's is one.
+const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
+/// Threads that a filter names; more are told by their priority.
+const FILTER_PIDS_MAX: usize = 64;
+
 /// KiB of buffer a CPU: at 200,000 events a second of 40 bytes it holds a second.
 const BUFFER_KIB: u32 = 8192;
 
@@ -157,6 +162,33 @@ impl Instance {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Has the kernel record its stack whenever a timer's interrupt comes into something other than the idle thread.
+    ///
+    /// # Errors
+    /// If its events have no such triggers.
+    pub fn record_stacks(&mut self) -> Result<(), InstanceError> {
+        let top = self.tracefs.path().join("events/ftrace/kernel_stack/format");
+        let text = read_at_once(&top).map_err(|error| system("events/ftrace/kernel_stack/format", error))?;
+        self.formats.push(EventFormat::parse("ftrace", &text)?);
+        self.head.tracer_formats.push(text);
+        let events = self.path.join("events");
+        let there = TIMER_INTERRUPTS.into_iter().find(|event| events.join(event).exists()).unwrap_or(TIMER_INTERRUPTS[0]);
+        self.write(&format!("events/{there}/trigger"), "stacktrace if common_pid != 0")
+    }
+
+    /// The same at switches from a thread to one of `pids`, in place of those that were named before.
+    ///
+    /// # Errors
+    /// If the event has no such trigger.
+    pub fn record_stacks_of_switches_to(&self, pids: &[i32]) -> Result<(), InstanceError> {
+        const TRIGGER: &str = "events/sched/sched_switch/trigger";
+        // An event has one trigger of a kind. The first time there is none to take away.
+        let _ = self.write(TRIGGER, "!stacktrace");
+        let named: Vec<String> = pids.iter().map(|pid| format!("next_pid == {pid}")).collect();
+        let next = if pids.len() > FILTER_PIDS_MAX { "next_prio < 100".to_owned() } else { named.join(" || ") };
+        self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
     /// Records nothing any more.

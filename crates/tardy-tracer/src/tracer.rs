@@ -96,6 +96,8 @@ pub struct Options<'a> {
     pub tool_cpus: &'a CpuList,
     /// Whether all pages are kept.
     pub keep_all: bool,
+    /// Whether the kernel records stacks too.
+    pub has_stacks: bool,
 }
 
 /// A series whose samples are to be explained.
@@ -149,7 +151,7 @@ impl Tracer {
         let folder = options.folder.join("trace");
         fs::create_dir_all(&folder).map_err(failed("cannot make the folder trace in the run"))?;
         tracefs.remove_left_behind(options.root);
-        let instance = Instance::create(tracefs, options.instance, options.cpus, options.root)?;
+        let mut instance = Instance::create(tracefs, options.instance, options.cpus, options.root)?;
         let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
         let facts = facts(options);
         let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
@@ -161,8 +163,10 @@ impl Tracer {
         let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
         let marker = Marker(Arc::new(marker.map_err(failed("cannot write marks into the trace"))?));
         let symbols = kernel_symbols();
+        let no_stacks = options.has_stacks.then(|| instance.record_stacks().err()).flatten().map(|error| error.to_string());
+        let has_stacks = options.has_stacks && no_stacks.is_none();
         let record = TracingRecord {
-            level: 1,
+            level: if has_stacks { TracingRecord::STACKS } else { 1 },
             instance: instance.name().to_owned(),
             events: instance.enabled.clone(),
             absent: instance.absent.clone(),
@@ -173,6 +177,8 @@ impl Tracer {
             lost_events: 0,
             cpu_time_ns: Nanos::ZERO,
             are_functions_hidden: !symbols.lines().any(|line| !line.starts_with("0000000000000000")),
+            stacks_read: 0,
+            no_stacks,
             series: Vec::new(),
         };
         let kept = options.keep_all.then(|| KeptPages::create(&folder, reader.cpus())).transpose();
@@ -190,7 +196,7 @@ impl Tracer {
             new_series: new_series_end,
         };
         let evidence_path = folder.join("worst.dat");
-        let mut follower = Follower { instance, reader, explaining, evidence_path, kept };
+        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_with_stacks: 0 };
         drop(symbols);
         if options.keep_all {
             // A killed run has no other.
@@ -267,6 +273,7 @@ impl Tracer {
         record.pages_read = counts.pages;
         record.losses = counts.losses;
         record.lost_events = counts.lost_events;
+        record.stacks_read = counts.stacks;
         record.cpu_time_ns = cpu_time;
         for series in follower.explaining.series {
             let left_out = series.left_out.load(Ordering::Relaxed);

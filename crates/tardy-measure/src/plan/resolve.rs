@@ -104,7 +104,11 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         on_threshold: request.on_threshold.clone(),
         tracing_off: request.tracing_off,
         // A trace of the threshold is one of the run.
-        explain: if request.on_threshold.contains(&ThresholdAction::Trace) { Explain::Events } else { request.explain },
+        explain: if request.on_threshold.contains(&ThresholdAction::Trace) {
+            request.explain.max(Explain::Events)
+        } else {
+            request.explain
+        },
         keep_trace: request.keep_trace,
         changes,
         wake_up_cost,

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use tardy_results::explain::run::{RunExplanation, SampleStory};
+use tardy_results::explain::stacks::StackRow;
 use tardy_results::explain::words;
 
-use super::explain_text::{bar, components, holders, time};
+use super::explain_text::{bar, components, holders, share, time};
 
 #[must_use]
 pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
@@ -17,6 +18,7 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
     if let Some(lateness) = explanation.lateness {
         holders(&mut out, &explanation.holders, lateness.sum_ns, explanation.unexplained_ns);
         components(&mut out, &explanation.components, lateness.sum_ns);
+        stacks(&mut out, &explanation.stacks, lateness.sum_ns);
     }
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
@@ -69,10 +71,45 @@ fn warnings(explanation: &RunExplanation) -> Vec<String> {
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push("this kernel does not trace switches out of idle: the way from there to the clock read is one piece".to_owned());
     }
+    if tracing.is_beyond_comparison() {
+        warnings.push(
+            "stacks of the kernel were recorded, which take up to tens of microseconds each: these latencies are not for comparison"
+                .to_owned(),
+        );
+    }
+    if let Some(error) = &tracing.no_stacks {
+        warnings.push(format!("there are no stacks, because the kernel's events have no triggers for them ({error})"));
+    }
     if tracing.are_functions_hidden {
         warnings.push("the kernel hides the addresses of its functions: they have no names (sysctl kernel.kptr_restrict)".to_owned());
     }
     warnings
+}
+
+/// Rows of stacks that are shown.
+const STACKS_SHOWN: usize = 8;
+/// Functions of a stack that are shown, the innermost ones.
+const FUNCTIONS_SHOWN: usize = 6;
+
+fn stacks(out: &mut String, rows: &[StackRow], all: u64) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\nFunctions that were under way (the innermost first)\n");
+    for row in rows.iter().take(STACKS_SHOWN) {
+        let (who, end) = (row.who(), if row.is_end { ", given up by" } else { "" });
+        let _ = writeln!(out, "  {:>6}  most {:>8}  {who}{end}: {}", share(row.sum_ns, all), time(row.max_ns), way(&row.functions));
+    }
+    if rows.len() > STACKS_SHOWN {
+        let _ = writeln!(out, "  and {} more: --json has them all, --folded FILE writes them for flame graphs", rows.len() - STACKS_SHOWN);
+    }
+}
+
+/// Functions, the innermost first.
+fn way(functions: &[String]) -> String {
+    let shown: Vec<&str> = functions.iter().take(FUNCTIONS_SHOWN).map(String::as_str).collect();
+    let more = if functions.len() > FUNCTIONS_SHOWN { " < ..." } else { "" };
+    format!("{}{more}", shown.join(" < "))
 }
 
 fn worst(out: &mut String, place: usize, story: &SampleStory) {
@@ -87,6 +124,7 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
         story.cpu
     );
     let mut component = None;
+    let mut told: &[String] = &[];
     for piece in &story.pieces {
         if component.replace(piece.component) != Some(piece.component) {
             let _ = writeln!(out, "  {:>10}  {}", time(piece.start_ns), words::component(piece.component));
@@ -94,6 +132,12 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
         let cpu = if piece.cpu == story.cpu { String::new() } else { format!(" on CPU {}", piece.cpu) };
         let who = words::holder(&piece.holder);
         let _ = writeln!(out, "  {:>10}  |{}| {:>8}  {who}{cpu}", "", bar(piece, story.latency_ns), time(piece.length_ns));
+        for (head, functions) in [("in", &piece.stack), ("given up by", &piece.ended)] {
+            if !functions.is_empty() && functions != told {
+                let _ = writeln!(out, "  {:>57} {}", head, way(functions));
+                told = functions;
+            }
+        }
     }
     let _ = writeln!(out, "  {:>10}  the thread reads the clock", time(story.latency_ns));
 }

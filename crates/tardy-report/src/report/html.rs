@@ -9,6 +9,7 @@ mod costs;
 mod explained;
 mod facts;
 mod figure;
+mod flames;
 mod head;
 mod layers;
 mod repeat;

@@ -115,8 +115,9 @@ pub fn command(plan: &Plan) -> String {
     if plan.aligned {
         words.push("--aligned".to_owned());
     }
-    if plan.explain != Explain::Off && !plan.on_threshold.contains(&ThresholdAction::Trace) {
-        words.push("--explain".to_owned());
+    let is_implied = plan.explain == Explain::Events && plan.on_threshold.contains(&ThresholdAction::Trace);
+    if plan.explain != Explain::Off && !is_implied {
+        words.push(if plan.explain == Explain::Stacks { "--explain=stacks" } else { "--explain" }.to_owned());
     }
     if plan.keep_trace {
         words.push("--keep-trace".to_owned());

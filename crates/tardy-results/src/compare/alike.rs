@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tardy_run::record::{RunKind, RunRecord};
+use tardy_run::tracing::TracingRecord;
 
 use super::side::{CompareError, RunSide, Side};
 
@@ -73,8 +74,12 @@ pub(super) fn one_measurement(side: &Side) -> Result<(), CompareError> {
 /// Refuses runs that measured different things; their kernels may differ unless `with_kernel`.
 ///
 /// # Errors
-/// [`CompareError::Mixed`].
+/// [`CompareError::Mixed`]; [`CompareError::Stacks`] for a run that is not for comparison at all.
 pub(super) fn all_alike(name: &str, runs: &[RunSide], with_kernel: bool) -> Result<(), CompareError> {
+    let has_stacks = |run: &&RunSide| run.record.tracing.as_ref().is_some_and(TracingRecord::is_beyond_comparison);
+    if let Some(run) = runs.iter().find(has_stacks) {
+        return Err(CompareError::Stacks(run.folder.clone()));
+    }
     let mut runs = runs.iter().map(|run| (run, Measurement::of(&run.record, with_kernel)));
     let Some((first, expected)) = runs.next() else { return Ok(()) };
     for (run, found) in runs {

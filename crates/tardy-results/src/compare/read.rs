@@ -230,6 +230,11 @@ fn warnings(base: &Side, side: &Side, base_groups: &Groups, own: &Groups, tables
     if from.record.clock != to.record.clock {
         warnings.push("one side is in virtual time, the other in real time: lengths of code paths against times of a machine".to_owned());
     }
+    let is_traced = |side: &Side| side.runs.iter().any(|run| run.record.tracing.is_some());
+    if is_traced(base) != is_traced(side) {
+        let which = if is_traced(base) { &base.name } else { &side.name };
+        warnings.push(format!("only {which} recorded the kernel's trace (--explain): its latencies include the time of that"));
+    }
     warnings.extend(different_starts(from, to));
     let periods = |run: &RunSide| -> Vec<String> {
         let worded = |probe: &ProbeSummary| match probe.period_ns {

@@ -71,6 +71,11 @@ pub enum CompareError {
     /// A series could not be read.
     #[error(transparent)]
     Series(#[from] tardy_run::read_series::SeriesError),
+    /// A run recorded stacks of the kernel.
+    #[error(
+        "{} recorded stacks of the kernel (--explain=stacks), which add tens of microseconds to its latencies: they are not for comparison; measure again with --explain or without", _0.display()
+    )]
+    Stacks(PathBuf),
     /// The times are of different clocks.
     #[error(
         "{base} has {base_clock} time and {other} {other_clock} time: the one is the length of code paths in instructions, the other what a machine needs; give --across-clocks to compare them nevertheless"

@@ -16,6 +16,7 @@ use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Known, Target};
 use tardy_trace::text::Text;
 
+use super::stacks::{StackRow, StackTally};
 use super::tally::Tally;
 use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, Question, StoryPiece, explain};
 
@@ -88,6 +89,9 @@ pub struct RunExplanation {
     pub cannot_tell_ns: u64,
     /// The worst samples, the worst first.
     pub worst: Vec<SampleStory>,
+    /// Functions that held the CPU, most lateness first; none without --explain=stacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackRow>,
 }
 
 /// How many samples.
@@ -233,6 +237,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
         counts: SampleCounts::default(),
         tally: Tally::new(),
         worst: Vec::new(),
+        stacks: StackTally::default(),
     };
     let others = reading.holders.place(&DelayHolder {
         cause: Cause::Unknown,
@@ -240,12 +245,14 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
         name: "too many names".into(),
         priority: None,
         work: None,
+        stack: Vec::new(),
+        ended: Vec::new(),
     });
     debug_assert_eq!(others, OTHERS);
     for series in explained_series(&record, &tracing, folder) {
         reading.series(folder, &series)?;
     }
-    let Reading { holders, counts, tally, worst, .. } = reading;
+    let Reading { holders, counts, tally, worst, stacks, .. } = reading;
     let tallied = tally.finish(|&place| holders.facts[place].clone());
     Ok(RunExplanation {
         tracing,
@@ -256,6 +263,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
         components: tallied.components,
         holders: tallied.holders,
         worst,
+        stacks: stacks.rows(),
     })
 }
 
@@ -288,6 +296,7 @@ struct Reading<'a> {
     counts: SampleCounts,
     tally: Tally<usize>,
     worst: Vec<SampleStory>,
+    stacks: StackTally,
 }
 
 /// Holders of all chunks, each once.
@@ -336,6 +345,9 @@ impl Reading<'_> {
             return;
         }
         self.counts.ranked += 1;
+        for piece in &sample.pieces {
+            self.stacks.take(&chunk.holders[piece.holder], piece.length);
+        }
         self.tally.take(latency, sample.pieces.iter().map(|piece| (piece.component, places[piece.holder], piece.length)), OTHERS);
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.latency_ns >= latency);
@@ -381,8 +393,10 @@ fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chu
     let pieces = sample.pieces.iter().map(|piece| {
         let start_ns = at;
         at += piece.length;
-        let holder = HolderFacts::of_run(&chunk.holders[piece.holder]);
-        StoryPiece { start_ns, length_ns: piece.length, component: piece.component, cpu: piece.cpu, holder }
+        let holder = &chunk.holders[piece.holder];
+        let [stack, ended] = [&holder.stack, &holder.ended].map(|functions| functions.iter().map(ToString::to_string).collect());
+        let holder = HolderFacts::of_run(holder);
+        StoryPiece { start_ns, length_ns: piece.length, component: piece.component, cpu: piece.cpu, holder, stack, ended }
     });
     let pieces = pieces.collect();
     let is_in = |begin: Nanos, end: Option<Nanos>| begin <= sample.due && end.is_none_or(|end| sample.due < end);

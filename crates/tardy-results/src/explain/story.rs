@@ -51,6 +51,12 @@ pub struct StoryPiece {
     /// Who.
     #[serde(flatten)]
     pub holder: HolderFacts,
+    /// The functions that the timer interrupt found under way, the innermost first; empty where no stack was recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// Those that gave the CPU up in the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
 }
 
 impl Story {
@@ -89,6 +95,8 @@ impl Story {
                     component: piece.component,
                     cpu: piece.cpu,
                     holder: HolderFacts::of(&piece.holder, piece.known, symbols),
+                    stack: Vec::new(),
+                    ended: Vec::new(),
                 })
                 .collect(),
         }

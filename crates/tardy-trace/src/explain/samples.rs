@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::wake_up::{PIECES_USUAL, Way};
+use super::wake_up::{Functions, PIECES_USUAL, Way};
 use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Target, WakeUp, Waker};
 use crate::merge::Item;
 use crate::text::Text;
@@ -17,6 +17,8 @@ const WAKE_UPS_MAX: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Samples {
     explainer: Explainer,
+    /// The switch itself takes so long, in ns.
+    switch_ns: u64,
     /// By thread, in the order of time.
     wake_ups: BTreeMap<i32, VecDeque<WakeUp>>,
 }
@@ -40,7 +42,7 @@ impl Samples {
     /// Begins with a trace of which nothing is known yet, and with no thread. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
-        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), wake_ups: BTreeMap::new() }
+        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), switch_ns: facts.switch_ns, wake_ups: BTreeMap::new() }
     }
 
     /// Explains samples of this thread too.
@@ -98,7 +100,7 @@ impl Samples {
     }
 
     fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64) -> Delay {
-        let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None };
+        let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None, functions: Functions::default() };
         let mut pieces = Vec::with_capacity(wake_up.pieces.len() + PIECES_USUAL);
         let (begin, before) = match wake_up.due_from {
             DueFrom::Waking => (wake_up.waking, Component::Waker),
@@ -108,6 +110,10 @@ impl Samples {
         let clipped = wake_up.pieces.iter().map(|piece| Piece { start: piece.start.max(due), ..*piece });
         pieces.extend(clipped.filter(|piece| piece.start < piece.end));
         let is_switch_seen = wake_up.first_sign.is_none();
+        let last = pieces.last_mut().filter(|piece| piece.component == Component::Switch && piece.has_functions(self.switch_ns));
+        if let Some(last) = last {
+            last.ended = self.explainer.stack_at(wake_up.cpu, wake_up.ran);
+        }
         let after = if is_switch_seen { Component::Return } else { Component::SwitchAndReturn };
         self.explainer.cut(way, after, wake_up.cpu, wake_up.ran, woke, &mut pieces);
         Delay { pid: Some(wake_up.thread.pid), cpu: wake_up.cpu, waker: Some(wake_up.waker), is_switch_seen, pieces }
@@ -118,7 +124,7 @@ impl Samples {
         let on = |time| self.explainer.running(time).find(|(_, thread)| thread.pid == pid).map(|(cpu, _)| cpu);
         let found = on(woke).or_else(|| on(due));
         let cpu = found.unwrap_or(home);
-        let way = Way { thread: self.explainer.thread(pid), waking_cpu: cpu, interrupted_depth: None };
+        let way = Way { thread: self.explainer.thread(pid), waking_cpu: cpu, interrupted_depth: None, functions: Functions::default() };
         let mut pieces = Vec::new();
         self.explainer.cut(way, Component::Awake, cpu, due, woke, &mut pieces);
         // Its wake-up may be among what was lost.
@@ -132,6 +138,15 @@ impl Samples {
 
 /// An interval of which the trace has nothing.
 fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
-    let piece = Piece { component: Component::Awake, holder: Holder::of(cause), known: Known::Seen, cpu, start: due, end: woke };
+    let piece = Piece {
+        component: Component::Awake,
+        holder: Holder::of(cause),
+        known: Known::Seen,
+        cpu,
+        start: due,
+        end: woke,
+        stack: None,
+        ended: None,
+    };
     Delay { pid: None, cpu, waker: None, is_switch_seen: false, pieces: vec![piece] }
 }

@@ -34,6 +34,8 @@ pub(super) struct Moment {
     pub(super) head: Head,
     /// Events were lost behind it.
     pub(super) is_lost: bool,
+    /// The functions that led to it, where a trigger recorded them.
+    pub(super) stack: Option<u32>,
 }
 
 /// The state of a CPU, and what it was a while ago.
@@ -45,6 +47,8 @@ pub(super) struct Timeline {
     thread: Option<Thread>,
     /// When the outermost interrupt began, if its entry was seen, and how deep in sections without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
+    /// The functions that it interrupted, where a trigger recorded them.
+    pub(super) interrupted_stack: Option<u32>,
     /// The interrupt in which the softirq of timers was asked for last.
     pub(super) timer_softirq_raised: Option<u64>,
     /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve them.
@@ -94,6 +98,7 @@ impl Timeline {
             Kind::VectorEntry { name } | Kind::IrqEntry { name, .. } => {
                 if !self.stack.iter().any(|context| matches!(context, Context::Interrupt(_))) {
                     self.interrupt = Some((event.time, event.head.preempt_depth()));
+                    self.interrupted_stack = None;
                 }
                 self.stack.push(Context::Interrupt(Some(name)));
             }
@@ -111,6 +116,20 @@ impl Timeline {
         // Contexts are few; a trace of entries without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
+    }
+
+    /// Takes in the stack of the last event.
+    pub(super) fn apply_stack(&mut self, place: u32) {
+        let Some(last) = self.moments.back_mut() else { return };
+        last.stack = Some(place);
+        if self.interrupt.is_some_and(|(time, _)| time == last.time) {
+            self.interrupted_stack = Some(place);
+        }
+    }
+
+    /// Whether a softirq lies below what is on top.
+    pub(super) fn is_softirq_interrupted(&self) -> bool {
+        self.stack.iter().any(|context| matches!(context, Context::Softirq(_)))
     }
 
     /// Events were lost up to `time`: what is known begins anew.
@@ -150,7 +169,7 @@ impl Timeline {
             self.moments.pop_front();
         }
         let top = self.stack.last().copied().unwrap_or(Context::Thread);
-        self.moments.push_back(Moment { time, top, thread: self.thread, head, is_lost: false });
+        self.moments.push_back(Moment { time, top, thread: self.thread, head, is_lost: false, stack: None });
     }
 
     /// Some kernels trace no switch out of idle; then the next event tells which thread has the CPU, at some time since the event before.
@@ -216,6 +235,6 @@ impl Timeline {
     fn insert_nmi(&mut self, event: &Event, took: i64) {
         let Some(last) = self.moments.back().copied() else { return };
         let began = event.time.saturating_sub(u64::try_from(took).unwrap_or(0)).max(last.time);
-        self.moments.push_back(Moment { time: began, top: Context::Nmi, ..last });
+        self.moments.push_back(Moment { time: began, top: Context::Nmi, stack: None, ..last });
     }
 }

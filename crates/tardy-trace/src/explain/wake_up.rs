@@ -43,6 +43,14 @@ pub(super) struct Way {
     pub(super) thread: Thread,
     pub(super) waking_cpu: u32,
     pub(super) interrupted_depth: Option<u8>,
+    pub(super) functions: Functions,
+}
+
+/// What the interrupt that woke a thread came into, as far as stacks were recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Functions {
+    stack: Option<u32>,
+    is_softirq: bool,
 }
 
 /// Takes a trace in, event by event, and gives wake-ups out.
@@ -100,6 +108,7 @@ struct Waiting {
     waking: u64,
     waking_cpu: u32,
     interrupted_depth: Option<u8>,
+    functions: Functions,
     /// The CPU on whose queue it was put first, from when on.
     queue: (u64, u32),
     /// Those that it was moved to.
@@ -180,6 +189,13 @@ impl Explainer {
     }
 
     fn event(&mut self, event: &Event) {
+        // A stack tells of the event before it, and has the head of the thread that is gone by then.
+        if let Kind::Stack { place } = event.kind {
+            if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(&event.cpu)) {
+                timeline.apply_stack(place);
+            }
+            return;
+        }
         // An event of the thread itself: it runs. Where the switch was not traced this is the first sign.
         if self.waiting.contains_key(&event.head.pid) {
             self.first_sign(event);
@@ -258,6 +274,8 @@ impl Explainer {
         }
         let timeline = self.cpus.entry(event.cpu).or_default();
         let interrupted_depth = timeline.interrupt.map(|(_, depth)| depth);
+        let functions =
+            Functions { stack: timeline.interrupt.and(timeline.interrupted_stack), is_softirq: timeline.is_softirq_interrupted() };
         let entered = timeline.interrupt.map(|(time, _)| time).filter(|_| event.head.is_in_interrupt());
         let expiring = self.expiring.get(&event.cpu).copied();
         let by_thread =
@@ -300,6 +318,7 @@ impl Explainer {
             waking: event.time,
             waking_cpu: event.cpu,
             interrupted_depth,
+            functions,
             queue: (event.time, target_cpu),
             moves: Vec::new(),
         };
@@ -361,6 +380,11 @@ impl Explainer {
         self.threads.get(&pid).copied().unwrap_or(Thread { pid, priority: 120, name: Text::default() })
     }
 
+    /// The functions that led to the event of a CPU at `time`.
+    pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
+        self.cpus.get(&cpu)?.moment(time).filter(|moment| moment.time == time)?.stack
+    }
+
     fn finish(&mut self, waiting: Waiting, cpu: u32, ran: u64, first_sign: Option<u64>) {
         let ran = ran.max(waiting.waking);
         // Marks in order, each not before the one before it.
@@ -368,12 +392,14 @@ impl Explainer {
         let expiry = waiting.expiry.map(|time| time.clamp(interrupt.unwrap_or(waiting.due), waiting.waking));
         let timer_end = interrupt.or(expiry).unwrap_or(waiting.waking);
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
-        let way = Way { thread: waiting.thread, waking_cpu: waiting.waking_cpu, interrupted_depth: waiting.interrupted_depth };
+        let Waiting { thread, waking_cpu, interrupted_depth, functions, .. } = waiting;
+        let way = Way { thread, waking_cpu, interrupted_depth, functions };
         let mut pieces = Vec::with_capacity(PIECES_USUAL);
         if slack_end > waiting.due {
             let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
-            pieces.push(Piece { component: Component::Timer, holder, known: super::Known::Seen, cpu: waiting.waking_cpu, start, end });
+            let known = super::Known::Seen;
+            pieces.push(Piece { component: Component::Timer, holder, known, cpu: waking_cpu, start, end, stack: None, ended: None });
         }
         if waiting.due_from != DueFrom::Waking {
             self.cut(way, Component::Timer, waiting.waking_cpu, slack_end, timer_end, &mut pieces);
@@ -428,17 +454,32 @@ impl Explainer {
                 moment.is_some_and(|moment| start > from && moment.top == Context::Thread && !moment.head.is_irqs_off());
             wait.found = wait.found.or_else(|| moment.and_then(|moment| moment.thread).map(|thread| thread.pid));
         }
+        let first = pieces.len();
+        let Functions { mut stack, is_softirq } = if cpu == way.waking_cpu { way.functions } else { Functions::default() };
+        let has_stacks = stack.is_some();
+        // What an interrupt came into goes on behind it.
+        let mut below = None;
         // One stretch for what many events cut without changing it.
         let mut stretches = timeline.stretches(from, to).peekable();
         while let Some((start, mut end, moment)) = stretches.next() {
             while let Some((_, longer, _)) = stretches.next_if(|&(.., next)| key(next) == key(moment)) {
                 end = longer;
             }
+            stack = moment.filter(|moment| has_stacks && moment.time > from).and_then(|moment| moment.stack).or(stack);
             let (holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
             match pieces.last_mut() {
                 Some(last) if (last.component, last.holder, last.known, last.cpu) == (component, holder, known, cpu) => last.end = end,
-                _ => pieces.push(Piece { component, holder, known, cpu, start, end }),
+                _ => {
+                    let is_found = holder.cause != super::Cause::Softirq || below.map_or(is_softirq, |below| below == holder);
+                    pieces.push(Piece { component, holder, known, cpu, start, end, stack: stack.filter(|_| is_found), ended: None });
+                }
             }
+            if !matches!(holder.cause, super::Cause::Interrupt | super::Cause::Nmi) {
+                below = Some(holder);
+            }
+        }
+        for piece in &mut pieces[first..] {
+            piece.stack = piece.stack.filter(|_| piece.has_functions(self.facts.switch_ns));
         }
     }
 }

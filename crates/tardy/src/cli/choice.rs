@@ -65,6 +65,7 @@ impl Choice for Explain {
         match self {
             Self::Off => "Nothing is recorded",
             Self::Events => "Events that stock kernels have: about ten a wake-up, each a quarter of a microsecond",
+            Self::Stacks => "These, and the kernel's functions that were under way: tens of microseconds each, so not for comparison",
         }
     }
 }

@@ -50,6 +50,9 @@ pub struct ExplainArgs {
     /// File to write as a trace.dat, for trace-cmd and KernelShark: all that `tardy run --keep-trace` kept
     #[arg(long, value_name = "FILE")]
     pub trace_dat: Option<PathBuf>,
+    /// File to write with the functions of late samples as folded stacks, for flame graph tools: after a run with --explain=stacks
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -129,6 +132,7 @@ const AFTER_HELP: &str = "A run explains itself (as root):
   tardy explain board7 --above 100us --worst 5
   tardy explain board7 --perfetto board7.pftrace
   tardy explain board7 --trace-dat board7.dat              # after a run with --keep-trace
+  tardy explain board7 --folded board7.folded              # after a run with --explain=stacks
 For an application of yours, record its trace while it runs:
   trace-cmd record -C mono -e sched:sched_switch -e sched:sched_waking -e sched:sched_migrate_task -e irq -e irq_vectors -e timer:hrtimer_start \\
     -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry -e timer:hrtimer_expire_exit -e nmi -e exceptions -e lock:contention_begin -e lock:contention_end \\

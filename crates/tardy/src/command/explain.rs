@@ -7,6 +7,7 @@ use serde::Serialize;
 use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::exit::Exit;
 use tardy_results::explain::run::{RunError, explain_run, perfetto, trace_dat};
+use tardy_results::explain::stacks::write_folded;
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
 use tardy_sys::regular_file;
@@ -28,8 +29,10 @@ enum CommandError {
     Run { path: PathBuf, error: RunError },
     #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
-    #[error("--trace-dat is for a run that kept its trace, and {} is a file: leave it out", path.display())]
-    NotOfTraces { path: PathBuf },
+    #[error("{flag} is for a run that kept its trace or stacks, and {} is a file: leave it out", path.display())]
+    NotOfTraces { flag: &'static str, path: PathBuf },
+    #[error("{}: no late sample has a stack: measure with `tardy run --explain=stacks`", path.display())]
+    NoStacks { path: PathBuf },
     #[error("a trace.dat has many threads: say with --task whose wake-ups to explain")]
     NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
@@ -83,13 +86,21 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
             error => CommandError::Run { path: path.clone(), error },
         })?;
     }
-    let explanation = explain_run(&path, args.run_question()).map_err(|error| CommandError::Run { path, error })?;
+    let explanation = explain_run(&path, args.run_question()).map_err(|error| CommandError::Run { path: path.clone(), error })?;
+    if let Some(place) = &args.folded {
+        if explanation.stacks.is_empty() {
+            return Err(CommandError::NoStacks { path });
+        }
+        let written = output::replace(place, |file| write_folded(&explanation.stacks, &mut BufWriter::new(file)));
+        written.map_err(|error| CommandError::Write { path: place.clone(), error })?;
+    }
     Ok(if args.json { json(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })
 }
 
 fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
-    if args.trace_dat.is_some() {
-        return Err(CommandError::NotOfTraces { path: args.path.clone() });
+    let flags = [("--trace-dat", args.trace_dat.is_some()), ("--folded", args.folded.is_some())];
+    if let Some((flag, _)) = flags.into_iter().find(|&(_, is_given)| is_given) {
+        return Err(CommandError::NotOfTraces { flag, path: args.path.clone() });
     }
     let explanation = explained(args)?;
     Ok(if args.json { json(&explanation) } else { explain_text::text(&explanation, args.above().get()) })

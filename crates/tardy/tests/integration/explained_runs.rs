@@ -236,3 +236,42 @@ fn what_is_asked_of_a_folder_must_be_of_a_run_that_was_explained() {
     let refused = place.tardy("run --keep-trace --out other").ends_with(2);
     assert!(refused.stderr.contains("--explain"), "{}", refused.stderr);
 }
+
+#[test]
+fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared() {
+    if !can_trace("with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared") {
+        return;
+    }
+    let place = Workplace::new();
+    // Kernel code that has interrupts or preemption off for tens of microseconds at a time.
+    place.tardy("run --for 6s --load memory --load fork --explain=stacks --quiet --out run").ends_with(0);
+    place.tardy("run --for 1s --load none --explain --quiet --out plain").ends_with(0);
+    let tracing = &place.record("run")["tracing"];
+    assert_eq!((&tracing["level"], &tracing["no_stacks"]), (&2.into(), &Value::Null));
+    assert!(number(&tracing["stacks_read"]) > 100, "{tracing}");
+    assert!(place.tardy("show run --full").stdout.contains("these latencies are not for comparison"));
+    for line in ["compare run plain", "compare plain run", "compare run run"] {
+        let refused = place.tardy(line).ends_with(2);
+        assert!(refused.stderr.contains("run recorded stacks of the kernel"), "{line}: {}", refused.stderr);
+    }
+    let found = place.tardy("explain run --json --worst 200").ends_with(0).json();
+    assert_eq!(number(&found["samples"]["not_adding_up"]), 0, "{}", found["samples"]);
+    let rows = found["stacks"].as_array().expect("a loaded machine holds samples up in the kernel");
+    // What records a stack, and the interrupt that it is recorded in, are no part of it.
+    let innermost = |row: &Value| row["functions"][0].as_str().unwrap().to_owned();
+    let own = ["trace_event_raw_event_x86_irq_vector", "trace_event_raw_event_sched_switch", "asm_sysvec_apic_timer_interrupt"];
+    assert_eq!(rows.iter().map(innermost).find(|name| own.contains(&&**name)), None);
+    let functions = rows.iter().flat_map(|row| row["functions"].as_array().unwrap()).map(|name| name.as_str().unwrap());
+    let named = functions.filter(|name| !name.starts_with("0x")).count();
+    assert!(tracing["are_functions_hidden"] == true || named > 0, "{rows:?}");
+    let folded = place.tardy("explain run --folded folded").ends_with(0);
+    assert!(folded.stdout.contains("Functions that were under way"), "{}", folded.stdout);
+    let lines = std::fs::read_to_string(place.path("folded")).unwrap();
+    let ns = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert_eq!(lines.lines().map(ns).sum::<u64>(), sum(&found["stacks"], "sum_ns"));
+    place.tardy("report run --html report.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    assert!(page.contains("Flame graph of lateness") && page.contains("Functions that made samples late"));
+    let refused = place.tardy("explain plain --folded none").ends_with(2);
+    assert!(refused.stderr.contains("--explain=stacks") && !place.path("none").exists(), "{}", refused.stderr);
+}

@@ -51,6 +51,7 @@ impl Recording {
             cpus: &record.plan.measured_cpus,
             tool_cpus: &record.plan.tool_cpus,
             keep_all: record.plan.keep_trace,
+            has_stacks: record.plan.explain == Explain::Stacks,
         };
         match Tracer::start(self.tracefs, &options) {
             Ok(tracer) => {
@@ -62,6 +63,10 @@ impl Recording {
                     absent: recording.absent.clone(),
                     is_leaving_idle_seen: calibration.out_of_idle > 0 || calibration.into_idle == 0,
                 });
+                if let Some(error) = &recording.no_stacks {
+                    let text = format!("the kernel's stacks are not recorded, because its events have no triggers for them ({error})");
+                    record.warnings.push(Warning::Note { text });
+                }
                 record.tracing = Some(recording);
                 Some(tracer)
             }

@@ -7,7 +7,7 @@ use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{StoryPiece, words};
 use tardy_trace::explain::Cause;
 
-use super::figure;
+use super::{figure, flames};
 use crate::chart::data::RunData;
 use crate::chart::model::Table;
 use crate::report::explain_text::{share, time};
@@ -47,6 +47,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
         }
         (figure::table(&holders(explanation, all), "words"))
         (figure::table(&components(explanation, all), "words"))
+        (flames::graph(&explanation.stacks))
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
     }

@@ -1,5 +1,6 @@
 //! Figures of the lab. All but the time on the host's clock are exact: the same packages give the same ones again.
 
+mod atlas;
 mod blame;
 mod budget;
 mod delays;
@@ -8,6 +9,7 @@ mod order;
 mod pairs;
 mod wake_up_path;
 
+pub(crate) use atlas::FIGURE as ATLAS;
 pub(crate) use blame::FIGURE as BLAME;
 pub(crate) use budget::FIGURE as BUDGET;
 pub(crate) use delays::FIGURE as DELAYS;

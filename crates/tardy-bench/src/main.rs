@@ -80,6 +80,7 @@ const FIGURES: &[Figure] = &[
     lab::BLAME,
     lab::WAKE_UP_PATH,
     lab::BUDGET,
+    lab::ATLAS,
     lab::MANY_CPUS,
     oslat::FIGURE,
     explained::BLAME,

@@ -127,19 +127,24 @@ impl Guest<'_> {
         let plan = before.as_ref().unwrap_or(self.plan);
         let written = File::create(&path).and_then(|file| initramfs::write(BufWriter::new(file), self.binary, plan, self.added));
         let digest = written.and_then(|_| Digest::of_file(&path));
+        Ok(self.inputs(qemu, digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?))
+    }
+
+    /// What determines a run with this initial file system, before a snapshot and its plan are known.
+    pub(super) fn inputs(&self, qemu: &Qemu, initramfs: Digest) -> Inputs {
         let mut options = self.machine.options(MainThread::TakesTurns);
         options.extend(self.snapshots.iter().flat_map(|_| STOP_OPTIONS.map(str::to_owned)));
-        Ok(Inputs {
+        Inputs {
             variant: self.variant.clone(),
             machine: self.machine.clone(),
             command_line: kernel_command_line(self.machine, &self.variant.command_line_words(), self.pad),
             pad: self.pad,
-            initramfs: digest.map_err(|error| alone(Cause::Host(format!("{}: {error}", path.display()))))?,
+            initramfs,
             qemu: qemu.version.clone(),
             options,
             snapshot: None,
             plan: None,
-        })
+        }
     }
 
     fn cause_of_silence(&self, error: ReceiveError, end: BootEnd, console: &str, folder: &Path) -> Cause {

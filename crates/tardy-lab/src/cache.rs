@@ -1,6 +1,6 @@
 //! The lab's folder in the user's cache: kernel images by content, package lists, snapshots. All of it can be deleted at any time.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,12 @@ impl Cache {
         locked.map(Lock).map_err(|error| CacheError::Io { path, error })
     }
 
+    /// The lock of this name, where no other thread or process holds it and it can be made.
+    #[must_use]
+    pub fn try_lock(&self, name: &str) -> Option<Lock> {
+        try_lock(&self.folder("locks").ok()?.join(name)).ok().flatten()
+    }
+
     /// Keeps a kernel image under its digest and returns both; what is there already stays.
     ///
     /// # Errors
@@ -99,7 +105,20 @@ impl Cache {
     }
 }
 
-/// Holds a lock of the cache until it is dropped; the kernel gives it back when the process ends, however it ends.
+/// The lock that this file is, made when missing; `None` while another thread or process holds it.
+///
+/// # Errors
+/// What opening the file reports.
+pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
+    let file = File::create(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Holds a lock until it is dropped; the kernel gives it back when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "closing the file gives the lock back")] File);
 

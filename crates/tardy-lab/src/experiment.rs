@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tardy_sys::affinity;
-
 use super::boot::Guest;
+use super::cache::Cache;
 use super::diagnosis::{Cause, Failure};
+use super::host_cpu::HostCpu;
 use super::initramfs::AddedFile;
 use super::machine::Machine;
 use super::plan::GuestPlan;
@@ -37,6 +37,8 @@ pub struct Experiment<'a> {
     pub wall_limit: Duration,
     /// Guests at the same time.
     pub jobs: usize,
+    /// Whose locks tell which CPUs of the host other labs use.
+    pub cache: &'a Cache,
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
@@ -86,10 +88,9 @@ impl Experiment<'_> {
         let next = AtomicUsize::new(0);
         let decided = AtomicBool::new(false);
         let outcomes = Mutex::new(Vec::new());
-        let processors = affinity::get(0).unwrap_or_default();
         let worker = AtomicUsize::new(0);
         let work = || {
-            bind(&processors, worker.fetch_add(1, Ordering::Relaxed));
+            let _cpu = HostCpu::take(self.cache, worker.fetch_add(1, Ordering::Relaxed));
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= self.guests() || decided.load(Ordering::Relaxed) {
@@ -138,15 +139,6 @@ impl Experiment<'_> {
             _ => None,
         };
         Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }
-    }
-}
-
-/// Binds this thread, and with it the QEMU processes that it starts, to one CPU of the host: the two threads of QEMU take turns, and one guest leaves
-/// the other CPUs to the other guests.
-fn bind(processors: &[u32], worker: usize) {
-    if let Some(processor) = processors.get(worker % processors.len().max(1)) {
-        // Where it is refused, guests only take longer.
-        affinity::set(0, &[*processor]).ok();
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::cpio::Writer;
+use super::digest::{Digest, Digester};
 use super::plan::{GuestPlan, PLAN_PATH};
 
 /// Folders that /init mounts something on, or that programs expect; a folder comes before what lies in it.
@@ -50,6 +51,14 @@ pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedF
         file_of(&mut writer, &file.path, &file.source, if file.executable { 0o755 } else { 0o644 })?;
     }
     writer.finish()
+}
+
+/// The digest of what [`write`] writes.
+///
+/// # Errors
+/// As [`write`].
+pub fn digest(binary: &Path, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<Digest> {
+    Ok(write(Digester::default(), binary, plan, added)?.finish())
 }
 
 fn file_of<W: Write>(writer: &mut Writer<W>, path: &str, source: &Path, permissions: u32) -> io::Result<()> {

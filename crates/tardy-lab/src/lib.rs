@@ -3,6 +3,7 @@
 
 pub mod apt;
 pub mod architecture;
+pub mod atlas;
 pub mod binary;
 pub mod blame;
 pub mod boot;
@@ -16,11 +17,13 @@ pub mod digest;
 pub mod exchange;
 pub mod experiment;
 pub mod guest;
+pub mod host_cpu;
 pub mod image;
 pub mod initramfs;
 pub mod injection;
 pub mod kernel;
 pub mod machine;
+pub mod models;
 pub mod plan;
 pub mod qemu;
 pub mod record;

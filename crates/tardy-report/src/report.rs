@@ -1,6 +1,8 @@
 //! How results are shown.
 
 pub mod advise;
+pub mod atlas_html;
+pub mod atlas_text;
 pub mod breakdown_text;
 pub mod compare;
 pub mod cost_text;

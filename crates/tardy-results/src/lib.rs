@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod atlas;
 pub mod compare;
 pub mod cost;
 pub mod doctor;

@@ -1,6 +1,7 @@
 //! Debian's kernel packages: `debian:6.1-rt` means the newest 6.1 kernel with the flavour `rt` in the first release that has one,
-//! the machine's own release first.
+//! the machine's own release first. A server may lack the newest one that its lists name; older ones are tried then.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -45,6 +46,9 @@ impl Flavour {
         }
     }
 }
+
+/// Packages tried of one release where the server lacks the newest ones.
+const OLDER_TRIED: usize = 4;
 
 /// A kernel package by version and flavour, perhaps of a certain release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,8 +133,9 @@ pub(super) fn resolve(wanted: &PackagedKernel, architecture: Architecture, cache
         if apt.refresh(refresh).is_err() && !apt.has_lists() && releases.len() > 1 {
             continue;
         }
-        if let Some(package) = find(&apt, wanted, architecture)? {
-            let mut kernel = fetch(&apt, &package, cache, wanted)?;
+        let candidates = find(&apt, wanted, architecture)?;
+        if !candidates.is_empty() {
+            let mut kernel = first_fetched(&candidates, |package| fetch(&apt, package, cache, wanted))?;
             kernel.name = format!("{}{}", wanted.version, wanted.flavour.suffix());
             write_whole(&pin, &serde_json::to_vec_pretty(&kernel).expect("a kernel is plain data"))?;
             return Ok(kernel);
@@ -177,18 +182,14 @@ fn search_order(own: &Option<String>) -> Vec<String> {
     order
 }
 
-/// The newest matching version of the package that always depends on the newest kernel, else the newest kernel whose name matches.
-fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -> Result<Option<Package>, KernelError> {
+/// The matching packages, the newest first: those on which the package depends that always stands for the newest kernel, and those whose names match.
+fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -> Result<Vec<Package>, KernelError> {
     let infix = wanted.flavour.infix();
-    let newest = |packages: Vec<Package>| packages.into_iter().max_by_key(|package| version_key(&package.version));
-    let meta = apt.versions(&format!("linux-image-{infix}{architecture}"))?;
-    let meta = newest(meta.into_iter().filter(|package| begins_with(&package.version, &wanted.version)).collect());
-    if let Some(meta) = meta
-        && let Some(name) = meta.depends.iter().find(|name| name.starts_with("linux-image-"))
-    {
-        let exact = apt.versions(name)?.into_iter().find(|package| package.version == meta.version);
-        if exact.is_some() {
-            return Ok(exact);
+    let mut found = Vec::new();
+    for meta in apt.versions(&format!("linux-image-{infix}{architecture}"))? {
+        let kernel = meta.depends.iter().find(|name| name.starts_with("linux-image-"));
+        if let Some(name) = kernel.filter(|_| begins_with(&meta.version, &wanted.version)) {
+            found.extend(apt.versions(name)?.into_iter().filter(|package| package.version == meta.version));
         }
     }
     let end = format!("-{infix}{architecture}");
@@ -197,12 +198,28 @@ fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -
         release_of(name)
             .is_some_and(|release| begins_with(&release, &wanted.version) && !release.ends_with("-rt") && !release.ends_with("-cloud"))
     };
-    let names = apt.names("linux-image-")?;
-    let name = names.into_iter().filter(matches).max_by_key(|name| version_key(name));
-    Ok(match name {
-        Some(name) => newest(apt.versions(&name)?),
-        None => None,
-    })
+    let mut names: Vec<String> = apt.names("linux-image-")?.into_iter().filter(matches).collect();
+    names.sort_by_cached_key(|name| Reverse(version_key(name)));
+    for name in names.iter().take(OLDER_TRIED) {
+        found.extend(apt.versions(name)?);
+    }
+    found.sort_by_cached_key(|package| Reverse(version_key(&package.version)));
+    found.dedup();
+    Ok(found)
+}
+
+/// The first of the packages that the server has; which one it was stands in [`Kernel::package`].
+fn first_fetched(packages: &[Package], fetch: impl Fn(&Package) -> Result<Kernel, KernelError>) -> Result<Kernel, KernelError> {
+    let mut first_error = None;
+    for package in packages.iter().take(OLDER_TRIED) {
+        match fetch(package) {
+            Err(error @ KernelError::Apt(AptError::Failed { .. })) => {
+                first_error.get_or_insert(error);
+            }
+            result => return result,
+        }
+    }
+    Err(first_error.unwrap_or_else(|| KernelError::NoPackage { wanted: "a kernel".to_owned(), searched: "no packages".to_owned() }))
 }
 
 fn fetch(apt: &PrivateApt, package: &Package, cache: &Cache, wanted: &PackagedKernel) -> Result<Kernel, KernelError> {
@@ -342,6 +359,31 @@ mod tests {
         let mut versions = ["6.1.10-1", "6.1.9-3", "6.12.1-1", "6.1.9-1"];
         versions.sort_by_key(|version| version_key(version));
         assert_eq!(versions, ["6.1.9-1", "6.1.9-3", "6.1.10-1", "6.12.1-1"]);
+    }
+
+    #[test]
+    fn an_older_package_is_taken_where_the_server_lacks_the_newest_and_its_error_is_told_where_it_lacks_all() {
+        let packages: Vec<Package> =
+            ["4", "3", "2"].map(|version| Package { name: "k".into(), version: version.into(), depends: vec![] }).into();
+        let kernel = |package: &Package| Kernel {
+            source: String::new(),
+            name: String::new(),
+            image: "image".into(),
+            digest: crate::digest::Digest::of_bytes(b"x"),
+            architecture: Architecture::Amd64,
+            version: None,
+            package: Some(package.version.clone()),
+        };
+        let lacking = |package: &Package| KernelError::Apt(AptError::Failed { command: "fetch".into(), message: package.version.clone() });
+        let found = first_fetched(&packages, |package| if package.version == "4" { Err(lacking(package)) } else { Ok(kernel(package)) });
+        assert_eq!(found.unwrap().package.as_deref(), Some("3"));
+        let none = first_fetched(&packages, |package| Err(lacking(package))).unwrap_err().to_string();
+        assert!(none.contains("failed: 4"), "{none}");
+        let no_image = first_fetched(&packages, |package| Err(KernelError::NoImage(package.version.clone().into()))).unwrap_err();
+        assert!(
+            matches!(no_image, KernelError::NoImage(path) if path == Path::new("4")),
+            "what is wrong with a package is no reason to take another"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the subcommands of `tardy lab` take.
 
+pub mod atlas;
 pub mod kernels;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::Injection;
 use tardy_lab::machine::{Accelerator, Machine};
 
+use atlas::AtlasArguments;
 use kernels::KernelArguments;
 
 /// `tardy lab`: boot kernels in QEMU, where time is counted in instructions, and measure in each.
@@ -29,6 +31,8 @@ pub enum LabCommand {
     Run(RunArguments),
     /// Test a kernel against a limit over an ensemble of runs; exit codes for `git bisect run`
     Check(CheckArguments),
+    /// Measure kernels under loads in many replicas, once each, and show them as one table
+    Atlas(Box<AtlasArguments>),
     /// Boot one kernel as `run` does, with a shell on its console
     Shell(ShellArguments),
     /// List the kernels that this machine can offer

@@ -1,5 +1,6 @@
 //! `tardy lab`: glue between the command line and [`tardy_lab`].
 
+mod atlas;
 mod check;
 mod comparison_text;
 mod cost;
@@ -22,6 +23,7 @@ pub fn run(lab: &Lab) -> Exit {
     let result = match &lab.command {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Check(arguments) => return check::check(arguments),
+        LabCommand::Atlas(arguments) => atlas::run(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),
     };

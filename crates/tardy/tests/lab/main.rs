@@ -23,6 +23,7 @@ use tardy_run::read_series::SeriesFile;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod atlas;
 mod blame;
 mod breakdown;
 mod costs;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{REAL_TIME, lab_is_there};
 
 /// A cache with the user's kernels and snapshots of its own, so that the test makes the first one and leaves none.
-fn cache_without_snapshots(folder: &Path) {
+pub(super) fn cache_without_snapshots(folder: &Path) {
     let home = |name: &str| std::env::var_os(name).map(std::path::PathBuf::from);
     let user = home("XDG_CACHE_HOME").unwrap_or_else(|| home("HOME").unwrap().join(".cache")).join("tardy");
     let own = folder.join("tardy");

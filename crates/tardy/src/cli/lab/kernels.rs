@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use tardy_lab::architecture::Architecture;
 use tardy_lab::cache::Cache;
-use tardy_lab::kernel::{self, KernelError, KernelSource};
+use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource};
 use tardy_lab::variant::{Variant, make_names_unique};
 
 /// A kernel with the options that belong to it.
@@ -21,6 +21,16 @@ pub struct KernelArgument {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelArguments(pub Vec<KernelArgument>);
 
+impl KernelArgument {
+    /// The kernel itself.
+    ///
+    /// # Errors
+    /// [`KernelError`] when it cannot be had.
+    pub fn kernel(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Kernel, KernelError> {
+        kernel::resolve(&self.source, architecture, cache, refresh)
+    }
+}
+
 impl KernelArguments {
     /// Finds all kernels and multiplies them by their preemption models.
     ///
@@ -29,7 +39,7 @@ impl KernelArguments {
     pub fn variants(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Variant>, KernelError> {
         let mut variants = Vec::new();
         for argument in &self.0 {
-            let kernel = kernel::resolve(&argument.source, architecture, cache, refresh)?;
+            let kernel = argument.kernel(architecture, cache, refresh)?;
             if argument.preemption.is_empty() {
                 variants.push(Variant::new(kernel, None, argument.words.clone()));
                 continue;

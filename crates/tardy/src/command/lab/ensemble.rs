@@ -24,7 +24,7 @@ use super::setting::{LabError, Setting};
 use crate::cli::lab::MeasureArguments;
 
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
-const SETTLE: Nanos = Nanos::from_secs(1);
+pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
 
 /// What is measured when the command line does not say.
 const SCENARIO_DEFAULT: &str = "lab";
@@ -119,6 +119,7 @@ pub(super) fn run_programs(
         added: &added,
         wall_limit: measure.wall_limit.to_std(),
         jobs: measure.jobs.unwrap_or(cores),
+        cache: &setting.cache,
         snapshots: snapshots.as_ref(),
         out,
         is_decided: ensemble.is_decided,
@@ -201,7 +202,7 @@ pub(super) fn program(measure: &MeasureArguments, replica: u32) -> Program {
         option("--scenario", scenario_file(measure).map_or(scenario.as_str(), |_| SCENARIO_PATH).to_owned());
     }
     if let Some(length) = measure.length {
-        option("--for", length.to_string());
+        option("--for", length.exact());
     }
     if let Some(cycles) = measure.cycles {
         option("--cycles", cycles.to_string());
@@ -222,7 +223,7 @@ fn module_of(variant: &Variant, measure: &MeasureArguments) -> Option<PathBuf> {
 }
 
 /// Not every machine goes on from its state as it was.
-fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
+pub(super) fn check_snapshots(machine: &Machine) -> Result<(), LabError> {
     if machine.accelerator == Accelerator::Kvm {
         return Err(LabError::Usage("--snapshots are for repeating runs exactly, which KVM cannot: leave out one of both".into()));
     }

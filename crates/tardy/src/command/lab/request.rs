@@ -16,7 +16,12 @@ pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
     }
     // The scenario's file lies elsewhere in the guest.
     let here = |word: String| if word == SCENARIO_PATH { scenario_file(measure).map_or(word, str::to_owned) } else { word };
-    let words = std::iter::once("tardy".to_owned()).chain(program(measure, 0).arguments.into_iter().map(here));
+    check_run(program(measure, 0).arguments.into_iter().map(here))
+}
+
+/// Reads the arguments of a guest's `tardy run` as the guest will.
+pub(super) fn check_run(words: impl IntoIterator<Item = String>) -> Result<(), LabError> {
+    let words = std::iter::once("tardy".to_owned()).chain(words);
     let cli = Cli::try_parse_from(words).map_err(|error| LabError::Usage(first_sentence(&error.to_string())))?;
     let Command::Run(args) = cli.command else { return Ok(()) };
     let request = args.request().map_err(|error| LabError::Usage(error.to_string()))?;

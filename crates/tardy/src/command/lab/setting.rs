@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::binary::{self, BinaryError};
-use tardy_lab::boot::Guest;
 use tardy_lab::cache::{Cache, CacheError};
 use tardy_lab::kernel::KernelError;
 use tardy_lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Machine};
-use tardy_lab::plan::{self, GuestPlan, Program, Task};
+use tardy_lab::models;
 use tardy_lab::qemu::{Qemu, QemuError};
 use tardy_lab::variant::Variant;
 use tardy_results::exit::Exit;
@@ -95,27 +93,8 @@ impl Setting {
     fn try_boot(&self, variant: &Variant) -> Result<(), String> {
         /// A working KVM boots in seconds.
         const WALL_LIMIT: Duration = Duration::from_secs(30);
-        let plan = GuestPlan {
-            version: plan::VERSION,
-            task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
-            settle: Nanos::ZERO,
-            time_limit: Nanos::from_secs(10),
-            modules: Vec::new(),
-            loads: Vec::new(),
-            injection: None,
-        };
-        let guest = Guest {
-            variant,
-            machine: &self.machine,
-            pad: 0,
-            plan: &plan,
-            binary: &self.binary,
-            added: &[],
-            wall_limit: WALL_LIMIT,
-            snapshots: None,
-        };
         let folder = self.cache.scratch("probe").map_err(|error| error.to_string())?;
-        let result = guest.run(&self.qemu, folder.path());
+        let result = models::boot_once(variant, &self.machine, &self.qemu, &self.binary, WALL_LIMIT, folder.path());
         result.map(|_| ()).map_err(|failure| failure.cause.to_string())
     }
 }

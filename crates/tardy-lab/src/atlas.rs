@@ -1,0 +1,300 @@
+//! An atlas: kernels under loads, each cell in several replicas, each replica of a cell a guest of its own that begins from a snapshot.
+//!
+//! A cell is a run folder below `cells`, named by the digest of what determines it ([`index`]). One that is there is not made again, so an atlas that was
+//! killed goes on where it was, and folders of several machines are put together by copying their cells into one.
+
+pub mod index;
+mod shard;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::boot::Guest;
+use super::cache::{Cache, Lock, try_lock, write_whole};
+use super::diagnosis::{Blame, Cause, Failure};
+use super::digest::Digest;
+use super::host_cpu::HostCpu;
+use super::initramfs::AddedFile;
+use super::machine::Machine;
+use super::plan::{Ending, GuestPlan};
+use super::qemu::Qemu;
+use super::snapshot::Snapshots;
+use super::variant::Variant;
+
+pub use index::Index;
+pub use shard::Shard;
+
+/// Where the cells are.
+const CELLS: &str = "cells";
+/// Where the locks are by which several labs share the work in one folder.
+const LOCKS: &str = "locks";
+/// What stands in the folder of a cell whose guest failed.
+const FAILURE_NAME: &str = "failure.json";
+/// How long another lab is waited for between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What the guests of all cells have in common.
+pub struct Cells<'a> {
+    pub machine: &'a Machine,
+    /// What the guest of a load does, with the seed of a replica.
+    pub plan_of_cell: &'a (dyn Fn(&str, u32) -> GuestPlan + Sync),
+    /// The static program for the guests.
+    pub binary: &'a Path,
+    /// Further files for all of them.
+    pub added: &'a [AddedFile],
+    /// Limit of the host's time for one guest.
+    pub wall_limit: Duration,
+    pub snapshots: &'a Snapshots,
+}
+
+impl Cells<'_> {
+    fn guest<'g>(&'g self, variant: &'g Variant, replica: u32, plan: &'g GuestPlan) -> Guest<'g> {
+        Guest {
+            variant,
+            machine: self.machine,
+            pad: replica,
+            plan,
+            binary: self.binary,
+            added: self.added,
+            wall_limit: self.wall_limit,
+            snapshots: Some(self.snapshots),
+        }
+    }
+}
+
+/// What makes the cells of an index.
+pub struct Maker<'a> {
+    pub index: &'a Index,
+    pub cells: &'a Cells<'a>,
+    /// The atlas's folder.
+    pub folder: &'a Path,
+    /// Guests at the same time.
+    pub jobs: usize,
+    pub cache: &'a Cache,
+    /// The part of the work that is this lab's.
+    pub shard: Shard,
+}
+
+/// All cells of a kernel in one replica: they begin from one snapshot, and one worker makes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Group {
+    replica: u32,
+    variant: usize,
+}
+
+/// What has come of a group.
+#[derive(Debug, Clone)]
+pub struct GroupEnd {
+    /// As an index of the variants.
+    pub variant: usize,
+    pub replica: u32,
+    /// Cells made now.
+    pub made: usize,
+    /// Cells that were there.
+    pub there: usize,
+    /// Those that have no result, with their loads.
+    pub failures: Vec<(String, Failure)>,
+    pub wall: Duration,
+}
+
+/// Why nothing can be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {error}: check free space and the folder given with --out")]
+pub struct AtlasError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// What a cell's folder says.
+#[derive(Debug, Clone)]
+pub enum CellResult {
+    /// There is none.
+    Absent,
+    /// The run in this folder.
+    Run(PathBuf),
+    /// The guest failed, the same every time.
+    Failed(Failure),
+}
+
+/// The result of a cell.
+#[must_use]
+pub fn cell(folder: &Path, key: &Digest) -> CellResult {
+    let cell = folder.join(CELLS).join(key.as_str());
+    match std::fs::read(cell.join(FAILURE_NAME)).ok().and_then(|bytes| serde_json::from_slice::<KeptFailure>(&bytes).ok()) {
+        Some(kept) => CellResult::Failed(kept.failure),
+        None if cell.is_dir() => CellResult::Run(cell),
+        None => CellResult::Absent,
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptFailure {
+    failure: Failure,
+}
+
+impl Maker<'_> {
+    /// Makes the cells of this lab's part that are not there; `done` is called from several threads with each group.
+    ///
+    /// # Errors
+    /// [`AtlasError`] where the folder cannot be used; guests that fail are told to `done`.
+    pub fn run(&self, qemu: &Qemu, done: &(dyn Fn(&GroupEnd) + Sync)) -> Result<(), AtlasError> {
+        for name in [CELLS, LOCKS] {
+            let path = self.folder.join(name);
+            std::fs::create_dir_all(&path).map_err(at(&path))?;
+        }
+        let groups = Mutex::new(self.groups());
+        let worker = AtomicUsize::new(0);
+        let failed: Mutex<Option<AtlasError>> = Mutex::new(None);
+        let work = || {
+            let _cpu = HostCpu::take(self.cache, worker.fetch_add(1, Ordering::Relaxed));
+            while let Some(group) = next(&groups) {
+                match self.make_group(qemu, group) {
+                    Ok(Some(end)) => done(&end),
+                    Ok(None) => {
+                        // Another lab is at it: what it leaves undone, this one does.
+                        let is_last = give_back(&groups, group);
+                        if is_last {
+                            std::thread::sleep(LOOK_EVERY);
+                        }
+                    }
+                    Err(error) => {
+                        groups.lock().expect("no holder of this lock panics").clear();
+                        failed.lock().expect("no holder of this lock panics").get_or_insert(error);
+                    }
+                }
+            }
+        };
+        let jobs = self.jobs.clamp(1, self.groups().len().max(1));
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(work);
+            }
+        });
+        failed.into_inner().expect("no holder of this lock panics").map_or(Ok(()), Err)
+    }
+
+    /// This lab's, all kernels of a replica before the next one: an atlas that was cut short can then be compared.
+    fn groups(&self) -> VecDeque<Group> {
+        let variants = self.index.grid.variants.len();
+        let of_replica = |replica| (0..variants).map(move |variant| Group { replica, variant });
+        let all = (0..self.index.grid.replicas).flat_map(of_replica).enumerate();
+        all.filter(|(place, _)| self.shard.has(*place)).map(|(_, group)| group).collect()
+    }
+
+    /// `None` while another lab makes it.
+    fn make_group(&self, qemu: &Qemu, group: Group) -> Result<Option<GroupEnd>, AtlasError> {
+        let started = Instant::now();
+        let Group { replica, variant } = group;
+        let mut end = GroupEnd { variant, replica, made: 0, there: 0, failures: Vec::new(), wall: Duration::ZERO };
+        let name = format!("{}-{replica:03}", self.index.grid.variants[variant].name);
+        let Some(_turn) = self.turn(&name)? else { return Ok(None) };
+        let mut has_booted = true;
+        for (load, key) in self.index.cells_of(variant, replica) {
+            match cell(self.folder, key) {
+                CellResult::Run(_) => end.there += 1,
+                CellResult::Failed(failure) => {
+                    end.there += 1;
+                    end.failures.push((load.to_owned(), failure));
+                }
+                // Without a boot there is nothing to measure under another load either.
+                CellResult::Absent if !has_booted => {}
+                CellResult::Absent => match self.make(qemu, group, load, key, &name)? {
+                    Ok(()) => end.made += 1,
+                    Err(failure) => {
+                        has_booted = failure.has_booted || !failure.says_of_the_kernel();
+                        end.failures.push((load.to_owned(), failure));
+                    }
+                },
+            }
+        }
+        end.wall = started.elapsed();
+        Ok(Some(end))
+    }
+
+    /// Made beside the cells and renamed: a folder under a cell's name is whole.
+    fn make(&self, qemu: &Qemu, group: Group, load: &str, key: &Digest, name: &str) -> Result<Result<(), Failure>, AtlasError> {
+        let part = self.folder.join(CELLS).join(format!(".part-{name}"));
+        // Left by a lab that was killed: nobody else has this name's lock.
+        remove(&part)?;
+        let plan = (self.cells.plan_of_cell)(load, group.replica);
+        let guest = self.cells.guest(&self.index.grid.variants[group.variant], group.replica, &plan);
+        let result = guest.run(qemu, &part).map(|_| ());
+        if let Err(failure) = &result {
+            if !failure.is_kept() {
+                remove(&part)?;
+                return Ok(result);
+            }
+            let text = serde_json::to_vec_pretty(&KeptFailure { failure: failure.clone() }).expect("a failure is plain data");
+            write_whole(&part.join(FAILURE_NAME), &text)
+                .map_err(|error| AtlasError { path: part.clone(), error: io::Error::other(error) })?;
+        }
+        std::fs::rename(&part, self.folder.join(CELLS).join(key.as_str())).map_err(at(&part))?;
+        Ok(result)
+    }
+
+    fn turn(&self, name: &str) -> Result<Option<Lock>, AtlasError> {
+        let path = self.folder.join(LOCKS).join(name);
+        try_lock(&path).map_err(at(&path))
+    }
+}
+
+impl Failure {
+    /// Whether the kernel is what failed, or lacks something.
+    #[must_use]
+    pub fn says_of_the_kernel(&self) -> bool {
+        self.blame() != Blame::Host
+    }
+
+    /// Whether the same guest would fail in the same way again: the host's limit of time depends on the host.
+    fn is_kept(&self) -> bool {
+        let is_refused = matches!(&self.cause, Cause::Program { ending: Ending::Exited(_), .. });
+        self.has_booted && (self.says_of_the_kernel() || is_refused) && !matches!(self.cause, Cause::WallLimit { .. })
+    }
+}
+
+fn next(groups: &Mutex<VecDeque<Group>>) -> Option<Group> {
+    groups.lock().expect("no holder of this lock panics").pop_front()
+}
+
+/// Puts a group behind the others; whether there is no other.
+fn give_back(groups: &Mutex<VecDeque<Group>>, group: Group) -> bool {
+    let mut groups = groups.lock().expect("no holder of this lock panics");
+    groups.push_back(group);
+    groups.len() == 1
+}
+
+fn remove(folder: &Path) -> Result<(), AtlasError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> AtlasError + use<> {
+    let path = path.to_owned();
+    move |error| AtlasError { path, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_same_guest_does_again_is_kept_and_what_the_host_did_is_not() {
+        let is_kept = |cause: Cause, has_booted| Failure { cause, console_tail: vec![], has_booted }.is_kept();
+        assert!(is_kept(Cause::Panic("x".into()), true));
+        assert!(is_kept(Cause::Program { ending: Ending::Exited(3), stderr: "no huge pages".into() }, true));
+        for cause in
+            [Cause::WallLimit { limit_s: 1 }, Cause::Host("a full disk".into()), Cause::Qemu("gone".into()), Cause::Torn("x".into())]
+        {
+            assert!(!is_kept(cause.clone(), true), "{cause}");
+        }
+        assert!(!is_kept(Cause::Panic("x".into()), false), "it may be the host's QEMU that cannot boot it");
+    }
+}

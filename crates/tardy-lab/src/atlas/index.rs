@@ -1,0 +1,111 @@
+//! What an atlas consists of, and the name of each cell: the digest of what determines its run.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tardy_core::units::Nanos;
+
+use super::Cells;
+use crate::cache::{CacheError, write_whole};
+use crate::digest::Digest;
+use crate::initramfs;
+use crate::machine::Machine;
+use crate::qemu::Qemu;
+use crate::variant::Variant;
+
+/// The file in the atlas's folder.
+pub const INDEX_NAME: &str = "cells.json";
+/// Version of [`Index`]. History: 1, the first.
+const VERSION: u32 = 1;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grid {
+    /// The rows.
+    pub variants: Vec<Variant>,
+    /// Kernels that could not be had or booted, with the reason.
+    pub absent: Vec<(String, String)>,
+    /// The columns.
+    pub loads: Vec<String>,
+    pub replicas: u32,
+    /// The length of each run in the guest's time.
+    pub length: Nanos,
+    /// What `tardy run` is told besides.
+    pub arguments: Vec<String>,
+}
+
+/// A table of cells that may be there or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    version: u32,
+    #[serde(flatten)]
+    pub grid: Grid,
+    /// Where they run.
+    pub machine: Machine,
+    /// What QEMU calls itself.
+    pub qemu: String,
+    /// By variant, replica and load, the last one fastest.
+    keys: Vec<Digest>,
+}
+
+impl Index {
+    /// Names all cells.
+    ///
+    /// # Errors
+    /// What reading the guests' files reports.
+    pub fn new(grid: Grid, qemu: &Qemu, cells: &Cells<'_>) -> io::Result<Self> {
+        // What a guest does until its state is kept is the same for all cells.
+        let initramfs = initramfs::digest(cells.binary, &(cells.plan_of_cell)("", 0).until_pause(), cells.added)?;
+        let mut keys = Vec::with_capacity(grid.variants.len() * grid.loads.len() * grid.replicas as usize);
+        for variant in &grid.variants {
+            for replica in 0..grid.replicas {
+                for load in &grid.loads {
+                    let plan = (cells.plan_of_cell)(load, replica);
+                    let mut inputs = cells.guest(variant, replica, &plan).inputs(qemu, initramfs.clone());
+                    inputs.plan = Some(Digest::of_bytes(&serde_json::to_vec(&plan).expect("a plan is plain data")));
+                    keys.push(inputs.digest());
+                }
+            }
+        }
+        Ok(Self { version: VERSION, grid, machine: cells.machine.clone(), qemu: qemu.version.clone(), keys })
+    }
+
+    /// The loads of a kernel in one replica, with the names of their cells.
+    pub fn cells_of(&self, variant: usize, replica: u32) -> impl Iterator<Item = (&str, &Digest)> {
+        let loads = &self.grid.loads;
+        let first = (variant * self.grid.replicas as usize + replica as usize) * loads.len();
+        loads.iter().map(String::as_str).zip(self.keys.get(first..).into_iter().flatten())
+    }
+
+    /// Number of cells.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Writes it into the atlas's folder, in the place of the one before.
+    ///
+    /// # Errors
+    /// [`CacheError::Io`].
+    pub fn write(&self, folder: &Path) -> Result<(), CacheError> {
+        write_whole(&folder.join(INDEX_NAME), &serde_json::to_vec_pretty(self).expect("an index is plain data"))
+    }
+
+    /// The one in this folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// What reading the file and its JSON reports, and `InvalidData` for one of another version.
+    pub fn read(folder: &Path) -> io::Result<Option<Self>> {
+        let bytes = match std::fs::read(folder.join(INDEX_NAME)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let index: Self = serde_json::from_slice(&bytes)?;
+        let wanted = index.grid.variants.len() * index.grid.loads.len() * index.grid.replicas as usize;
+        if index.version != VERSION || index.keys.len() != wanted {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no index of an atlas that this version reads"));
+        }
+        Ok(Some(index))
+    }
+}

@@ -1,0 +1,243 @@
+//! An atlas: kernels under loads. Each cell has the latencies of several replicas, and between releases stands what got worse or better.
+
+mod changes;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tardy_core::cpu::CpuList;
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_machine::facts::{CompiledPreemption, KernelFacts};
+
+use crate::summary::read::{LoadedRun, read};
+
+pub use changes::{Change, Statistic};
+
+/// A kernel as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelInput {
+    /// Its name in tables.
+    pub name: String,
+    /// The package that it comes from.
+    pub package: Option<String>,
+    /// Further words of its command line; kernels with different ones are not compared.
+    pub words: Vec<String>,
+}
+
+/// One replica of a cell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellInput {
+    pub kernel: usize,
+    pub load: usize,
+    /// Its run folder, or why there is none.
+    pub result: Result<PathBuf, CellFailure>,
+}
+
+/// Why a replica has no samples.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CellFailure {
+    pub words: String,
+    /// Whether the kernel failed; if not, the load or the probe cannot run on it.
+    pub is_of_kernel: bool,
+}
+
+/// What an atlas is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtlasInput {
+    /// What the figures mean.
+    pub meaning: String,
+    pub kernels: Vec<KernelInput>,
+    /// Kernels that are not in it, with the reason.
+    pub absent: Vec<(String, String)>,
+    pub loads: Vec<String>,
+    pub replicas: u32,
+    /// Those that there are, in the order of replicas.
+    pub cells: Vec<CellInput>,
+}
+
+/// The table, and what changed from release to release.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Atlas {
+    pub meaning: String,
+    pub replicas: u32,
+    /// Time between two wake-ups: a delay that is shorter may fall between two of them.
+    pub period_ns: Option<Nanos>,
+    pub kernels: Vec<AtlasKernel>,
+    /// Kernels that are not in it, with the reason.
+    pub absent: Vec<(String, String)>,
+    pub loads: Vec<String>,
+    /// By kernel and load.
+    pub cells: Vec<Vec<AtlasCell>>,
+    /// Largest changes first.
+    pub changes: Vec<Change>,
+    /// How many pairs of cells were compared for it.
+    pub compared: usize,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AtlasKernel {
+    pub name: String,
+    pub package: Option<String>,
+    pub words: Vec<String>,
+    /// `uname -r`; absent where no run says it.
+    pub release: Option<String>,
+    /// How it preempts: none, voluntary, full, lazy or rt.
+    pub model: Option<String>,
+}
+
+/// A kernel under a load.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct AtlasCell {
+    /// Replicas with samples.
+    pub runs: u32,
+    /// Why the others have none.
+    pub failures: Vec<CellFailure>,
+    /// Absent where there is no sample.
+    pub numbers: Option<CellNumbers>,
+}
+
+/// The latencies of a cell, all replicas together, as measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CellNumbers {
+    pub samples: u64,
+    pub median_ns: Nanos,
+    pub p99_ns: Nanos,
+    pub p999_ns: Nanos,
+    pub max_ns: Nanos,
+    /// The 99.9 % of each replica.
+    pub p999_of_runs_ns: Vec<Nanos>,
+    /// The largest latency of each replica.
+    pub max_of_runs_ns: Vec<Nanos>,
+}
+
+/// The cell's runs while they are read.
+struct Gathered {
+    together: Histogram,
+    p999: Vec<Nanos>,
+    max: Vec<Nanos>,
+    failures: Vec<CellFailure>,
+}
+
+impl Atlas {
+    /// Reads all runs. One that cannot be read counts as failed.
+    #[must_use]
+    pub fn new(input: AtlasInput) -> Self {
+        let AtlasInput { meaning, kernels, absent, loads, replicas, cells } = input;
+        let row = |kernel: KernelInput| AtlasKernel {
+            name: kernel.name,
+            package: kernel.package,
+            words: kernel.words,
+            release: None,
+            model: None,
+        };
+        let mut kernels: Vec<AtlasKernel> = kernels.into_iter().map(row).collect();
+        let mut period_ns = None;
+        let mut table: Vec<Vec<AtlasCell>> = Vec::new();
+        for (row, kernel) in kernels.iter_mut().enumerate() {
+            let of_load = |load: usize| {
+                let of_cell = cells.iter().filter(|cell| (cell.kernel, cell.load) == (row, load));
+                gather(of_cell, kernel, &mut period_ns)
+            };
+            table.push((0..loads.len()).map(of_load).collect());
+        }
+        let (changes, compared) = changes::changes(&kernels, &loads, &table);
+        Self { meaning, replicas, period_ns, kernels, absent, loads, cells: table, changes, compared }
+    }
+
+    /// How many replicas of cells there are, and how many there are to be.
+    #[must_use]
+    pub fn complete(&self) -> (usize, usize) {
+        let of_cell = |cell: &AtlasCell| cell.runs as usize + cell.failures.len();
+        let there = self.cells.iter().flatten().map(of_cell).sum();
+        (there, self.kernels.len() * self.loads.len() * self.replicas as usize)
+    }
+}
+
+fn gather<'a>(cells: impl Iterator<Item = &'a CellInput>, kernel: &mut AtlasKernel, period: &mut Option<Nanos>) -> AtlasCell {
+    let mut gathered = Gathered { together: Histogram::new(Budget::ANALYSIS), p999: Vec::new(), max: Vec::new(), failures: Vec::new() };
+    for cell in cells {
+        match &cell.result {
+            Err(failure) => gathered.failures.push(failure.clone()),
+            Ok(folder) => match read(folder, &Requirement::default()) {
+                Err(error) => gathered.fail(error.to_string()),
+                Ok(run) => {
+                    let facts = &run.record.machine.kernel;
+                    kernel.release = kernel.release.take().or_else(|| facts.release.clone());
+                    kernel.model = kernel.model.take().or_else(|| model(facts));
+                    *period = period.or_else(|| run.series.first().map(|series| series.descriptor().schedule.period()));
+                    gathered.add(&run);
+                }
+            },
+        }
+    }
+    gathered.finish()
+}
+
+impl Gathered {
+    /// The last phase is the one under load: where a load is named, an idle one comes before it.
+    fn add(&mut self, run: &LoadedRun) {
+        let phase = run.record.phases.last().map(|phase| phase.name.as_str());
+        let probe = run.probes().first().copied();
+        let (Some(phase), Some(probe)) = (phase, probe) else {
+            return self.fail("the run has no phase".to_owned());
+        };
+        let latency = run.of_load(probe, phase, &CpuList::default()).latency;
+        match (quantile(&latency, 0.999), latency.max()) {
+            (Some(p999), Some(max)) => {
+                self.p999.push(p999);
+                self.max.push(Nanos(max));
+                self.together.merge(&latency);
+            }
+            _ => self.fail("the run has no sample".to_owned()),
+        }
+    }
+
+    fn fail(&mut self, words: String) {
+        self.failures.push(CellFailure { words, is_of_kernel: false });
+    }
+
+    fn finish(self) -> AtlasCell {
+        let together = &self.together;
+        let numbers = || {
+            Some(CellNumbers {
+                samples: together.count(),
+                median_ns: quantile(together, 0.5)?,
+                p99_ns: quantile(together, 0.99)?,
+                p999_ns: quantile(together, 0.999)?,
+                max_ns: Nanos(together.max()?),
+                p999_of_runs_ns: self.p999.clone(),
+                max_of_runs_ns: self.max.clone(),
+            })
+        };
+        AtlasCell { runs: u32::try_from(self.max.len()).unwrap_or(u32::MAX), numbers: numbers(), failures: self.failures }
+    }
+}
+
+/// The sample of that rank.
+fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
+    let samples = latency.count();
+    let rank = ((share * samples as f64).ceil() as u64).clamp(1, samples.max(1));
+    latency.values_at(&[rank])[0].map(Nanos)
+}
+
+/// In the words of `preempt=`.
+fn model(kernel: &KernelFacts) -> Option<String> {
+    let preemption = kernel.preemption.as_ref()?;
+    let mode = preemption.mode.as_deref();
+    Some(
+        match (preemption.compiled, mode) {
+            (CompiledPreemption::RealTime, Some("lazy")) => "rt-lazy",
+            (CompiledPreemption::RealTime, _) => "rt",
+            (_, Some(mode)) => mode,
+            (CompiledPreemption::Full, None) => "full",
+            (CompiledPreemption::Lazy, None) => "lazy",
+            // Distributions that have neither build with PREEMPT_VOLUNTARY.
+            (CompiledPreemption::VoluntaryOrNone, None) => "voluntary",
+            _ => return None,
+        }
+        .to_owned(),
+    )
+}

@@ -1,0 +1,93 @@
+//! What `tardy lab atlas` takes.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use tardy_core::units::Nanos;
+use tardy_lab::atlas::Shard;
+
+use super::MachineArguments;
+use super::kernels::KernelArguments;
+
+/// `tardy lab atlas`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "A cell is one kernel with one preemption model, under one load, in one replica. Cells are kept in FOLDER/cells and are not made again: \
+the same command goes on where a killed one was, and more kernels, loads or replicas add to the table. Two labs on one folder share the work. \
+On machines without a common folder, give each its --shard, copy all cells into one folder, and run the command there once without --shard.
+Without --kernel, the atlas in FOLDER is shown and nothing is made."
+)]
+pub struct AtlasArguments {
+    /// The kernels.
+    #[command(flatten)]
+    pub kernels: OptionalKernels,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat it for several columns [default: none, and eleven that take different ways through the kernel]
+    #[arg(long, value_name = "LOAD")]
+    pub load: Vec<String>,
+    /// Replicas of each cell: each has a boot and a seed of the probes a little different, and repeats exactly
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: u32,
+    /// Length of each run in the guest's time; the first third of it, at most 10s, is idle
+    #[arg(long = "for", value_name = "TIME", default_value = "3s")]
+    pub length: Nanos,
+    /// Seed of the probes of the first replica; the others count up from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Make this part of the cells only: the Ith of N
+    #[arg(long, value_name = "I/N", requires = "kernel")]
+    pub shard: Option<Shard>,
+    /// Guests at the same time [default: one per CPU]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Limit of the host's time for one guest
+    #[arg(long, value_name = "TIME", default_value = "15m")]
+    pub wall_limit: Nanos,
+    /// Limit of the guest's time for the program in it
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    pub time_limit: Nanos,
+    /// Folder for the cells and the report
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Print the tables as JSON
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print the tables as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// Further arguments for `tardy run` in the guests
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
+
+/// Kernels that may be left out.
+#[derive(Debug, Clone, Default)]
+pub struct OptionalKernels(pub KernelArguments);
+
+impl Args for OptionalKernels {
+    fn augment_args(command: Command) -> Command {
+        let command = KernelArguments::augment_args(command);
+        let command = command.mut_arg("kernel", |kernel| {
+            kernel.required(false).help("A kernel: bzImage, vmlinuz, .deb, build tree, or debian:VERSION[-rt]; repeat it for several")
+        });
+        command.mut_arg("preempt", |preempt| {
+            preempt.help("Preemption models of the kernel before it, each a row; of every kernel when it comes first [default: all that the kernel offers]")
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for OptionalKernels {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        KernelArguments::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}

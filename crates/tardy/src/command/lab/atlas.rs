@@ -1,0 +1,226 @@
+//! `tardy lab atlas`: kernels under loads, as a table of cells that are made once and kept.
+
+use std::path::Path;
+
+use tardy_lab::atlas::index::Grid;
+use tardy_lab::atlas::{self, CellResult, Cells, GroupEnd, Index, Maker, Shard};
+use tardy_lab::models;
+use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
+use tardy_lab::record::meaning;
+use tardy_lab::snapshot::Snapshots;
+use tardy_lab::variant::{Variant, make_names_unique};
+use tardy_report::report::{atlas_html, atlas_text};
+use tardy_results::atlas::{Atlas, AtlasInput, CellFailure, CellInput, KernelInput};
+use tardy_results::exit::Exit;
+
+use super::ensemble::{SETTLE, check_snapshots};
+use super::request;
+use super::setting::{LabError, Setting};
+use crate::cli::lab::atlas::AtlasArguments;
+use crate::command::output;
+
+/// Columns where the command line names none: they take different ways through the kernel, and need nothing that a guest lacks.
+const LOADS: [&str; 12] = [
+    "none",
+    "memory",
+    "memory:free=munmap",
+    "memory:free=munmap:pages=system",
+    "procfs",
+    "io",
+    "fork",
+    "mmap-lock",
+    "hackbench",
+    "thp",
+    "reclaim",
+    "timers",
+];
+
+/// The tables in numbers, and the report, in the atlas's folder.
+const NUMBERS_NAME: &str = "atlas.json";
+const REPORT_NAME: &str = "atlas.html";
+
+pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
+    if arguments.kernels.0.0.is_empty() {
+        let index = Index::read(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
+        let none = || LabError::Usage(format!("{} holds no atlas: name the kernels of a new one with --kernel", arguments.out.display()));
+        return show(&index.ok_or_else(none)?, arguments);
+    }
+    let loads = if arguments.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { arguments.load.clone() };
+    loads.iter().try_for_each(|load| request::check_run(words(arguments, load, 0)))?;
+    let setting = Setting::new(&arguments.machine)?;
+    check_snapshots(&setting.machine)?;
+    std::fs::create_dir_all(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
+    let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
+    let plan_of_cell = |load: &str, replica: u32| GuestPlan {
+        version: plan::VERSION,
+        task: Task::Run(Program { path: None, arguments: words(arguments, load, replica) }),
+        settle: SETTLE,
+        time_limit: arguments.time_limit,
+        modules: Vec::new(),
+        loads: Vec::new(),
+        injection: None,
+    };
+    let cells = Cells {
+        machine: &setting.machine,
+        plan_of_cell: &plan_of_cell,
+        binary: &setting.binary,
+        added: &[],
+        wall_limit: arguments.wall_limit.to_std(),
+        snapshots: &snapshots,
+    };
+    let (variants, absent) = rows(&setting, arguments);
+    let grid =
+        Grid { variants, absent, loads, replicas: arguments.replicas, length: arguments.length, arguments: arguments.arguments.clone() };
+    let index = Index::new(grid, &setting.qemu, &cells).map_err(|error| LabError::Unable(error.to_string()))?;
+    index.write(&arguments.out)?;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let maker = Maker {
+        index: &index,
+        cells: &cells,
+        folder: &arguments.out,
+        jobs: arguments.jobs.unwrap_or(cpus),
+        cache: &setting.cache,
+        shard: arguments.shard.unwrap_or(Shard::WHOLE),
+    };
+    maker.run(&setting.qemu, &|end| tell(&index, end)).map_err(|error| LabError::Unable(error.to_string()))?;
+    if let Some(shard) = arguments.shard {
+        let there = input(&index, &arguments.out).cells.len();
+        eprintln!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
+        return Ok(Exit::Done);
+    }
+    show(&index, arguments)
+}
+
+/// What a guest does in a cell.
+fn words(arguments: &AtlasArguments, load: &str, replica: u32) -> Vec<String> {
+    let seed = arguments.seed.wrapping_add(u64::from(replica)).to_string();
+    let mut words = ["run", "--out", OUTPUT_FOLDER, "--seed", &seed, "--for", &arguments.length.exact()].map(str::to_owned).to_vec();
+    for load in load.split('+').filter(|load| !load.is_empty()) {
+        words.extend(["--load".to_owned(), load.to_owned()]);
+    }
+    words.extend(arguments.arguments.iter().cloned());
+    words
+}
+
+/// The kernels with their models, and those that cannot be had, which do not keep the others from being measured.
+fn rows(setting: &Setting, arguments: &AtlasArguments) -> (Vec<Variant>, Vec<(String, String)>) {
+    let (mut rows, mut absent) = (Vec::new(), Vec::new());
+    for argument in &arguments.kernels.0.0 {
+        let row = |kernel, model| Variant::new(kernel, model, argument.words.clone());
+        let found =
+            argument.kernel(setting.machine.architecture, &setting.cache, arguments.machine.refresh).map_err(|error| error.to_string());
+        let with_models = found.and_then(|kernel| {
+            let models = match argument.preemption.is_empty() {
+                false => argument.preemption.clone(),
+                true => models::models(&kernel, &setting.machine, &setting.qemu, &setting.binary, &setting.cache)
+                    .map_err(|failure| failure.cause.to_string())?,
+            };
+            Ok((kernel, models))
+        });
+        match with_models {
+            Ok((kernel, models)) if models.is_empty() => rows.push(row(kernel, None)),
+            Ok((kernel, models)) => rows.extend(models.into_iter().map(|model| row(kernel.clone(), Some(model)))),
+            Err(why) => {
+                eprintln!("tardy: {} is left out: {why}", argument.source);
+                absent.push((argument.source.to_string(), why));
+            }
+        }
+    }
+    make_names_unique(&mut rows);
+    (rows, absent)
+}
+
+/// A line for cells that were made, or failed.
+fn tell(index: &Index, end: &GroupEnd) {
+    let name = format!("{} replica {}", index.grid.variants[end.variant].name, end.replica);
+    if end.made > 0 {
+        eprintln!("{name}: {} cells in {:.1} s", end.made, end.wall.as_secs_f64());
+    }
+    for (load, failure) in &end.failures {
+        eprintln!("{name} under {load}: {}", failure.cause);
+    }
+}
+
+/// Prints the tables and writes the report. A cell that is missing makes the atlas incomplete.
+fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
+    let folder = &arguments.out;
+    let atlas = Atlas::new(input(index, folder));
+    let json = serde_json::to_string_pretty(&atlas).expect("an atlas is plain data") + "\n";
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| unreadable(&path, &error))
+    };
+    write(NUMBERS_NAME, &json)?;
+    write(REPORT_NAME, &atlas_html::page(&atlas))?;
+    let text = match (arguments.json, arguments.markdown) {
+        (true, _) => json,
+        (_, true) => atlas_text::markdown(&atlas),
+        _ => atlas_text::text(&atlas, output::screen_or_page().columns),
+    };
+    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the tables: {error}")))?;
+    eprintln!("report: {}", folder.join(REPORT_NAME).display());
+    let (there, all) = atlas.complete();
+    Ok(if there < all || !atlas.absent.is_empty() { Exit::Machine } else { Exit::Done })
+}
+
+/// The cells that there are.
+fn input(index: &Index, folder: &Path) -> AtlasInput {
+    let grid = &index.grid;
+    let mut cells = Vec::new();
+    for kernel in 0..grid.variants.len() {
+        for replica in 0..grid.replicas {
+            for (load, (_, key)) in index.cells_of(kernel, replica).enumerate() {
+                match atlas::cell(folder, key) {
+                    CellResult::Absent => {}
+                    CellResult::Run(path) => cells.push(CellInput { kernel, load, result: Ok(path) }),
+                    CellResult::Failed(failure) => {
+                        let failure = CellFailure { words: failure.cause.to_string(), is_of_kernel: failure.says_of_the_kernel() };
+                        cells.push(CellInput { kernel, load, result: Err(failure) });
+                    }
+                }
+            }
+        }
+    }
+    let kernel = |variant: &Variant| KernelInput {
+        name: variant.name.clone(),
+        package: variant.kernel.package.clone(),
+        words: variant.words.clone(),
+    };
+    AtlasInput {
+        meaning: meaning(&index.machine).to_owned(),
+        kernels: grid.variants.iter().map(kernel).collect(),
+        absent: grid.absent.clone(),
+        loads: grid.loads.clone(),
+        replicas: grid.replicas,
+        cells,
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> LabError {
+    LabError::Unable(format!("{}: {error}: give another folder with --out", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::cli::Command;
+    use crate::cli::lab::LabCommand;
+
+    #[test]
+    fn guests_can_be_told_of_every_usual_load() {
+        let cli = Cli::try_parse_from(["tardy", "lab", "atlas", "--out", "x", "--kernel", "y", "--", "--period", "500us"]).unwrap();
+        let Command::Lab(lab) = cli.command else { panic!("another command") };
+        let LabCommand::Atlas(arguments) = &lab.command else { panic!("another command") };
+        for load in LOADS.into_iter().chain(["io+fork"]) {
+            request::check_run(words(arguments, load, 1)).unwrap();
+        }
+        assert!(request::check_run(words(arguments, "nosuch", 1)).is_err());
+        assert_eq!(
+            words(arguments, "io+fork", 2)[3..],
+            ["--seed", "3", "--for", "3s", "--load", "io", "--load", "fork", "--period", "500us"]
+        );
+    }
+}

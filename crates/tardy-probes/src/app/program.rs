@@ -21,6 +21,8 @@ pub const VARIABLE: &str = "TARDY_APP";
 pub const START_MAX: Nanos = Nanos::from_secs(30);
 /// How long a program may take to end after it was asked to.
 const END_MAX: Nanos = Nanos::from_secs(5);
+/// How long a program that has closed its loop may take to end.
+const ENDING_MAX: Nanos = Nanos::from_secs(1);
 const LOOK_MILLIS: i32 = 5;
 
 /// Why a program is not measured.
@@ -122,13 +124,20 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Asks it to end (SIGTERM), and kills it where it does not.
+    /// Asks it to end (SIGTERM), and kills it where it does not. One whose loop is gone already (`is_ending`) is given a moment to end by itself.
     ///
     /// # Errors
     /// Those of signalling and waiting.
-    pub fn end(mut self) -> io::Result<Ending> {
-        if let Some(status) = self.child.try_wait()? {
-            return Ok(Ending::ByItself(status));
+    pub fn end(mut self, is_ending: bool) -> io::Result<Ending> {
+        let begin = Nanos(clock::monotonic());
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Ending::ByItself(status));
+            }
+            if !is_ending || Nanos(clock::monotonic()) - begin > ENDING_MAX {
+                break;
+            }
+            wait_readable(&[], LOOK_MILLIS)?;
         }
         process::kill(self.child.id() as i32, signal::TERMINATE)?;
         let begin = Nanos(clock::monotonic());

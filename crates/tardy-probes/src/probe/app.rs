@@ -98,7 +98,8 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
         if refused > 0 {
             begin.control.warn(Warning::Note { text: format!("{refused} more loops of the program were not measured: one is, the first") });
         }
-        match program.end()? {
+        let is_ending = !begin.control.is_past_end(Nanos(tardy_sys::clock::monotonic()));
+        match program.end(is_ending)? {
             Ending::Asked => {}
             Ending::ByItself(status) => begin.control.warn(Warning::Note { text: format!("the program ended by itself ({status})") }),
             Ending::Killed => {

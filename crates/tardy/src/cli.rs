@@ -83,7 +83,7 @@ pub enum Command {
     Reproduce(reproduce::ReproduceArgs),
     /// List what there is: probes, loads, costs, checks, links
     List(ListArgs),
-    /// Put back settings that a killed run left changed
+    /// Put back what a killed command left: settings, scratch folders, samples in a spool
     Restore(RestoreArgs),
 }
 

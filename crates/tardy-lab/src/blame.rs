@@ -187,6 +187,7 @@ mod tests {
             work: None,
             stack: Vec::new(),
             ended: Vec::new(),
+            sender: None,
         };
         let holders = vec![holder(cause, name), holder(Cause::Interrupt, "local_timer"), holder(Cause::Switch, "")];
         let piece = |(holder, &length)| DelayPiece { component: Component::Switch, holder, cpu: 0, length };

@@ -10,13 +10,13 @@
 //!         shapes, then for each: waker (0 none, 1 timer, 2 interrupt, 3 softirq, 4 thread), its name, 1 if the switch was seen,
 //!           pieces, then for each: component, holder, CPU (0 the sample's, else its number + 1)
 //!         samples, then for each: change of the distance of due times (folded), CPU, shape, then for each piece its length in ns
-//!         where stacks were recorded: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
-//!           interrupted, and the one that gave the CPU up (0 none, else its place + 1)
+//!         where stacks or senders are known: stacks, then for each: functions, then for each its text; then for each holder: the stack that was
+//!           interrupted, the one that gave the CPU up, and the sender's text (0 none, else its place + 1)
 //! ```
 //! Fixed-width integers are little-endian. Causes and components are places in `Cause::ALL` and `Component::ALL` of tardy-trace. Each chunk can be read
 //! alone; one that is damaged costs itself only. The lengths of a sample's pieces add up to its latency, which is not stored here.
 //!
-//! History: 1 (2026-11): first; stacks (2026-11), which readers from before skip.
+//! History: 1 (2026-11): first; stacks and senders (2026-11), which readers from before skip.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -55,6 +55,8 @@ pub struct DelayHolder {
     pub stack: Vec<Arc<str>>,
     /// Those that gave the CPU up in the end.
     pub ended: Vec<Arc<str>>,
+    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    pub sender: Option<String>,
 }
 
 /// Who woke the thread.
@@ -135,8 +137,8 @@ struct Shape {
 /// Part of the way, place of the holder, and the CPU: 0 the sample's, else its number and 1.
 type ShapePiece = (Component, usize, u32);
 
-/// A holder with its texts by place: name, and work; and its stacks by place and 1.
-type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>, [usize; 2]);
+/// A holder with its texts by place: name, and work; and its stacks and sender by place and 1.
+type ChunkHolder = (Cause, Known, usize, Option<i32>, Option<usize>, [usize; 3]);
 /// Functions of a stack, by the place of their texts.
 type ChunkStack = Vec<usize>;
 
@@ -222,8 +224,9 @@ impl Encoder {
         let holder = &holders[place];
         let name = self.texts.place(&*holder.name, |name| name.into());
         let work = holder.work.as_ref().map(|work| self.texts.place(&**work, |work| work.into()));
-        let stacks = [&holder.stack, &holder.ended].map(|frames| self.stack(frames));
-        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work, stacks), |holder| *holder);
+        let sender = holder.sender.as_ref().map_or(0, |sender| self.texts.place(&**sender, |sender| sender.into()) + 1);
+        let more = [self.stack(&holder.stack), self.stack(&holder.ended), sender];
+        let found = self.holders.place(&(holder.cause, holder.known, name, holder.priority, work, more), |holder| *holder);
         self.known.resize(self.known.len().max(place + 1), None);
         self.known[place] = Some(found);
         found
@@ -273,13 +276,13 @@ impl Encoder {
         }
         put(&mut body, samples as u64);
         body.extend_from_slice(&entries);
-        if !stacks.values.is_empty() {
+        if holders.values.iter().any(|holder| holder.5 != [0; 3]) {
             put(&mut body, stacks.values.len() as u64);
             for stack in &stacks.values {
                 put(&mut body, stack.len() as u64);
                 stack.iter().for_each(|&text| put(&mut body, text as u64));
             }
-            holders.values.iter().flat_map(|holder| holder.5).for_each(|stack| put(&mut body, stack as u64));
+            holders.values.iter().flat_map(|holder| holder.5).for_each(|place| put(&mut body, place as u64));
         }
         let mut out = CHUNK_MAGIC.to_vec();
         out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -430,7 +433,7 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
             0 => None,
             place => Some(texts.get(place - 1)?.to_string()),
         };
-        holders.push(DelayHolder { cause, known, name, priority, work, stack: Vec::new(), ended: Vec::new() });
+        holders.push(DelayHolder { cause, known, name, priority, work, stack: Vec::new(), ended: Vec::new(), sender: None });
     }
     let mut shapes: Vec<(DelayWaker, bool, Vec<ShapePiece>)> = Vec::new();
     let mut pieces_left = body.len();
@@ -489,6 +492,9 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
                 frames_left = frames_left.checked_sub(frames.len())?;
             }
         }
+        if let Some(place) = count(&mut reader)?.checked_sub(1) {
+            holder.sender = Some(texts.get(place)?.to_string());
+        }
     }
     Some(DelayChunk { holders, samples })
 }
@@ -502,7 +508,16 @@ mod tests {
     fn holder(cause: Cause, known: Known, name: &str) -> DelayHolder {
         let stack = |of: &str| if name == of { vec!["_raw_spin_lock".into(), "shrink_node".into()] } else { Vec::new() };
         let work = (name == "kworker/0:1").then(|| "vmstat_update".into());
-        DelayHolder { cause, known, name: name.into(), priority: Some(-1), work, stack: stack("dd"), ended: stack("kworker/0:1") }
+        DelayHolder {
+            cause,
+            known,
+            name: name.into(),
+            priority: Some(-1),
+            work,
+            stack: stack("dd"),
+            ended: stack("kworker/0:1"),
+            sender: (name == "dd").then(|| "sh".into()),
+        }
     }
 
     fn holders() -> Vec<DelayHolder> {

@@ -126,6 +126,13 @@ pub enum Kind {
         /// As the event is called.
         name: Text,
     },
+    /// A CPU sends an interrupt to others.
+    IpiSend {
+        /// To this one.
+        cpu: Option<u32>,
+        /// Or to these: bit N means CPU N. Of larger machines the first 64 are told.
+        mask: u64,
+    },
     /// A softirq was asked for.
     SoftirqRaise {
         /// Its number.
@@ -239,6 +246,8 @@ const KINDS: &[(&str, &[&str], Make)] = &[
     ("irq_handler_exit", &["irq", "ret"], |values| {
         Some(Kind::IrqExit { irq: values.number(0)?, returned: values.number(1).unwrap_or_default() })
     }),
+    ("ipi_send_cpu", &["cpu"], |values| Some(Kind::IpiSend { cpu: Some(values.cpu(0)?), mask: 0 })),
+    ("ipi_send_cpumask", &["cpumask"], |values| Some(Kind::IpiSend { cpu: None, mask: values.mask(0)? })),
     ("softirq_raise", &["vec"], |values| Some(Kind::SoftirqRaise { vector: values.number(0)? })),
     ("softirq_entry", &["vec"], |values| Some(Kind::SoftirqEntry { vector: values.number(0)? })),
     ("softirq_exit", &["vec"], |values| Some(Kind::SoftirqExit { vector: values.number(0)? })),
@@ -480,6 +489,13 @@ impl Values<'_> {
     /// A number of a CPU, or of a state: what fits into 32 bits, the last of which means none.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
+    }
+
+    /// The first 64 bits of a mask, whatever its length.
+    fn mask(&self, index: usize) -> Option<u64> {
+        let Place::Text(field) = &self.fields[index] else { return self.address(index) };
+        let bytes = field.place(self.data)?.iter().take(8).enumerate();
+        Some(bytes.fold(0, |mask, (place, &byte)| mask | u64::from(byte) << (8 * place)))
     }
 
     fn text(&self, index: usize) -> Text {

@@ -4,6 +4,7 @@
 //! and each of these into [`Piece`]s by who held the CPU. Pieces are whole ns of the trace's clock and follow one another without a gap, so that
 //! their sum is the interval, always. Each says how it is known. Unexplained is only what was lost, or lies before the trace.
 
+mod blocked;
 mod cause;
 mod rules;
 mod samples;
@@ -129,6 +130,10 @@ pub enum Cause {
     LaterTimer,
     /// Whoever was to wake the thread was on the way to do so.
     Waker,
+    /// The thread waited for a page of memory.
+    PageFault,
+    /// The thread waited for a lock of the kernel.
+    KernelLock,
     /// Events were lost.
     Lost,
     /// The trace had not begun, or is too far back.
@@ -137,7 +142,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every one. A run folder stores places in this list: new ones come last.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Nmi,
         Self::Interrupt,
         Self::Softirq,
@@ -160,6 +165,8 @@ impl Cause {
         Self::Blocked,
         Self::LaterTimer,
         Self::Waker,
+        Self::PageFault,
+        Self::KernelLock,
     ];
 
     /// Whether nothing is explained by it.
@@ -192,6 +199,8 @@ pub struct Holder {
     pub priority: Option<i32>,
     /// The work item that a kernel worker was busy with, by its function's address.
     pub work: Option<u64>,
+    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    pub sender: Option<Text>,
 }
 
 /// A stretch of the interval, and who held the CPU in it.
@@ -219,7 +228,7 @@ impl Holder {
     /// Somebody, or something, without a name.
     #[must_use]
     pub fn of(cause: Cause) -> Self {
-        Self { cause, name: Text::default(), priority: None, work: None }
+        Self { cause, name: Text::default(), priority: None, work: None, sender: None }
     }
 }
 

@@ -188,6 +188,55 @@ fn what_was_lost_and_who_is_unknown_stay_unexplained_and_count() {
 }
 
 #[test]
+fn a_thread_that_waits_for_a_page_or_a_lock_is_told_so_wherever_it_waits() {
+    let waits = |made: &mut Made, reason: Kind| {
+        made.at(10_000, reason);
+        made.at(11_000, Kind::Switch { previous: thread(PROBE), previous_state: 2, next: thread(OTHER) });
+        made.waking(900_000).switch(905_000, PROBE);
+    };
+    // It was due while it waited: nobody was on the way to wake it.
+    let mut made = Made::new(PROBE);
+    waits(&mut made, Kind::PageFault { is_user: true, address: 4096 });
+    let delay = made.explain(&[PROBE], 50_000, 910_000);
+    assert_eq!(told(&delay)[0], (Component::Waker, Cause::PageFault, "dd", Known::Seen, 850_000));
+    assert_eq!(told(&delay)[1].0, Component::Switch);
+    // It was woken in time, and waited before it read the clock: for whoever had the lock.
+    let mut made = Made::new(OTHER);
+    made.waking(3_000).switch(4_000, PROBE);
+    waits(&mut made, Kind::ContentionBegin { flags: 8 });
+    let delay = made.explain(&[PROBE], 2_000, 910_000);
+    let laid: Vec<_> = told(&delay).into_iter().filter(|piece| piece.1 == Cause::KernelLock).collect();
+    assert_eq!(laid, [(Component::Return, Cause::KernelLock, "dd", Known::Inferred, 889_000)]);
+    // A page fault that took no wait, before it slept as it meant to, is no cause.
+    let mut made = Made::new(PROBE);
+    made.at(10_000, Kind::PageFault { is_user: true, address: 4096 });
+    made.switch(11_000, WAKER).waking(900_000).switch(905_000, PROBE);
+    let delay = made.explain(&[PROBE], 50_000, 910_000);
+    assert_eq!(told(&delay)[0].1, Cause::Waker);
+}
+
+#[test]
+fn an_interrupt_that_a_cpu_sent_says_whose_it_was() {
+    let mut made = Made::new(OTHER);
+    made.at(900, Kind::IpiSend { cpu: Some(1), mask: 0 });
+    made.switch(950, MOTOR).at(990, Kind::IpiSend { cpu: None, mask: 0b1 });
+    made.switch(995, PROBE);
+    let interrupt = |made: &mut Made, start: u64| {
+        made.flags = 0x09;
+        made.at(start, Kind::VectorEntry { name: "call_function".into() })
+            .at(start + 500, Kind::VectorExit { name: "call_function".into() });
+        made.flags = 0;
+    };
+    interrupt(&mut made, 1_500);
+    interrupt(&mut made, 5_000_000);
+    made.switch(5_100_000, OTHER);
+    let senders =
+        |delay: Delay| delay.pieces.iter().filter_map(|piece| piece.holder.sender).map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(senders(made.explain(&[PROBE], 1_000, 3_000)), ["motor"]);
+    assert_eq!(senders(made.explain(&[PROBE], 4_900_000, 5_010_000)), [""; 0], "it was sent too long ago");
+}
+
+#[test]
 fn functions_are_those_that_the_interrupt_found_and_those_that_gave_the_cpu_up() {
     let stack = |place| Kind::Stack { place: Some(place) };
     let mut made = Made::new(PROBE);
@@ -240,6 +289,11 @@ fn any_kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::TimerExpireExit { timer: TIMER }),
         1 => Just(Kind::Migrate { pid: PROBE, to_cpu: 1 }),
         1 => (0_i64..5_000).prop_map(|took| Kind::Nmi { took }),
+        1 => Just(Kind::PageFault { is_user: true, address: 1 }),
+        1 => Just(Kind::ContentionBegin { flags: 0 }),
+        1 => Just(Kind::ContentionEnd),
+        1 => (0_u64..4).prop_map(|mask| Kind::IpiSend { cpu: None, mask }),
+        1 => Just(Kind::Switch { previous: thread(PROBE), previous_state: 2, next: thread(OTHER) }),
         1 => proptest::option::of(0_u32..9).prop_map(|place| Kind::Stack { place }),
     ]
 }

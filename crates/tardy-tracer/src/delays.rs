@@ -71,8 +71,9 @@ impl Holders {
         let [stack, ended] = stacks.map(|place| place.map_or(&[][..], |place| live.stack(place)));
         let (stack, ended) = (self.functions(stack, is_interrupts_entry), self.functions(ended, is_schedulers));
         let work = holder.work.map(|address| self.function(address).to_string());
-        let Holder { cause, name, priority, .. } = holder;
-        self.words.push(DelayHolder { cause, known, name: name.to_string(), priority, work, stack, ended });
+        let Holder { cause, name, priority, sender, .. } = holder;
+        let sender = sender.map(|sender| sender.to_string());
+        self.words.push(DelayHolder { cause, known, name: name.to_string(), priority, work, stack, ended, sender });
         self.places.insert(key, self.words.len() - 1);
         self.words.len() - 1
     }

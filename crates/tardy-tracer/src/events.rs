@@ -34,6 +34,16 @@ pub const WANTED: &[Wanted] = &[
     helpful("nmi", "nmi_handler"),
     helpful("workqueue", "workqueue_execute_start"),
     helpful("workqueue", "workqueue_execute_end"),
+    helpful("ipi", "ipi_send_cpu"),
+    helpful("ipi", "ipi_send_cpumask"),
+];
+
+/// Events of the measuring threads alone: why one of them waited in the kernel. Loads have a hundred thousand of them in a second.
+pub const OF_PROBES: &[Wanted] = &[
+    helpful("exceptions", "page_fault_user"),
+    helpful("exceptions", "page_fault_kernel"),
+    helpful("lock", "contention_begin"),
+    helpful("lock", "contention_end"),
 ];
 
 /// Interrupts between CPUs, and their own timers: by system, because each architecture has its own. All events of these that end in `_entry` or

@@ -35,8 +35,8 @@ pub(crate) struct Follower {
     pub(crate) kept: Option<KeptPages>,
     /// Whether the kernel records stacks.
     pub(crate) has_stacks: bool,
-    /// Threads of which switches to them have stacks.
-    pub(crate) threads_with_stacks: usize,
+    /// How many measuring threads the filters of events name.
+    pub(crate) threads_known: usize,
 }
 
 impl Follower {
@@ -60,7 +60,7 @@ impl Follower {
                 (false, false) => 0,
             };
             self.explaining.advance(until);
-            self.record_stacks_of_switches();
+            self.record_known_threads();
             if is_last {
                 break;
             }
@@ -102,13 +102,16 @@ impl Follower {
         is_all
     }
 
-    /// Switches to the measuring threads that are known by now have stacks from now on.
-    fn record_stacks_of_switches(&mut self) {
+    /// What is recorded of measuring threads alone is recorded of those that are known by now.
+    fn record_known_threads(&mut self) {
         let threads: Vec<i32> = self.explaining.threads.values().flatten().copied().collect();
-        if self.has_stacks && threads.len() > self.threads_with_stacks {
-            self.threads_with_stacks = threads.len();
-            // Without it there are the stacks of interrupts.
-            let _ = self.instance.record_stacks_of_switches_to(&threads);
+        if threads.len() > self.threads_known {
+            self.threads_known = threads.len();
+            self.instance.record_events_of(&threads);
+            if self.has_stacks {
+                // Without it there are the stacks of interrupts.
+                let _ = self.instance.record_stacks_of_switches_to(&threads);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use tardy_trace::file::TraceHead;
 use tardy_trace::format::{EventFormat, FormatError};
 use tardy_trace::layout::{LayoutError, PageLayout};
 
-use crate::events::{INTERRUPT_SYSTEMS, WANTED};
+use crate::events::{INTERRUPT_SYSTEMS, OF_PROBES, WANTED, Wanted};
 
 /// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device interrupts, of which the timer's is one.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
@@ -97,6 +97,10 @@ impl Instance {
         for (system_name, event, is_needed) in self.wanted() {
             let name = format!("{system_name}:{event}");
             let folder = format!("events/{system_name}/{event}");
+            if OF_PROBES.iter().any(|of_probes| of_probes.system == system_name && of_probes.event == event) {
+                // Of nobody, until the threads have said who they are.
+                let _ = self.write(&format!("{folder}/filter"), "common_pid < 0");
+            }
             match self.write(&format!("{folder}/enable"), "1") {
                 Ok(()) => {
                     let text = self.read(&format!("{folder}/format"))?;
@@ -118,7 +122,7 @@ impl Instance {
     /// System, event, and whether it is needed.
     fn wanted(&self) -> Vec<(String, String, bool)> {
         let mut wanted: Vec<_> =
-            WANTED.iter().map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
+            WANTED.iter().chain(OF_PROBES).map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
         for system in INTERRUPT_SYSTEMS {
             let events = fs::read_dir(self.path.join("events").join(system)).into_iter().flatten().filter_map(Result::ok);
             let names = events.filter_map(|entry| entry.file_name().into_string().ok());
@@ -189,6 +193,15 @@ impl Instance {
         let named: Vec<String> = pids.iter().map(|pid| format!("next_pid == {pid}")).collect();
         let next = if pids.len() > FILTER_PIDS_MAX { "next_prio < 100".to_owned() } else { named.join(" || ") };
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
+    }
+
+    /// Records the events that are of measuring threads alone, of these.
+    pub fn record_events_of(&self, pids: &[i32]) {
+        let named: Vec<String> = pids.iter().take(FILTER_PIDS_MAX).map(|pid| format!("common_pid == {pid}")).collect();
+        for Wanted { system, event, .. } in OF_PROBES {
+            // Absent events were noted.
+            let _ = self.write(&format!("events/{system}/{event}/filter"), &named.join(" || "));
+        }
     }
 
     /// Records nothing any more.

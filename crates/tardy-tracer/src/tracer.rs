@@ -196,7 +196,7 @@ impl Tracer {
             new_series: new_series_end,
         };
         let evidence_path = folder.join("worst.dat");
-        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_with_stacks: 0 };
+        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_known: 0 };
         drop(symbols);
         if options.keep_all {
             // A killed run has no other.

@@ -16,6 +16,9 @@ pub struct HolderFacts {
     pub priority: Option<i32>,
     /// The function that a kernel worker was busy with: its name, else its address.
     pub work: Option<String>,
+    /// Of an interrupt that a CPU sent to another: the thread that was on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
     /// How that is known: `seen`, `inferred`, `cannot_tell`.
     pub known: &'static str,
     /// What it may have been as well.
@@ -26,11 +29,13 @@ impl HolderFacts {
     /// Of a trace that names functions.
     pub(super) fn of(holder: &Holder, known: Known, symbols: &Symbols) -> Self {
         let work = holder.work.map(|address| symbols.name_or_address(address));
-        Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known)
+        let sender = holder.sender.map(|sender| sender.to_string());
+        Self { sender, ..Self::new(holder.cause, holder.name.to_string(), holder.priority, work, known) }
     }
 
     pub(super) fn of_run(holder: &DelayHolder) -> Self {
-        Self::new(holder.cause, holder.name.clone(), holder.priority, holder.work.clone(), holder.known)
+        let known = Self::new(holder.cause, holder.name.clone(), holder.priority, holder.work.clone(), holder.known);
+        Self { sender: holder.sender.clone(), ..known }
     }
 
     fn new(cause: Cause, name: String, priority: Option<i32>, work: Option<String>, known: Known) -> Self {
@@ -39,6 +44,6 @@ impl HolderFacts {
             Known::Inferred => ("inferred", None),
             Known::CannotTell(other) => ("cannot_tell", Some(other)),
         };
-        Self { cause, name, priority, work, known: word, or }
+        Self { cause, name, priority, work, sender: None, known: word, or }
     }
 }

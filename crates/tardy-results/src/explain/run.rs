@@ -247,6 +247,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
         work: None,
         stack: Vec::new(),
         ended: Vec::new(),
+        sender: None,
     });
     debug_assert_eq!(others, OTHERS);
     for series in explained_series(&record, &tracing, folder) {

@@ -37,7 +37,7 @@ impl StackRow {
     #[must_use]
     pub fn who(&self) -> String {
         let (cause, name) = (self.cause, self.name.clone());
-        words::holder(&HolderFacts { cause, name, priority: None, work: None, known: "seen", or: None })
+        words::holder(&HolderFacts { cause, name, priority: None, work: None, sender: None, known: "seen", or: None })
     }
 }
 
@@ -114,6 +114,7 @@ mod tests {
             work: None,
             stack,
             ended,
+            sender: None,
         }
     }
 

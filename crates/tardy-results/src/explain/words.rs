@@ -24,10 +24,11 @@ pub fn component(component: Component) -> &'static str {
 /// Who held the CPU, and how that is known.
 #[must_use]
 pub fn holder(facts: &HolderFacts) -> String {
-    let HolderFacts { cause, name, priority: of, work, known, or } = facts;
+    let HolderFacts { cause, name, priority: of, work, sender, known, or } = facts;
     let work = work.as_ref().map_or_else(String::new, |work| format!(", at work on {work}"));
     let thread = of.map_or_else(|| name.clone(), |of| format!("{name} ({}{work})", priority(of)));
-    let said = words(*cause, &thread);
+    let sent = sender.as_ref().map_or_else(String::new, |sender| format!(", sent by {sender}"));
+    let said = words(*cause, &thread) + &sent;
     match (or, *known) {
         (Some(other), _) => format!("{said}, or {} (cannot tell)", words(*other, &thread)),
         (None, "inferred") => format!("{said} (inferred)"),
@@ -55,7 +56,12 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::Slack => "timer slack that the thread allows (PR_SET_TIMERSLACK)".to_owned(),
         Cause::Itself => "the thread itself, not yet asleep".to_owned(),
         Cause::OwnCode => "the thread's own code".to_owned(),
-        Cause::Blocked => "the thread waited again before it read the clock (a page, a lock)".to_owned(),
+        Cause::Blocked if who.is_empty() => "the thread waited again before it read the clock".to_owned(),
+        Cause::Blocked => format!("the thread waited in the kernel until {who} woke it"),
+        Cause::PageFault if who.is_empty() => "page fault of the thread".to_owned(),
+        Cause::PageFault => format!("page fault of the thread, until {who} woke it"),
+        Cause::KernelLock if who.is_empty() => "lock of the kernel".to_owned(),
+        Cause::KernelLock => format!("lock of the kernel that {who} held"),
         Cause::LaterTimer => "the timer was set for later".to_owned(),
         Cause::Waker => named("on the way to wake the thread:"),
         Cause::Lost => "unknown: events were lost".to_owned(),
@@ -89,6 +95,7 @@ mod tests {
             name: name.to_owned(),
             priority,
             work: work.map(str::to_owned),
+            sender: None,
             known,
             or,
         };

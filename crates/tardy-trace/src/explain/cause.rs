@@ -65,7 +65,7 @@ impl Wait<'_> {
             Cause::Waker => thread.pid != IDLE,
             _ => true,
         };
-        let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid) };
+        let of_thread = Holder { cause, name: thread.name, priority: Some(thread.priority), work: work(thread.pid), sender: None };
         (if is_named { of_thread } else { nobody(cause) }, known)
     }
 

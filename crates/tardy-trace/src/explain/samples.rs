@@ -116,6 +116,7 @@ impl Samples {
         }
         let after = if is_switch_seen { Component::Return } else { Component::SwitchAndReturn };
         self.explainer.cut(way, after, wake_up.cpu, wake_up.ran, woke, &mut pieces);
+        self.explainer.lay_waits(wake_up.thread.pid, &mut pieces);
         Delay { pid: Some(wake_up.thread.pid), cpu: wake_up.cpu, waker: Some(wake_up.waker), is_switch_seen, pieces }
     }
 
@@ -132,6 +133,7 @@ impl Samples {
         if is_lost || found.is_none() {
             return Delay { pid: Some(pid), ..nobody_s(cpu, due, woke, if is_lost { Cause::Lost } else { Cause::Unknown }) };
         }
+        self.explainer.lay_waits(pid, &mut pieces);
         Delay { pid: Some(pid), cpu, waker: None, is_switch_seen: true, pieces }
     }
 }

@@ -9,6 +9,8 @@ use crate::text::Text;
 
 /// How many moments of a CPU are kept: at 10,000 events a second 13 s, at 200,000 half a second, in 12 MB.
 const MOMENTS_MAX: usize = 1 << 17;
+/// Interrupts of a CPU whose senders are remembered.
+const SENDERS_MAX: usize = 1 << 14;
 /// The softirq in which timers expire that do not in a hard interrupt.
 const HRTIMER_SOFTIRQ: i64 = 8;
 
@@ -53,6 +55,8 @@ pub(super) struct Timeline {
     pub(super) timer_softirq_raised: Option<u64>,
     /// The kernel marks events in softirqs as such. On PREEMPT_RT it does not, where threads serve them.
     are_softirqs_flagged: bool,
+    /// Who sent the interrupts that came in at these times.
+    senders: VecDeque<(u64, Text)>,
     /// Softirqs of threads that were switched away while they served them (PREEMPT_RT).
     suspended: HashMap<i32, Vec<Context>>,
 }
@@ -91,7 +95,8 @@ impl Timeline {
     }
 
     /// Takes an event in. `known` are names and priorities of threads by number.
-    pub(super) fn apply(&mut self, event: &Event, known: &HashMap<i32, Thread>) {
+    /// `sender` is who sent an interrupt that comes in.
+    pub(super) fn apply(&mut self, event: &Event, known: &HashMap<i32, Thread>, sender: Option<Text>) {
         self.learn_thread(event.head, known);
         self.learn_context(event);
         match event.kind {
@@ -116,6 +121,12 @@ impl Timeline {
         // Contexts are few; a trace of entries without exits is damaged.
         self.stack.truncate(16);
         self.push(event.time, event.head);
+        if sender.is_some() {
+            self.senders.push_back((event.time, sender.unwrap_or_default()));
+            if self.senders.len() > SENDERS_MAX {
+                self.senders.pop_front();
+            }
+        }
     }
 
     /// Takes in the stack of the last event.
@@ -143,10 +154,19 @@ impl Timeline {
         self.push(time, Head::default());
     }
 
+    /// Who sent the interrupt that came in at `time`.
+    pub(super) fn sender(&self, time: u64) -> Option<Text> {
+        let place = self.senders.partition_point(|&(sent, _)| sent < time);
+        self.senders.get(place).filter(|&&(sent, _)| sent == time).map(|&(_, name)| name)
+    }
+
     /// Forgets what was before `time`, so that what is kept stays small enough for a cache.
     pub(super) fn forget_before(&mut self, time: u64) {
         while self.moments.get(1).is_some_and(|second| second.time <= time) {
             self.moments.pop_front();
+        }
+        while self.senders.front().is_some_and(|&(sent, _)| sent < time) {
+            self.senders.pop_front();
         }
     }
 

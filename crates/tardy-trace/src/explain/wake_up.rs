@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use foldhash::HashMap;
 
+use super::blocked::Blocked;
 use super::cause::Wait;
 use super::rules::Rules;
 use super::timeline::{Context, Timeline};
@@ -16,6 +17,10 @@ use crate::text::Text;
 const REMEMBERED_MAX: usize = 1 << 18;
 /// Pieces that most wake-ups have at most: room for so many is made at once.
 pub(super) const PIECES_USUAL: usize = 12;
+/// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
+const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
+/// An interrupt that was sent comes within this time, or another one was; in ns.
+const SENT_NS: u64 = 1_000_000;
 /// Stamps of the monotonic clock, and times that a timer of that clock reads, are never further apart.
 const SAME_CLOCK_NS: u64 = 1_000_000_000;
 
@@ -73,6 +78,9 @@ pub struct Explainer {
     /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
     rules: Rules,
+    blocked: Blocked,
+    /// The last interrupt that was sent to each CPU: when, and by which thread's CPU.
+    sent: BTreeMap<u32, (u64, Text)>,
     finished: Vec<WakeUp>,
     unfinished: u64,
 }
@@ -138,6 +146,8 @@ impl Explainer {
             waiting: BTreeMap::new(),
             grids: BTreeMap::new(),
             rules: Rules::default(),
+            blocked: Blocked::default(),
+            sent: BTreeMap::new(),
             finished: Vec::new(),
             unfinished: 0,
         }
@@ -203,6 +213,7 @@ impl Explainer {
         self.learn(event);
         if self.is_target(event.head.pid) {
             self.rules.take(event);
+            self.blocked.take_own(event);
         }
         match event.kind {
             Kind::TimerStart { timer, expires, soft_expires, mode, .. } if self.timers.len() < REMEMBERED_MAX => {
@@ -211,6 +222,7 @@ impl Explainer {
             Kind::TimerCancel { timer } => drop(self.timers.remove(&timer)),
             Kind::TimerExpireEntry { timer, function, now } => self.expire(event, timer, function, now),
             Kind::TimerExpireExit { .. } => drop(self.expiring.remove(&event.cpu)),
+            Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
             Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => drop(self.work.insert(event.head.pid, function)),
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
             Kind::Waking { thread, target_cpu } if self.target.is(thread) => self.waking(event, thread, target_cpu),
@@ -222,11 +234,28 @@ impl Explainer {
             _ => {}
         }
         let timeline = self.cpus.entry(event.cpu).or_default();
-        timeline.apply(event, &self.threads);
+        let sender = match event.kind {
+            Kind::VectorEntry { name } if SENT.contains(&name.as_str()) => {
+                self.sent.get(&event.cpu).filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
+            }
+            _ => None,
+        };
+        timeline.apply(event, &self.threads, sender.map(|&(_, name)| name));
         if let Kind::Switch { next, .. } = event.kind
             && let Some(waiting) = self.waiting.remove(&next.pid)
         {
             self.finish(waiting, event.cpu, event.time, None);
+        }
+    }
+
+    /// A CPU sends an interrupt to others.
+    fn send(&mut self, event: &Event, cpu: Option<u32>, mask: u64) {
+        let name = self
+            .threads
+            .get(&event.head.pid)
+            .map_or_else(|| if event.head.pid == 0 { "idle".into() } else { Text::default() }, |thread| thread.name);
+        for cpu in cpu.into_iter().chain((0..64).filter(|cpu| mask & (1 << cpu) != 0)) {
+            self.sent.insert(cpu, (event.time, name));
         }
     }
 
@@ -268,6 +297,8 @@ impl Explainer {
     }
 
     fn waking(&mut self, event: &Event, thread: Thread, target_cpu: u32) {
+        let is_of_thread = !event.head.is_in_interrupt() && !event.head.is_in_softirq() && event.head.pid != 0;
+        self.blocked.woken(thread.pid, event.time, self.threads.get(&event.head.pid).copied().filter(|_| is_of_thread));
         let runs_already = self.cpus.values().any(|timeline| timeline.thread().is_some_and(|running| running.pid == thread.pid));
         if runs_already && event.head.pid == thread.pid {
             return;
@@ -363,6 +394,7 @@ impl Explainer {
     pub(super) fn forget_before(&mut self, time: u64) {
         let time = self.waiting.values().map(|waiting| waiting.due).fold(time, u64::min);
         self.cpus.values_mut().for_each(|timeline| timeline.forget_before(time));
+        self.blocked.forget_before(time);
     }
 
     /// The thread that a CPU had at `time`, as far as is known.
@@ -378,6 +410,11 @@ impl Explainer {
     /// What was heard last of a thread.
     pub(super) fn thread(&self, pid: i32) -> Thread {
         self.threads.get(&pid).copied().unwrap_or(Thread { pid, priority: 120, name: Text::default() })
+    }
+
+    /// Lays what pieces of a sample have of the waits of its thread to these.
+    pub(super) fn lay_waits(&self, pid: i32, pieces: &mut Vec<Piece>) {
+        self.blocked.lay(pid, pieces);
     }
 
     /// The functions that led to the event of a CPU at `time`.
@@ -466,7 +503,10 @@ impl Explainer {
                 end = longer;
             }
             stack = moment.filter(|moment| has_stacks && moment.time > from).and_then(|moment| moment.stack).or(stack);
-            let (holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
+            let (mut holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
+            if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
+                holder.sender = timeline.sender(moment.time);
+            }
             match pieces.last_mut() {
                 Some(last) if (last.component, last.holder, last.known, last.cpu) == (component, holder, known, cpu) => last.end = end,
                 _ => {

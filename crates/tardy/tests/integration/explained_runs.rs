@@ -88,6 +88,12 @@ fn every_late_sample_is_explained_and_adds_up_to_its_latency() {
     for part in ["request", "timer", "expiry", "waker", "switch", "return"] {
         assert!(parts.contains(&part), "no {part} in {parts:?}");
     }
+    // The waker on another CPU sends the interrupt that wakes; kernels since 6.4 tell who.
+    let has_senders = found["tracing"]["events"].as_array().unwrap().contains(&"ipi:ipi_send_cpu".into());
+    if has_senders && machine::last_cpu() > 0 {
+        let senders: Vec<_> = found["holders"].as_array().unwrap().iter().filter_map(|row| row["sender"].as_str()).collect();
+        assert!(senders.iter().any(|name| name.starts_with("far")), "{senders:?}");
+    }
     let series: Vec<_> = found["tracing"]["series"].as_array().unwrap().iter().map(|row| row["probe"].as_str().unwrap()).collect();
     assert!(series.contains(&"far.timer") && series.contains(&"pipe"), "{series:?}");
     let text = place.tardy("explain run").ends_with(0).stdout;

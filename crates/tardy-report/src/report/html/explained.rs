@@ -122,7 +122,7 @@ fn kind(cause: Cause) -> usize {
         Cause::HigherPriority | Cause::EqualPriority | Cause::Turns | Cause::FairServer | Cause::BeforeSoftirq | Cause::Waker => 1,
         Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode => 2,
         Cause::LeavingIdle | Cause::LateInterrupt | Cause::Slack | Cause::LaterTimer => 3,
-        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked => 4,
+        Cause::Switch | Cause::Itself | Cause::OwnCode | Cause::Blocked | Cause::PageFault | Cause::KernelLock => 4,
         Cause::Lost | Cause::Unknown => 5,
     }
 }

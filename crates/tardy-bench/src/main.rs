@@ -15,6 +15,7 @@ mod figure;
 mod import_rate;
 mod instructions;
 mod lab;
+mod live_view;
 mod lmbench;
 mod lmbench_programs;
 mod load_rates;
@@ -63,6 +64,7 @@ const FIGURES: &[Figure] = &[
     players::FIGURE,
     real_runs::LOSSES,
     wake_ups::FIGURE,
+    live_view::FIGURE,
     real_runs::MEMORY,
     real_runs::STORED_BYTES,
     coverage::FIGURE,

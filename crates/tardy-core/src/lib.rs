@@ -7,6 +7,7 @@ pub mod accounting;
 pub mod bytes;
 pub mod chunk;
 pub mod cpu;
+pub mod figures;
 pub mod histogram;
 pub mod sample;
 pub mod series;

@@ -226,6 +226,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         measured_cpus: measured,
         phases: Vec::new(),
         load_work: Vec::new(),
+        marks_ns: Vec::new(),
         samples_folder: None,
         series: Vec::new(),
         scheduling_changes: Vec::new(),

@@ -118,6 +118,22 @@ impl SeriesFile {
         Ok(walk.end)
     }
 
+    /// Calls `visit` with each whole chunk from byte `place` on, of a file that may have grown since it was opened. Returns the byte to go on from: 0 is the
+    /// first one to begin at.
+    ///
+    /// # Errors
+    /// As [`Self::read_part`].
+    pub fn read_on(&self, place: u64, visit: impl FnMut(&Chunk)) -> Result<u64, SeriesError> {
+        let unreadable = |error| SeriesError::Unreadable { path: self.path.clone(), error };
+        let place = place.max(self.chunks_begin);
+        let mut file = regular_file::open(&self.path).map_err(unreadable)?;
+        file.seek(SeekFrom::Start(place)).map_err(unreadable)?;
+        let mut walk = Walk { window: Window::new(file), place, is_synchronised: true, end: PartEnd::default() };
+        walk.run(u64::MAX, visit).map_err(unreadable)?;
+        // A chunk that is just being written is read when it is whole.
+        Ok(walk.place - walk.end.torn_bytes)
+    }
+
     /// Adds all chunks to what `new` makes, on up to `threads` threads: each has a part of the file of its own, and `merge` takes the parts together in the
     /// order of the file.
     ///

@@ -238,6 +238,9 @@ pub struct RunRecord {
     pub phases: Vec<PhaseRecord>,
     /// What the loads did.
     pub load_work: Vec<LoadWork>,
+    /// Moments that somebody marked while the run lasted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks_ns: Vec<Nanos>,
     /// Where the series are while they are not yet in `samples/`: see `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,

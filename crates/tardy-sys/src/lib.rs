@@ -46,6 +46,7 @@ pub mod silent_timer;
 pub mod socket;
 pub mod spawn;
 pub mod stamped_socket;
+pub mod terminal;
 pub mod thread_signal;
 pub mod timer_fd;
 pub mod tracepoint_counter;

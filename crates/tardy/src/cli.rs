@@ -49,6 +49,8 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Measure what services of the kernel cost, or how long a command takes
     Cost(Box<cost::CostArgs>),
+    /// Watch a run that another process makes
+    Top(TopArgs),
     /// Show the summary of a run again, from its folder
     Show(ShowArgs),
     /// Compare runs: what got better or worse, and what differs between the machines
@@ -129,6 +131,16 @@ impl DeadlineArgs {
     pub fn window(&self) -> Option<Window> {
         self.window.or(self.deadline.map(Window::deadline))
     }
+}
+
+/// `tardy top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Folder of the run, or one with runs in it: of these the one that began last [default: the current one]
+    ///
+    /// A folder that is copied here while it grows will do. A run that has ended is shown as it ended.
+    #[arg(value_name = "RUN|FOLDER", default_value = ".", hide_default_value = true)]
+    pub run: PathBuf,
 }
 
 /// `tardy show`.

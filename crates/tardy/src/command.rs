@@ -21,3 +21,4 @@ pub mod restore;
 pub mod run;
 pub mod scenarios;
 pub mod show;
+pub mod top;

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     match command {
         Command::Run(args) => command::run::run(&args).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
+        Command::Top(args) => command::top::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),

@@ -184,6 +184,7 @@ impl FolderSink {
             measured_cpus,
             phases: Vec::new(),
             load_work: Vec::new(),
+            marks_ns: Vec::new(),
             samples_folder: None,
             series: self.series.iter().map(entry).collect(),
             scheduling_changes: Vec::new(),

@@ -1,9 +1,15 @@
-//! What a user sees while a run lasts: a line that is rewritten on a terminal, a line every 10 s elsewhere. On standard error.
+//! What a user sees while a run lasts: a screen, a line that is rewritten on a terminal, or a line every 10 s elsewhere. On standard error.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 use tardy_core::units::Nanos;
+use tardy_live::feed::Feed;
+use tardy_live::progress::RunProgress;
+use tardy_live::view::{Look, View};
+use tardy_run::record::RunRecord;
 use terminal_size::{Width, terminal_size_of};
 
 use super::recorder::Progress;
@@ -13,10 +19,29 @@ const LINE: Nanos = Nanos::from_secs(10);
 /// CPUs named on the line; the worst come first.
 const NAMED_MAX: usize = 6;
 
+/// What is shown while a run lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    Nothing,
+    Lines,
+    /// A screen, which needs a terminal; lines where it cannot be had.
+    Screen(Look),
+}
+
+impl Shown {
+    pub(super) fn look(self) -> Option<Look> {
+        match self {
+            Self::Nothing | Self::Lines => None,
+            Self::Screen(look) => Some(look),
+        }
+    }
+}
+
 /// The live view.
 #[derive(Debug)]
 pub(super) struct Live {
     style: Style,
+    screen: Option<(Arc<Feed>, View)>,
     next: Nanos,
     length: Nanos,
 }
@@ -26,31 +51,36 @@ enum Style {
     Silent,
     Lines,
     Rewritten,
+    Screen,
 }
 
 impl Live {
-    /// For a run of about `length`, from `start` on.
-    pub(super) fn new(is_quiet: bool, start: Nanos, length: Nanos) -> Self {
-        let style = match (is_quiet, io::stderr().is_terminal()) {
-            (true, _) => Style::Silent,
-            (false, true) => Style::Rewritten,
-            (false, false) => Style::Lines,
+    /// For a run of about `length`, from `start` on, with its screen if it has one.
+    pub(super) fn new(shown: Shown, screen: Option<(Arc<Feed>, View)>, start: Nanos, length: Nanos) -> Self {
+        let style = match (shown, io::stderr().is_terminal()) {
+            (Shown::Nothing, _) => Style::Silent,
+            _ if screen.is_some() => Style::Screen,
+            (_, true) => Style::Rewritten,
+            (_, false) => Style::Lines,
         };
         let next = if style == Style::Lines { start + LINE } else { start };
-        Self { style, next, length }
+        Self { style, screen, next, length }
     }
 
     /// When it wants to be called next.
     pub(super) fn next(&self) -> Nanos {
-        if self.style == Style::Silent { Nanos::MAX } else { self.next }
+        if matches!(self.style, Style::Silent | Style::Screen) { Nanos::MAX } else { self.next }
     }
 
-    /// Draws the line if it is time.
-    pub(super) fn update(&mut self, now: Nanos, start: Nanos, phase: &str, progress: impl FnOnce() -> Vec<Progress>) {
+    /// Hands over how far the run is, or draws the line if it is time.
+    pub(super) fn update(&mut self, now: Nanos, record: &RunRecord, phase: &str, run: &Path, progress: impl FnOnce() -> Vec<Progress>) {
+        if let Some((feed, _)) = &self.screen {
+            feed.publish_progress(RunProgress::of(record, run.display().to_string(), now));
+        }
         if now < self.next() {
             return;
         }
-        let mut line = line((now - start).max(Nanos::ZERO), self.length, phase, &progress());
+        let mut line = line((now - record.started.monotonic_ns).max(Nanos::ZERO), self.length, phase, &progress());
         if self.style == Style::Rewritten {
             // What goes over the edge could not be wiped out.
             let width = terminal_size_of(io::stderr()).map_or(usize::MAX, |(Width(columns), _)| usize::from(columns).saturating_sub(1));
@@ -66,8 +96,16 @@ impl Live {
         self.next = (self.next + step).max(now);
     }
 
-    /// Clears the line.
-    pub(super) fn finish(&self) {
+    /// Moments that were marked since the last call.
+    pub(super) fn marks(&self) -> Vec<Nanos> {
+        self.screen.as_ref().map(|(feed, _)| feed.take_marks()).unwrap_or_default()
+    }
+
+    /// Clears the line, or gives the terminal back.
+    pub(super) fn finish(&mut self) {
+        if let Some((_, view)) = self.screen.take() {
+            view.finish();
+        }
         if self.style == Style::Rewritten {
             let _ = write!(io::stderr(), "\r\x1b[2K");
         }

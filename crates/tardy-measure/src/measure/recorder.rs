@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_live::feed::Feed;
+use tardy_live::pace::Pace;
 use tardy_probes::record::series::{SeriesRecorder, Worst};
 use tardy_run::histogram_file;
 use tardy_run::reserved_file::ReservedFile;
@@ -49,17 +51,27 @@ struct Work {
     reserves: Vec<ReservedFile>,
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: BackgroundWriter,
+    /// Who shows the run, where somebody does, and when it may ask again.
+    feed: Option<(Arc<Feed>, Pace)>,
 }
 
 impl Recorder {
-    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way.
-    pub(super) fn start<'a>(files: impl IntoIterator<Item = &'a Path>, cpus: &CpuList, keeper: BackgroundWriter) -> std::io::Result<Self> {
+    /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way,
+    /// and `feed` what a live view shows.
+    pub(super) fn start<'a>(
+        files: impl IntoIterator<Item = &'a Path>,
+        cpus: &CpuList,
+        keeper: BackgroundWriter,
+        feed: Option<Arc<Feed>>,
+    ) -> std::io::Result<Self> {
         let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), HISTOGRAM_BYTES_RESERVED);
         let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
         let progress = Arc::new(Mutex::new(Vec::new()));
         let is_ending = Arc::new(AtomicBool::new(false));
         let (series, has_begun) = mpsc::sync_channel(1);
-        let mut work = Work { closed: vec![false; reserves.len()], series: Vec::new(), reserves, progress: Arc::clone(&progress), keeper };
+        let feed = feed.map(|feed| (feed, Pace::new(Nanos(clock::monotonic()))));
+        let mut work =
+            Work { closed: vec![false; reserves.len()], series: Vec::new(), reserves, progress: Arc::clone(&progress), keeper, feed };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
         let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
@@ -127,6 +139,18 @@ impl Work {
             progress.clear();
             progress.extend(self.series.iter().map(progress_of));
         }
+        self.publish_figures();
+    }
+
+    /// Makes the figures that a live view asks for, as often as they are cheap.
+    fn publish_figures(&mut self) {
+        let Some((feed, pace)) = &mut self.feed else { return };
+        if !feed.is_wanted() || clock::monotonic() < pace.next().get() {
+            return;
+        }
+        let began = clock::thread_cpu_time();
+        feed.publish_figures(self.series.iter_mut().filter_map(SeriesRecorder::figures).collect());
+        pace.spent(Nanos(clock::monotonic()), Nanos(clock::thread_cpu_time() - began));
     }
 
     fn write_last_histograms(&mut self) {

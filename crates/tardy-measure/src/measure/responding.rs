@@ -99,7 +99,7 @@ impl RespondRun {
         folder.update(&record)?;
         let cpus = &record.plan.tool_cpus;
         let keeper = KeeperThread::start(cpus).map_err(system("cannot start the keeper of files"))?;
-        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper())
+        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper(), None)
             .map_err(system("cannot start the recorder"))?;
         recorder.begin(recorders);
         Ok((Self { folder, record, recorder, keeper }, AnswerLog::new(wake_up, answer)))

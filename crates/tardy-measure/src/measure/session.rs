@@ -23,6 +23,7 @@ use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
 
 use crate::descriptors::remedy;
+use crate::measure::live::Shown;
 use tardy_machine::journal::JournalError;
 
 /// Why a run could not be made or finished.
@@ -63,7 +64,7 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
 ///
 /// # Errors
 /// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
-pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRecord, SessionError> {
+pub fn run(plan: Plan, out: &Path, shown: Shown, root: &Root) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
@@ -76,11 +77,11 @@ pub fn run(plan: Plan, out: &Path, is_quiet: bool, root: &Root) -> Result<RunRec
     let folder = RunFolder::create(out)?;
     let record = first_record(plan, root);
     folder.update(&record)?;
-    let armed = arming::arm(record, folder, guardian, signals, root).inspect_err(|_| {
+    let armed = arming::arm(record, folder, guardian, signals, shown.look(), root).inspect_err(|_| {
         // Made just above, and nothing was measured: a run that could not begin is no run.
         let _ = std::fs::remove_dir_all(out);
     })?;
-    let ran = follow::follow(armed, is_quiet, root)?;
+    let ran = follow::follow(armed, shown, root)?;
     closing::close(ran, root)
 }
 
@@ -106,6 +107,7 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         imported: None,
         phases: Vec::new(),
         load_work: Vec::new(),
+        marks_ns: Vec::new(),
         samples_folder: None,
         series: Vec::new(),
         scheduling_changes: Vec::new(),

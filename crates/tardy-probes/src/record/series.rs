@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
+use tardy_core::figures::{Figures, Watch};
 use tardy_core::histogram::{Budget, Histogram};
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
 use tardy_run::keep::Keep;
 use tardy_run::record::{Elsewhere, StoreFailure};
 use tardy_run::series_writer::SeriesWriter;
@@ -55,6 +57,8 @@ struct Tally {
     binned: Vec<u64>,
     /// Who explains samples, in runs with `--explain`.
     tap: Option<Tap>,
+    /// What a live view shows beside the histogram, in runs that have one.
+    watch: Option<Watch>,
 }
 
 /// What stands in the chunk being built; counted as unstored if that chunk cannot be written.
@@ -93,6 +97,7 @@ impl PreparedSeries {
                 latest: None,
                 binned,
                 tap: None,
+                watch: None,
             },
             failure: None,
             consumer,
@@ -102,6 +107,11 @@ impl PreparedSeries {
     /// Hands each sample to whoever explains it, too.
     pub fn explain_by(&mut self, tap: Tap) {
         self.0.tally.tap = Some(tap);
+    }
+
+    /// Has what a live view shows noted, for a run that is held to `window`.
+    pub fn watch(&mut self, window: Option<Window>) {
+        self.0.tally.watch = Some(Watch::new(&self.0.descriptor, window));
     }
 
     /// What the series is; its start is not the run's.
@@ -124,6 +134,7 @@ impl PreparedSeries {
         let mut recorder = self.0;
         recorder.descriptor.schedule = schedule;
         recorder.tally.encoder = ChunkEncoder::new(&recorder.descriptor);
+        recorder.tally.watch = recorder.tally.watch.map(|watch| watch.on(schedule));
         if let Some(writer) = &mut recorder.writer {
             writer.write_head(&recorder.descriptor)?;
         }
@@ -263,6 +274,12 @@ impl SeriesRecorder {
         self.consumer.elsewhere()
     }
 
+    /// What a live view shows; absent where nobody was to watch.
+    pub fn figures(&mut self) -> Option<Figures> {
+        let Tally { watch, counts, histogram, .. } = &mut self.tally;
+        watch.as_mut().map(|watch| watch.figures(&self.descriptor, *counts, histogram))
+    }
+
     /// What was not stored although it was to be.
     #[must_use]
     pub fn failure(&self) -> Option<&StoreFailure> {
@@ -287,6 +304,9 @@ impl Tally {
         };
         if let Some(tap) = &mut self.tap {
             tap.note(sample);
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.note(sample);
         }
         self.counts.recorded += 1;
         self.counts.missed += u64::from(sample.missed);

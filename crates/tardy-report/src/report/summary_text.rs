@@ -16,7 +16,7 @@ use super::ladder_text;
 use super::screen::{Screen, cut_at_commas, push_wrapped};
 pub(super) use words::named;
 pub(crate) use words::shares_of;
-pub use words::{word, worst_load};
+pub use words::{marks, word, worst_load};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.
 const SCREEN_LINES: usize = 24;
@@ -177,6 +177,9 @@ impl Page<'_> {
             && let Some(worst) = worst_load(summary, &probe.probe)
         {
             self.sentence(&mut out, 0, &worst);
+        }
+        if let Some(marks) = marks(summary) {
+            self.sentence(&mut out, 0, &marks);
         }
         out
     }

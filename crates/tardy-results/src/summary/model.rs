@@ -41,6 +41,9 @@ pub struct Summary {
     pub is_ranked: bool,
     /// What the loads did.
     pub load_work: Vec<LoadWork>,
+    /// Moments that somebody marked while the run lasted, from its start on, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkSummary>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// The machine in two lines.
@@ -59,6 +62,15 @@ impl Summary {
         let of_probes: Vec<_> = of_probes.collect();
         if of_probes.len() > 1 { of_probes } else { Vec::new() }
     }
+}
+
+/// A moment that somebody marked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkSummary {
+    /// From the start of the run on.
+    pub at_ns: Nanos,
+    /// The phase that it was in; absent before the first one.
+    pub phase: Option<String>,
 }
 
 /// Interrupts of one line on the measured CPUs.

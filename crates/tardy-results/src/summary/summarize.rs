@@ -9,8 +9,9 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::summary::numbers::{numbers, percentiles};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_run::record::RunRecord;
 
-use super::model::{GapSummary, InterruptCount, LoadSummary, ProbeSummary, SeriesSummary, Summary};
+use super::model::{GapSummary, InterruptCount, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary};
 use super::read::{LoadedRun, SeriesData, SummaryError, has_no_times, names, read};
 use super::verdict::Judge;
 use super::warnings::warnings;
@@ -56,6 +57,7 @@ impl LoadedRun {
             loads,
             is_ranked: by_phase::is_ranked(record),
             load_work: record.load_work.clone(),
+            marks: record.marks_ns.iter().map(|&at| mark(record, at)).collect(),
             measured_cpus: record.measured_cpus.clone(),
             machine: record.machine.two_lines(),
             interrupts: interrupts(&record.interference),
@@ -128,6 +130,11 @@ impl SeriesData {
             from_histogram,
         }
     }
+}
+
+fn mark(record: &RunRecord, at: Nanos) -> MarkSummary {
+    let phase = record.phases.iter().rev().find(|phase| phase.begin_ns <= at);
+    MarkSummary { at_ns: at - record.started.monotonic_ns, phase: phase.map(|phase| phase.name.clone()) }
 }
 
 fn interrupts(interference: &Option<tardy_run::interference::Interference>) -> Vec<InterruptCount> {

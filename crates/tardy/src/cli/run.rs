@@ -50,6 +50,11 @@ pub struct RunArgs {
     /// Say nothing while measuring
     #[arg(long, short)]
     pub quiet: bool,
+    /// Say how far it is in a line, in place of the live view
+    ///
+    /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the command `reset` puts the terminal back.
+    #[arg(long)]
+    pub no_live: bool,
     /// Print every table and warning, not only what fits a screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,

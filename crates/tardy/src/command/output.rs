@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use tardy_live::view::Look;
 use tardy_report::report::screen::Screen;
+use tardy_report::report::terminal_histogram::Blocks;
 pub use tardy_run::output_file::replace;
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -39,6 +41,12 @@ pub fn screen() -> Screen {
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() || is_told { screen() } else { Screen { columns: usize::MAX, ..screen() } }
+}
+
+/// How the terminal can be drawn on.
+#[must_use]
+pub fn look() -> Look {
+    Look { is_unicode: Blocks::of_environment() == Blocks::Unicode, is_colored: is_colored() }
 }
 
 /// Whether standard output is a terminal whose user wants colour (NO_COLOR is unset or empty).

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
+use tardy_live::view;
 use tardy_machine::root::Root;
+use tardy_measure::measure::live::Shown;
 use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
@@ -56,7 +58,7 @@ pub fn run(args: &RunArgs) -> Exit {
     if !args.quiet {
         announce(&out, &plan);
     }
-    match session::run(plan, &out, args.quiet, &root) {
+    match session::run(plan, &out, shown(args), &root) {
         Ok(_) => {
             let format = if args.json {
                 Format::Json
@@ -71,6 +73,14 @@ pub fn run(args: &RunArgs) -> Exit {
             eprintln!("tardy: {error}");
             if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
         }
+    }
+}
+
+fn shown(args: &RunArgs) -> Shown {
+    match (args.quiet, args.no_live || !view::is_possible()) {
+        (true, _) => Shown::Nothing,
+        (false, true) => Shown::Lines,
+        (false, false) => Shown::Screen(output::look()),
     }
 }
 

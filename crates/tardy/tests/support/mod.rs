@@ -6,4 +6,5 @@ pub(crate) mod made_cost;
 pub(crate) mod made_run;
 pub(crate) mod series;
 pub(crate) mod summary;
+pub(crate) mod terminal;
 pub(crate) mod workplace;

@@ -8,6 +8,8 @@ use tardy_core::cpu::CpuId;
 use tardy_core::series::{ClockKind, Descriptor, Schedule};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_live::feed::Feed;
+use tardy_live::view::{Look, View};
 use tardy_loads::guardian::Guardian;
 use tardy_machine::journal::{self, Journal};
 use tardy_machine::root::Root;
@@ -53,6 +55,8 @@ pub(super) struct ActiveRun {
     pub(super) control: Arc<Control>,
     pub(super) threads: Vec<MeasuringThread>,
     pub(super) recorder: Recorder,
+    /// What the run hands to the view, and the view, where there is one.
+    pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
     pub(super) watchdog: Option<Watchdog>,
@@ -79,6 +83,7 @@ pub(super) fn arm(
     folder: RunFolder,
     guardian: Option<Guardian>,
     signals: SignalFd,
+    look: Option<Look>,
     root: &Root,
 ) -> Result<ActiveRun, SessionError> {
     read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
@@ -110,10 +115,14 @@ pub(super) fn arm(
         let explained = series.iter_mut().filter(|(_, plan)| plan.can_be_explained()).map(|(series, plan)| (series, plan.place));
         tracing::follow(tracer, explained).map_err(system("cannot write the explanations"))?;
     }
+    let feed = look.map(|_| Arc::new(Feed::default()));
+    if feed.is_some() {
+        series.iter_mut().for_each(|(series, _)| series.watch(plan.window));
+    }
     folder.update(&record)?;
     let keeper = KeeperThread::start(&plan.tool_cpus).map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
-    let recorder = Recorder::start(files, &plan.tool_cpus, keeper.keeper()).map_err(system("cannot start the recorder"))?;
+    let recorder = Recorder::start(files, &plan.tool_cpus, keeper.keeper(), feed.clone()).map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
@@ -124,6 +133,9 @@ pub(super) fn arm(
     let is_one_phase = plan.cycles.is_some() && !plan.probes.iter().any(has_no_grid);
     let counts_cycles = !is_one_phase && plan.phases.iter().any(|phase| phase.cycles.is_some());
     let counted = series.iter().enumerate().filter(|(_, (_, plan))| plan.counts_cycles()).map(|(index, _)| index).collect();
+    // A terminal that cannot be drawn on leaves lines.
+    let screen =
+        look.zip(feed).and_then(|(look, feed)| View::start(Arc::clone(&feed), &plan.tool_cpus, look).ok().map(|view| (feed, view)));
     let before = Snapshot::take(root, &plan.measured_cpus);
     let process_cpu_time = clock::process_cpu_time();
     // Everything is prepared and on the disk: nothing that the tool waits for comes between this and the first due time.
@@ -143,6 +155,7 @@ pub(super) fn arm(
         control,
         threads,
         recorder,
+        screen,
         tracer,
         keeper,
         watchdog,

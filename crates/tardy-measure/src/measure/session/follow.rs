@@ -17,7 +17,7 @@ use super::loads::Loads;
 use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
-use crate::measure::live::Live;
+use crate::measure::live::{Live, Shown};
 use crate::measure::phases::{Step, Timeline};
 use crate::measure::state_log::StateLog;
 
@@ -57,13 +57,14 @@ struct Follower {
     overruns: u64,
 }
 
-pub(super) fn follow(armed: ActiveRun, is_quiet: bool, root: &Root) -> Result<StoppedRun, SessionError> {
+pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<StoppedRun, SessionError> {
     let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
+    let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.length());
     let plan = &armed.record.plan;
     let threshold = Threshold::of(plan, armed.folder.path().to_owned());
     let mut follower = Follower {
         timeline: Timeline::new(plan.phases.clone(), armed.start + plan.warm_up),
-        live: Live::new(is_quiet, armed.start, plan.length()),
+        live,
         cycles: None,
         armed,
         state: State::Finished,
@@ -89,8 +90,10 @@ pub(super) fn follow(armed: ActiveRun, is_quiet: bool, root: &Root) -> Result<St
         let Follower { armed, timeline, live, .. } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
         armed.clocks.update(now, &armed.threads);
-        live.update(now, armed.start, timeline.name(), || armed.recorder.progress());
+        live.update(now, &armed.record, timeline.name(), armed.folder.path(), || armed.recorder.progress());
+        follower.take_marks();
     }
+    follower.take_marks();
     follower.live.finish();
     follower.look_at_threshold();
     follower.timeline.cut(Nanos(clock::monotonic()));
@@ -266,11 +269,25 @@ impl Follower {
                 Step::GiveUp(_) => self.lose_loads(None, NO_ANSWER),
             }
             self.armed.record.phases = self.timeline.records().to_vec();
-            // A disk that is full keeps the older record; the last one has its room reserved.
-            let (path, content) = self.armed.folder.encoded(&self.armed.record);
-            self.armed.keeper.keeper().replace(&path, content);
+            self.keep_record();
         }
         Ok(())
+    }
+
+    /// Keeps the moments that were marked on the screen.
+    fn take_marks(&mut self) {
+        let marks = self.live.marks();
+        if !marks.is_empty() {
+            self.armed.record.marks_ns.extend(marks);
+            self.keep_record();
+        }
+    }
+
+    /// Has the record written as it is now.
+    fn keep_record(&self) {
+        // A disk that is full keeps the older record; the last one has its room reserved.
+        let (path, content) = self.armed.folder.encoded(&self.armed.record);
+        self.armed.keeper.keeper().replace(&path, content);
     }
 
     /// Publishes the start before it comes, with the first phase where that has nothing to be started: the tool is then at rest in the first periods,

@@ -1,7 +1,9 @@
 //! Smallest and largest latency over time, a colour a CPU.
 
+use tardy_results::summary::model::MarkSummary;
+
 use super::super::data::{ProbeData, RunData};
-use super::super::model::{Chart, Columns, Kind, Layer, Mark, Shape, Table, Tone};
+use super::super::model::{Chart, Columns, Kind, Layer, Mark, Rule, Shape, Table, Tone};
 use super::super::scale::latency_name;
 use super::super::{shapes, words};
 use super::{capital, kept_note, latency_axis, rules, time_axis};
@@ -27,11 +29,22 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             chart.layers.push(Layer::new(&lane.name, tone, Shape::Columns(lane.swept.columns.clone())));
         }
         chart.rules = rules(data, false);
+        chart.rules.extend(marked(run));
         chart.marks = worst(data);
         chart.table = table(data);
         Some(chart)
     };
     runs.iter().map(one).collect()
+}
+
+/// The moments that somebody marked while the run lasted.
+fn marked(run: &RunData) -> Vec<Rule> {
+    let rule = |(place, mark): (usize, &MarkSummary)| Rule {
+        is_vertical: true,
+        value: mark.at_ns.as_secs_f64(),
+        text: format!("mark {}", place + 1),
+    };
+    run.summary.marks.iter().enumerate().map(rule).collect()
 }
 
 /// The largest latency, where its time is known.

@@ -100,6 +100,7 @@ fn first(run: &RunData, is_named: bool) -> Markup {
                 p class="worst" { @if summary.probes.len() > 1 { (probe.probe) ", " } (micro(&worst)) }
             }
         }
+        @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (micro(&marks)) } }
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
         @if !summary.warnings.is_empty() {
             ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (micro(&warning.to_string())) } } }

@@ -4,7 +4,7 @@ use tardy_core::summary::numbers::{Numbers, Percentile};
 use tardy_core::units::{Nanos, three_digits};
 use tardy_core::verdict::Outcome;
 use tardy_core::warning::Warning;
-use tardy_results::summary::model::{LoadShare, LoadSummary, ProbeSummary, SeriesSummary, Summary};
+use tardy_results::summary::model::{LoadShare, LoadSummary, MarkSummary, ProbeSummary, SeriesSummary, Summary};
 
 use super::cells::{percent, place, value};
 
@@ -47,6 +47,18 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     let idle = summary.loads.iter().find(|load| load.loads.is_empty() && load.name != worst.name);
     let idle = idle.and_then(|load| Some((load, max(load)?))).map_or_else(String::new, |(load, max)| format!("; {}, {max}", load.name));
     Some(format!("worst load: {}, {largest}{idle}", worst.name))
+}
+
+/// The moments that were marked, each with its phase where there were several.
+#[must_use]
+pub fn marks(summary: &Summary) -> Option<String> {
+    let has_phases = summary.phases.len() > 1;
+    let mark = |(place, mark): (usize, &MarkSummary)| {
+        let phase = mark.phase.as_ref().filter(|_| has_phases).map_or_else(String::new, |phase| format!(" ({phase})"));
+        format!("{} at {}{phase}", place + 1, mark.at_ns)
+    };
+    let marks: Vec<String> = summary.marks.iter().enumerate().map(mark).collect();
+    (!marks.is_empty()).then(|| format!("marked while it ran: {}", marks.join(", ")))
 }
 
 /// The sentence of a verdict; reasons that are told as warnings anyway are not told twice.

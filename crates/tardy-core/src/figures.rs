@@ -1,0 +1,272 @@
+//! What a series has come to so far, for whoever watches it grow: a few numbers, and the shape of its distribution.
+//!
+//! [`Watch`] sees every sample and keeps what no histogram tells; [`Figures`] are made of it and of the histogram whenever somebody looks.
+
+use crate::accounting::Counts;
+use crate::cpu::CpuId;
+use crate::histogram::Histogram;
+use crate::sample::Sample;
+use crate::series::{Descriptor, Schedule};
+use crate::units::Nanos;
+use crate::verdict::Window;
+use crate::verdict::skipped::SkippedLateness;
+
+/// The percentile that is shown, as ranks: this many of [`RANKS`] values are at or below it.
+const HIGH: u64 = 999;
+const RANKS: u64 = 1000;
+/// Bins of a [`Shape`] in each power of two: 2 to the power of this.
+const BINS_BITS: u32 = 3;
+
+/// What of a series has to be noted sample by sample.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    window: Option<Window>,
+    schedule: Schedule,
+    is_work: bool,
+    misses: u64,
+    latest: Option<Nanos>,
+    recent: Option<Nanos>,
+}
+
+/// A series so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figures {
+    pub probe: String,
+    pub cpu: Option<CpuId>,
+    pub counts: Counts,
+    /// Due times that missed the deadline, skipped ones included; absent without a deadline.
+    pub misses: Option<u64>,
+    /// The value that came last.
+    pub latest: Option<Nanos>,
+    /// The largest value since figures were made last.
+    pub recent: Option<Nanos>,
+    /// The others; absent where there is no value yet.
+    pub numbers: Option<FiguresNumbers>,
+}
+
+/// What the values of a series come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiguresNumbers {
+    pub min: Nanos,
+    pub average: Nanos,
+    /// The percentile of 99.9 %.
+    pub high: Nanos,
+    pub max: Nanos,
+    pub shape: Shape,
+}
+
+/// How many values fall into each of the bins that part every power of two into eight. Values below 1 ns are in the first bin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shape(Vec<(u16, u64)>);
+
+impl Watch {
+    /// For a series that is held to `window`.
+    #[must_use]
+    pub fn new(descriptor: &Descriptor, window: Option<Window>) -> Self {
+        let window = window.filter(|_| !descriptor.is_outside_verdict);
+        Self { window, schedule: descriptor.schedule, is_work: descriptor.is_work(), misses: 0, latest: None, recent: None }
+    }
+
+    /// The same, for samples that are due at other times.
+    #[must_use]
+    pub fn on(self, schedule: Schedule) -> Self {
+        Self { schedule, ..self }
+    }
+
+    /// Takes note of a sample.
+    #[inline]
+    pub fn note(&mut self, sample: Sample) {
+        self.latest = Some(sample.latency);
+        self.recent = self.recent.max(Some(sample.latency));
+        let Some(window) = &self.window else { return };
+        self.misses += u64::from(window.misses(sample.latency));
+        if sample.missed > 0 {
+            let late = || SkippedLateness::of(sample, &self.schedule).late(sample.missed, self.schedule.period(), window);
+            self.misses += if self.is_work { u64::from(sample.missed) } else { late() };
+        }
+    }
+
+    /// The figures of a series whose values are in `histogram`. The largest value from now on is then another one.
+    pub fn figures(&mut self, descriptor: &Descriptor, counts: Counts, histogram: &Histogram) -> Figures {
+        Figures {
+            probe: descriptor.probe.clone(),
+            cpu: descriptor.cpu,
+            counts,
+            misses: self.window.map(|_| self.misses),
+            latest: self.latest,
+            recent: self.recent.take(),
+            numbers: FiguresNumbers::of(histogram),
+        }
+    }
+}
+
+impl FiguresNumbers {
+    /// Those of the values in `histogram`, in one walk.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let total = histogram.count();
+        let rank = (u128::from(total) * u128::from(HIGH)).div_ceil(u128::from(RANKS));
+        let (mut seen, mut sum, mut high, mut shape) = (0_u128, 0_i128, None, Shape::default());
+        histogram.for_each(|value, count| {
+            seen += u128::from(count);
+            sum += i128::from(value) * i128::from(count);
+            if high.is_none() && seen >= rank {
+                high = Some(value);
+            }
+            shape.add(value, count);
+        });
+        let average = sum.checked_div(i128::from(total))?;
+        Some(Self {
+            min: Nanos(histogram.min()?),
+            average: Nanos(i64::try_from(average).ok()?),
+            high: Nanos(high?),
+            max: Nanos(histogram.max()?),
+            shape,
+        })
+    }
+}
+
+impl Shape {
+    /// Adds values; cheapest where they come in order.
+    fn add(&mut self, value: i64, count: u64) {
+        let bin = bin_of(value);
+        match self.0.last_mut() {
+            Some((last, counted)) if *last == bin => *counted += count,
+            Some((last, _)) if *last > bin => match self.0.binary_search_by_key(&bin, |&(bin, _)| bin) {
+                Ok(place) => self.0[place].1 += count,
+                Err(place) => self.0.insert(place, (bin, count)),
+            },
+            _ => self.0.push((bin, count)),
+        }
+    }
+
+    /// The same of two series.
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|&(bin, count)| self.add(first_of(bin), count));
+    }
+
+    /// The counts in `columns` columns of equal width on a logarithmic scale, with the first value of the first one and one past the last of the last one;
+    /// nothing where there is no value.
+    #[must_use]
+    pub fn columns(&self, columns: usize) -> Option<(Vec<u64>, Nanos, Nanos)> {
+        let (first, last) = (self.0.first()?.0, self.0.last()?.0);
+        let bins = usize::from(last - first) + 1;
+        let mut counts = vec![0; columns];
+        for &(bin, count) in &self.0 {
+            let place = usize::from(bin - first);
+            let from = place * columns / bins;
+            // A bin wider than a column fills all of its columns, each with all that it counts: the height is that of a density.
+            for counted in &mut counts[from..((place + 1) * columns / bins).max(from + 1)] {
+                *counted += count;
+            }
+        }
+        Some((counts, Nanos(first_of(first)), Nanos(first_of(last + 1))))
+    }
+}
+
+fn bin_of(value: i64) -> u16 {
+    let Some(value) = u64::try_from(value).ok().filter(|&value| value > 0) else { return 0 };
+    let power = value.ilog2();
+    let part = if power >= BINS_BITS { value >> (power - BINS_BITS) } else { value << (BINS_BITS - power) };
+    (power << BINS_BITS) as u16 + (part & ((1 << BINS_BITS) - 1)) as u16
+}
+
+/// The first value of a bin, or the next whole one where it has none.
+fn first_of(bin: u16) -> i64 {
+    let (power, part) = (u32::from(bin) >> BINS_BITS, u64::from(bin) & ((1 << BINS_BITS) - 1));
+    let first = (u128::from((1 << BINS_BITS) | part) << power).div_ceil(1 << BINS_BITS);
+    i64::try_from(first).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Budget;
+    use crate::series::ClockKind;
+    use proptest::prelude::*;
+
+    const PERIOD: Nanos = Nanos(1_000);
+
+    fn descriptor() -> Descriptor {
+        let schedule = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos::ZERO };
+        Descriptor::latency("cyclic", Some(CpuId(3)), ClockKind::Hardware, schedule)
+    }
+
+    fn figures(samples: &[Sample], window: Option<Window>) -> Figures {
+        let mut histogram = Histogram::new(Budget::RECORDER);
+        let mut watch = Watch::new(&descriptor(), window);
+        for &sample in samples {
+            histogram.record(sample.latency.get());
+            watch.note(sample);
+        }
+        watch.figures(&descriptor(), Counts::default(), &histogram)
+    }
+
+    #[test]
+    fn a_series_without_a_sample_has_no_numbers() {
+        assert_eq!(figures(&[], None).numbers, None);
+        assert_eq!(Shape::default().columns(10), None);
+    }
+
+    #[test]
+    fn skipped_periods_miss_as_they_do_in_the_verdict() {
+        let sample = |due, latency, missed| Sample { due: Nanos(due), latency: Nanos(latency), missed };
+        // 2.6 us late: two periods are skipped, one of them 1.6 us late and the other 0.6 us.
+        let samples = [sample(0, 100, 0), sample(1_000, 2_600, 2), sample(4_000, 900, 0)];
+        let misses = |deadline| figures(&samples, Some(Window::deadline(Nanos(deadline)))).misses;
+        assert_eq!([50, 500, 1_000, 2_000, 3_000].map(misses), [Some(5), Some(4), Some(2), Some(1), Some(0)]);
+        assert_eq!(figures(&samples, None).misses, None);
+    }
+
+    #[test]
+    fn the_largest_value_since_the_last_look_is_told_once() {
+        let mut watch = Watch::new(&descriptor(), None);
+        let histogram = Histogram::new(Budget::RECORDER);
+        for (latency, recent) in [(7, Some(Nanos(7))), (5, Some(Nanos(5)))] {
+            watch.note(Sample { due: Nanos(0), latency: Nanos(latency), missed: 0 });
+            assert_eq!(watch.figures(&descriptor(), Counts::default(), &histogram).recent, recent);
+        }
+        let figures = watch.figures(&descriptor(), Counts::default(), &histogram);
+        assert_eq!((figures.recent, figures.latest), (None, Some(Nanos(5))));
+    }
+
+    proptest! {
+        #[test]
+        fn figures_are_those_of_the_sorted_values(latencies in prop::collection::vec(-500_i64..5_000_000, 1..3000)) {
+            let sample = |(place, &latency): (usize, &i64)| Sample { due: PERIOD * place as i64, latency: Nanos(latency), missed: 0 };
+            let samples: Vec<Sample> = latencies.iter().enumerate().map(sample).collect();
+            let numbers = figures(&samples, None).numbers.unwrap();
+            let mut sorted = latencies.clone();
+            sorted.sort_unstable();
+            let rank = (sorted.len() * 999).div_ceil(1000);
+            let average = sorted.iter().sum::<i64>() / sorted.len() as i64;
+            prop_assert_eq!((numbers.min.get(), numbers.max.get()), (sorted[0], sorted[sorted.len() - 1]));
+            prop_assert_eq!(numbers.high.get(), sorted[rank - 1]);
+            prop_assert_eq!(numbers.average.get(), average);
+            // As many columns as there are bins hold each value once.
+            let bins = usize::from(numbers.shape.0.last().unwrap().0 - numbers.shape.0[0].0) + 1;
+            let (counts, from, to) = numbers.shape.columns(bins).unwrap();
+            prop_assert_eq!(counts.iter().sum::<u64>(), sorted.len() as u64);
+            prop_assert!(from.get() <= sorted[0].max(1) && to > numbers.max);
+        }
+
+        #[test]
+        fn a_value_lies_in_the_bin_that_begins_at_or_below_it(value in 1_i64..i64::MAX) {
+            let bin = bin_of(value);
+            prop_assert!(first_of(bin) <= value);
+            prop_assert!(first_of(bin + 1) > value || first_of(bin + 1) == i64::MAX);
+        }
+
+        #[test]
+        fn shapes_of_two_series_add_up(first in prop::collection::vec(-9_i64..100_000, 1..200), second in prop::collection::vec(-9_i64..100_000, 1..200)) {
+            let shape = |values: &[i64]| {
+                let mut shape = Shape::default();
+                values.iter().for_each(|&value| shape.add(value, 1));
+                shape
+            };
+            let mut merged = shape(&first);
+            merged.merge(&shape(&second));
+            prop_assert_eq!(merged, shape(&[first, second].concat()));
+        }
+    }
+}

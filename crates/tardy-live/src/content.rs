@@ -1,0 +1,86 @@
+//! All that a screen can show, as it grows.
+
+use std::collections::BTreeMap;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::figures::{Figures, Shape};
+use tardy_core::units::Nanos;
+
+use crate::progress::RunProgress;
+use crate::track::Track;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Content {
+    pub(crate) progress: Option<RunProgress>,
+    pub(crate) series: Vec<Figures>,
+    tracks: Vec<Track>,
+    all: Track,
+    /// When the figures were made.
+    figures_until: Nanos,
+}
+
+impl Content {
+    /// Takes in what is new: a run at a moment, and figures that were made about then.
+    pub(crate) fn take(&mut self, progress: RunProgress, figures: Option<Vec<Figures>>) {
+        if let Some(figures) = figures {
+            self.tracks.resize_with(figures.len().max(self.tracks.len()), Track::default);
+            for (figures, track) in figures.iter().zip(&mut self.tracks) {
+                if let Some(recent) = figures.recent {
+                    track.note_largest((self.figures_until, progress.elapsed), recent);
+                    self.all.note_largest((self.figures_until, progress.elapsed), recent);
+                }
+            }
+            self.series = figures;
+            self.figures_until = progress.elapsed;
+        }
+        self.progress = Some(progress);
+    }
+
+    /// A value of a series, noted one by one: for readers of what was measured before they came.
+    pub(crate) fn note(&mut self, series: usize, at: Nanos, value: Nanos) {
+        self.tracks.resize_with(self.tracks.len().max(series + 1), Track::default);
+        self.tracks[series].note(at, value);
+        self.all.note(at, value);
+    }
+
+    /// The time line of a series, or of all.
+    pub(crate) fn track(&self, series: Option<usize>) -> &Track {
+        series.and_then(|series| self.tracks.get(series)).unwrap_or(&self.all)
+    }
+
+    /// How the values of a series, or of all, are distributed.
+    pub(crate) fn shape(&self, series: Option<usize>) -> Shape {
+        let mut shape = Shape::default();
+        let chosen = self.series.iter().enumerate().filter(|(place, _)| series.is_none_or(|series| series == *place));
+        chosen.filter_map(|(_, figures)| figures.numbers.as_ref()).for_each(|numbers| shape.merge(&numbers.shape));
+        shape
+    }
+
+    /// Places of the series, those with the largest values first.
+    pub(crate) fn worst_first(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.series.len()).collect();
+        places.sort_by_key(|&place| std::cmp::Reverse(max_of(&self.series[place])));
+        places
+    }
+
+    /// The largest value of each CPU that is measured; nothing for one without a value yet.
+    pub(crate) fn cpus(&self) -> Vec<(CpuId, Option<Nanos>)> {
+        let mut cpus: BTreeMap<CpuId, Option<Nanos>> = BTreeMap::new();
+        for figures in &self.series {
+            if let Some(cpu) = figures.cpu {
+                let largest = cpus.entry(cpu).or_default();
+                *largest = (*largest).max(max_of(figures));
+            }
+        }
+        cpus.into_iter().collect()
+    }
+
+    /// Whether there are several probes or parts of one.
+    pub(crate) fn has_several_probes(&self) -> bool {
+        self.series.windows(2).any(|two| two[0].probe != two[1].probe)
+    }
+}
+
+pub(crate) fn max_of(figures: &Figures) -> Option<Nanos> {
+    figures.numbers.as_ref().map(|numbers| numbers.max)
+}

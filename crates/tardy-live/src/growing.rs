@@ -1,0 +1,159 @@
+//! A run folder that somebody else fills: what came since the last look is read, and no sample twice.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tardy_core::accounting::Counts;
+use tardy_core::chunk::Chunk;
+use tardy_core::figures::{Figures, FiguresNumbers, Watch};
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::units::Nanos;
+use tardy_run::folder;
+use tardy_run::histogram_file;
+use tardy_run::read_series::SeriesFile;
+use tardy_run::record::{RunRecord, State};
+use tardy_sys::clock;
+
+use crate::content::Content;
+use crate::progress::RunProgress;
+
+/// A folder and how far it was read.
+#[derive(Debug)]
+pub struct GrowingFolder {
+    path: PathBuf,
+    series: Vec<GrowingSeries>,
+    /// When something new was found last, since the first look.
+    grew_at: Option<Nanos>,
+}
+
+/// A folder that is copied here grows in steps; after such a time without any it is taken for one that does not grow.
+const QUIET_MAX: Nanos = Nanos::from_secs(30);
+
+#[derive(Debug)]
+struct GrowingSeries {
+    path: PathBuf,
+    file: SeriesFile,
+    /// Bytes of the file that were read.
+    place: u64,
+    histogram: Histogram,
+    watch: Watch,
+    counts: Counts,
+}
+
+impl GrowingFolder {
+    /// The run in the folder `path`.
+    ///
+    /// # Errors
+    /// Those of [`folder::open`].
+    pub fn open(path: &Path) -> Result<Self, folder::FolderError> {
+        folder::open(path)?;
+        Ok(Self { path: path.to_owned(), series: Vec::new(), grew_at: None })
+    }
+
+    /// Reads what is new.
+    pub(crate) fn look(&mut self, content: &mut Content) -> io::Result<()> {
+        let record = folder::open(&self.path).map_err(io::Error::other)?;
+        let start = record.started.monotonic_ns;
+        let (is_first, before) = (self.series.is_empty(), self.bytes_read());
+        self.open_series(&record);
+        for (place, series) in self.series.iter_mut().enumerate() {
+            series.read(|at, value| content.note(place, at - start, value));
+        }
+        let latest = self.series.iter().filter_map(GrowingSeries::latest).max();
+        let moment = Nanos(clock::monotonic());
+        if !is_first && self.bytes_read() != before {
+            self.grew_at = Some(moment);
+        }
+        let is_growing = self.grew_at.is_some_and(|at| moment - at < QUIET_MAX);
+        let is_under_way = is_under_way(&record);
+        let now = if is_under_way { moment } else { latest.unwrap_or(start) };
+        let run = self.path.display().to_string();
+        let figures = self.series.iter_mut().map(GrowingSeries::figures).collect();
+        let progress = RunProgress {
+            is_cut_off: record.state == State::Running && !is_under_way && !is_growing,
+            ..RunProgress::of(&record, run, now)
+        };
+        content.take(progress, Some(figures));
+        Ok(())
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.series.iter().map(|series| series.place).sum()
+    }
+
+    /// Opens the series that have got a head since.
+    fn open_series(&mut self, record: &RunRecord) {
+        let samples = record.samples_folder.clone().unwrap_or_else(|| self.path.join("samples"));
+        for series in &record.series {
+            let path = samples.join(&series.file);
+            let known = self.series.iter_mut().find(|known| known.path.file_name() == path.file_name());
+            if known.as_ref().is_some_and(|known| known.path == path) {
+                continue;
+            }
+            // One without a head yet is tried again.
+            let Ok(file) = SeriesFile::open(&path) else { continue };
+            if let Some(known) = known {
+                // It was moved here from --spool, as it was.
+                (known.file, known.path) = (file, path);
+            } else {
+                self.series.push(GrowingSeries {
+                    watch: Watch::new(file.descriptor(), record.plan.window),
+                    path,
+                    file,
+                    place: 0,
+                    histogram: Histogram::new(Budget::RECORDER),
+                    counts: Counts::default(),
+                });
+            }
+        }
+    }
+}
+
+/// Whether the process that makes the run is there: one that was killed leaves its record as it was. Its clock is then this machine's.
+#[must_use]
+pub fn is_under_way(record: &RunRecord) -> bool {
+    let comm = std::fs::read_to_string(format!("/proc/{}/comm", record.tool.process));
+    record.state == State::Running && comm.is_ok_and(|comm| comm.trim_end().starts_with("tardy"))
+}
+
+impl GrowingSeries {
+    fn read(&mut self, mut note: impl FnMut(Nanos, Nanos)) {
+        let Self { file, place, histogram, watch, counts, .. } = self;
+        let schedule = file.descriptor().schedule;
+        let visit = |chunk: &Chunk| {
+            *counts = chunk.counts;
+            for (_, sample) in chunk.samples(&schedule) {
+                histogram.record(sample.latency.get());
+                watch.note(sample);
+                note(sample.due, sample.latency);
+            }
+        };
+        // A disk that does not answer now may do so at the next look.
+        if let Ok(read) = file.read_on(*place, visit) {
+            *place = read;
+        }
+    }
+
+    /// When its last sample was due, about.
+    fn latest(&self) -> Option<Nanos> {
+        let schedule = self.file.descriptor().schedule;
+        match schedule {
+            tardy_core::series::Schedule::Grid { start, period, .. } => Some(start + period * i64::try_from(self.counts.expected).ok()?),
+            tardy_core::series::Schedule::Event { .. } => None,
+        }
+    }
+
+    fn figures(&mut self) -> Figures {
+        let mut figures = self.watch.figures(self.file.descriptor(), self.counts, &self.histogram);
+        // Noted one by one.
+        figures.recent = None;
+        if self.counts.unstored > 0
+            && let Some(stored) = histogram_file::read(&self.path.with_extension("histogram"))
+        {
+            // All samples, as they were a few seconds ago. Which of them missed a deadline together with skipped periods, they do not tell.
+            figures.numbers = FiguresNumbers::of(&stored.histogram);
+            figures.misses = None;
+        }
+        figures
+    }
+}

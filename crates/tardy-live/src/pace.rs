@@ -1,0 +1,60 @@
+//! How often something is done that may cost only so much.
+
+use tardy_core::units::Nanos;
+
+/// What a share of a CPU is left to others: of so many parts of the time one is used. Making figures and drawing them keep to it one by one, so that both
+/// together use less than 1 % of one CPU.
+const PARTS: i64 = 250;
+/// As often as a person can follow.
+const INTERVAL: Nanos = Nanos::from_millis(500);
+
+/// Says when the next turn is, by what the last one cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    next: Nanos,
+}
+
+impl Pace {
+    /// The first turn is at `now`.
+    #[must_use]
+    pub fn new(now: Nanos) -> Self {
+        Self { next: now }
+    }
+
+    /// When the next turn is.
+    #[must_use]
+    pub fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// A turn at `now` took so much CPU time.
+    pub fn spent(&mut self, now: Nanos, cost: Nanos) {
+        self.next = now + Nanos(cost.get().saturating_mul(PARTS)).max(INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn cheap_turns_come_twice_a_second() {
+        let mut pace = Pace::new(Nanos::ZERO);
+        pace.spent(Nanos::ZERO, Nanos::from_micros(80));
+        assert_eq!(pace.next(), Nanos::from_millis(500));
+    }
+
+    proptest! {
+        #[test]
+        fn turns_use_less_than_a_half_of_a_hundredth_whatever_they_cost(costs in prop::collection::vec(1_i64..200_000_000, 10..60)) {
+            let (mut pace, mut used) = (Pace::new(Nanos::ZERO), 0);
+            for cost in costs {
+                let now = pace.next() + Nanos(cost);
+                used += cost;
+                pace.spent(now, Nanos(cost));
+                prop_assert!(used * 200 <= pace.next().get(), "{used} of {:?}", pace.next());
+            }
+        }
+    }
+}

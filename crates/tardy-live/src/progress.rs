@@ -1,0 +1,89 @@
+//! How far a run is: its phases, its loads, its marks.
+
+use tardy_core::units::Nanos;
+use tardy_core::verdict::Window;
+use tardy_run::record::{RunRecord, State};
+
+/// A run at a moment; times are from its start on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunProgress {
+    /// Its folder.
+    pub run: String,
+    pub state: State,
+    /// Below zero before it starts.
+    pub elapsed: Nanos,
+    /// How long it was to last; phases that are counted in cycles take about that.
+    pub planned: Nanos,
+    pub phases_planned: usize,
+    /// Phases that have begun.
+    pub phases: Vec<PhaseProgress>,
+    /// The loads of the last one of them.
+    pub loads: Vec<LoadProgress>,
+    pub marks: Vec<Nanos>,
+    /// Latencies that are in time.
+    pub window: Option<Window>,
+    /// Whether the process that made it is gone, and the record does not say how it ended.
+    pub is_cut_off: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseProgress {
+    pub name: String,
+    pub begin: Nanos,
+    /// When it is to end; absent where it ends after so many cycles.
+    pub end: Option<Nanos>,
+}
+
+/// What one load of a phase has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadProgress {
+    pub name: String,
+    pub operations: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    /// For how long it has worked; absent before that.
+    pub worked: Option<Nanos>,
+}
+
+impl RunProgress {
+    /// The run in the folder `run`, by its record, at `now` on its clock.
+    #[must_use]
+    pub fn of(record: &RunRecord, run: String, now: Nanos) -> Self {
+        let start = record.started.monotonic_ns;
+        let phase = |(place, phase): (usize, &tardy_run::record::PhaseRecord)| {
+            let is_counted = record.plan.phases.get(place).is_some_and(|plan| plan.cycles.is_some());
+            let end = phase.end_ns.or((!is_counted).then_some(phase.planned_ns.1));
+            PhaseProgress { name: phase.name.clone(), begin: phase.begin_ns - start, end: end.map(|end| end - start) }
+        };
+        Self {
+            run,
+            state: record.state,
+            elapsed: record.ended_ns.unwrap_or(now) - start,
+            planned: record.plan.length(),
+            phases_planned: record.plan.phases.len(),
+            phases: record.phases.iter().enumerate().map(phase).collect(),
+            loads: loads(record, now),
+            marks: record.marks_ns.iter().map(|&at| at - start).collect(),
+            window: record.plan.window,
+            is_cut_off: false,
+        }
+    }
+}
+
+/// The parts of each load of the last phase together.
+fn loads(record: &RunRecord, now: Nanos) -> Vec<LoadProgress> {
+    let Some(phase) = record.phases.len().checked_sub(1) else { return Vec::new() };
+    let mut loads: Vec<LoadProgress> = Vec::new();
+    for name in &record.phases[phase].loads {
+        let mut load = LoadProgress { name: name.clone(), operations: 0, bytes: 0, errors: 0, worked: None };
+        for work in record.load_work.iter().filter(|work| work.phase == phase && work.load == *name) {
+            load.operations += work.operations;
+            load.bytes += work.bytes;
+            load.errors += work.errors;
+            let worked = work.begin_ns.map(|begin| work.end_ns.unwrap_or(now) - begin - work.away_ns);
+            load.worked = load.worked.max(worked);
+        }
+        loads.push(load);
+    }
+    loads
+}

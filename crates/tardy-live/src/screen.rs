@@ -1,0 +1,182 @@
+//! A screen that can be talked to: what it shows, and what keys do. Knows no terminal.
+
+use crate::content::Content;
+
+/// A key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Letter(char),
+    Next,
+    Previous,
+    Escape,
+}
+
+impl Key {
+    /// The keys in what a terminal sent at once.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Vec<Self> {
+        let mut keys = Vec::new();
+        let mut rest = bytes;
+        while let Some((&first, after)) = rest.split_first() {
+            rest = after;
+            match (first, after) {
+                // Arrows come as ESC [ A to D, or ESC O A to D.
+                (0x1b, [b'[' | b'O', last, ..]) => {
+                    rest = &after[2..];
+                    match last {
+                        b'A' | b'D' | b'Z' => keys.push(Self::Previous),
+                        b'B' | b'C' => keys.push(Self::Next),
+                        // Of longer ones nothing is a key of ours, and their ends must not be taken for letters.
+                        _ => rest = &[],
+                    }
+                }
+                (0x1b, _) => keys.push(Self::Escape),
+                (b'\t', _) => keys.push(Self::Next),
+                (b' '..=b'~', _) => keys.push(Self::Letter(first.to_ascii_lowercase().into())),
+                _ => {}
+            }
+        }
+        keys
+    }
+}
+
+/// What a key asks of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Keep this moment.
+    Mark,
+    /// End the run now, or leave it to itself where it is another process's.
+    End,
+}
+
+/// Whose run it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Of this process: it can be marked and ended.
+    Own,
+    /// Of another one, which is only looked at.
+    Other,
+}
+
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) owner: Owner,
+    pub(crate) content: Content,
+    /// What is shown while the view is paused.
+    paused: Option<Box<Content>>,
+    /// The series whose charts are shown; those of all together where absent.
+    pub(crate) selected: Option<usize>,
+    /// Whether it waits for a yes before the run is ended.
+    pub(crate) is_asking: bool,
+    /// Whether the run was told to end.
+    pub(crate) is_ending: bool,
+    /// Whether keys can be pressed.
+    pub(crate) has_keys: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(owner: Owner, has_keys: bool) -> Self {
+        Self { owner, content: Content::default(), paused: None, selected: None, is_asking: false, is_ending: false, has_keys }
+    }
+
+    /// What is to be drawn.
+    pub(crate) fn shown(&self) -> &Content {
+        self.paused.as_deref().unwrap_or(&self.content)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    pub(crate) fn press(&mut self, key: Key) -> Option<Action> {
+        if std::mem::take(&mut self.is_asking) {
+            self.is_ending = key == Key::Letter('y');
+            return self.is_ending.then_some(Action::End);
+        }
+        match key {
+            Key::Letter(' ') => self.paused = if self.is_paused() { None } else { Some(Box::new(self.content.clone())) },
+            Key::Next | Key::Letter('n') => self.select(1),
+            Key::Previous | Key::Letter('p') => self.select(-1),
+            Key::Escape | Key::Letter('a') => self.selected = None,
+            Key::Letter('m') if self.owner == Owner::Own => return Some(Action::Mark),
+            Key::Letter('q') if self.owner == Owner::Other => return Some(Action::End),
+            Key::Letter('q') => self.is_asking = !self.is_ending,
+            Key::Letter(_) => {}
+        }
+        None
+    }
+
+    /// Goes to the next series, or back: before the first one and behind the last one are all together.
+    fn select(&mut self, step: isize) {
+        let places = self.shown().series.len() as isize + 1;
+        let place = self.selected.map_or(0, |place| place as isize + 1);
+        self.selected = ((place + step).rem_euclid(places) as usize).checked_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::accounting::Counts;
+    use tardy_core::figures::Figures;
+
+    fn screen(series: usize) -> Screen {
+        let mut screen = Screen::new(Owner::Own, true);
+        let figures = |_| Figures {
+            probe: "cyclic".into(),
+            cpu: None,
+            counts: Counts::default(),
+            misses: None,
+            latest: None,
+            recent: None,
+            numbers: None,
+        };
+        screen.content.series = (0..series).map(figures).collect();
+        screen
+    }
+
+    #[test]
+    fn keys_are_found_in_what_terminals_send() {
+        assert_eq!(Key::of_bytes(b"Q\x1b[C\x1bOA\t"), [Key::Letter('q'), Key::Next, Key::Previous, Key::Next]);
+        assert_eq!(Key::of_bytes(b"\x1b"), [Key::Escape]);
+        assert_eq!(Key::of_bytes(b"\x1b[3~"), [], "no key of ours, and no letter either");
+        assert_eq!(Key::of_bytes("ü\x01".as_bytes()), []);
+    }
+
+    #[test]
+    fn a_run_is_ended_only_after_a_yes() {
+        let mut screen = screen(1);
+        assert_eq!((screen.press(Key::Letter('q')), screen.is_asking), (None, true));
+        assert_eq!((screen.press(Key::Letter('m')), screen.is_asking), (None, false), "any other key means no");
+        screen.press(Key::Letter('q'));
+        assert_eq!(screen.press(Key::Letter('y')), Some(Action::End));
+        assert_eq!((screen.press(Key::Letter('q')), screen.is_asking), (None, false), "it ends already");
+    }
+
+    #[test]
+    fn next_goes_through_all_series_and_back_to_all_together() {
+        let mut screen = screen(2);
+        let mut seen = Vec::new();
+        for key in [Key::Next, Key::Next, Key::Next, Key::Previous] {
+            screen.press(key);
+            seen.push(screen.selected);
+        }
+        assert_eq!(seen, [Some(0), Some(1), None, Some(1)]);
+    }
+
+    #[test]
+    fn a_paused_view_stays_as_it_is_while_the_run_goes_on() {
+        let mut screen = screen(2);
+        screen.press(Key::Letter(' '));
+        screen.content.series.clear();
+        assert_eq!(screen.shown().series.len(), 2);
+        screen.press(Key::Letter(' '));
+        assert_eq!(screen.shown().series.len(), 0);
+    }
+
+    #[test]
+    fn a_run_of_another_process_is_left_alone() {
+        let mut screen = Screen::new(Owner::Other, true);
+        assert_eq!(screen.press(Key::Letter('m')), None);
+        assert_eq!(screen.press(Key::Letter('q')), Some(Action::End));
+    }
+}

@@ -1,0 +1,119 @@
+//! The terminal while a screen is drawn on it. It is put back on every way out but SIGKILL, after which `reset` does it.
+
+use std::io::{self, BufWriter, Stderr, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, Once, PoisonError};
+
+use ratatui::Terminal as Drawing;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::QueueableCommand;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::layout::Rect;
+use ratatui::{TerminalOptions, Viewport};
+use tardy_sys::terminal::{self, Setting};
+use terminal_size::{Height, Width, terminal_size_of};
+
+use crate::draw::{self, Look};
+use crate::screen::Screen;
+
+/// What is to be put back. It is static because a panic of any thread must leave a terminal on which its message can be read.
+static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+
+struct Taken {
+    setting: Option<Setting>,
+}
+
+/// Bytes of the largest picture that goes out in one write.
+const FRAME_BYTES: usize = 64 << 10;
+
+pub(crate) struct Terminal {
+    drawing: Drawing<CrosstermBackend<BufWriter<Stderr>>>,
+    has_keys: bool,
+}
+
+impl Terminal {
+    /// Whether keys can be read: standard input is a terminal, and its shell gives them to this process.
+    pub(crate) fn has_keys() -> bool {
+        io::IsTerminal::is_terminal(&io::stdin()) && terminal::is_in_foreground(io::stdin().as_fd())
+    }
+
+    /// Takes the terminal of standard error.
+    pub(crate) fn take() -> io::Result<Self> {
+        put_back_on_panic();
+        let has_keys = Self::has_keys();
+        let setting = has_keys.then(|| terminal::read_single_keys(io::stdin().as_fd())).transpose()?;
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(Taken { setting });
+        let taken = || {
+            let mut out = BufWriter::with_capacity(FRAME_BYTES, io::stderr());
+            out.queue(EnterAlternateScreen)?.queue(Hide)?.flush()?;
+            // The size is asked for at each picture: no handler of SIGWINCH must be there, which the kernel may run in a measuring thread.
+            let options = TerminalOptions { viewport: Viewport::Fixed(size()) };
+            let drawing = Drawing::with_options(CrosstermBackend::new(out), options)?;
+            Ok(Self { drawing, has_keys })
+        };
+        taken().inspect_err(|_| put_back())
+    }
+
+    /// Draws a picture.
+    pub(crate) fn draw(&mut self, screen: &Screen, look: Look) -> io::Result<()> {
+        if TAKEN.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return Err(io::Error::other("the terminal was put back by a panic"));
+        }
+        let size = size();
+        if size != self.drawing.get_frame().area() {
+            self.drawing.resize(size)?;
+        }
+        self.drawing.draw(|frame| draw::draw(frame, screen, look)).map(drop)
+    }
+
+    /// The keys that were pressed; none where the terminal has gone.
+    pub(crate) fn keys(&mut self) -> Vec<u8> {
+        let mut room = [0; 64];
+        match terminal::read(io::stdin().as_fd(), &mut room) {
+            Ok(count) if count > 0 => room[..count].to_vec(),
+            // It can be read, and there is nothing: it was hung up.
+            _ => {
+                self.has_keys = false;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether to wait for keys.
+    pub(crate) fn waits_for_keys(&self) -> bool {
+        self.has_keys
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        put_back();
+    }
+}
+
+/// Puts the terminal back, once.
+pub(crate) fn put_back() {
+    let Some(taken) = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let mut out = io::stderr().lock();
+    // What cannot be written to is gone, and needs nothing put back.
+    let _ = out.queue(LeaveAlternateScreen).and_then(|out| out.queue(Show)).and_then(Write::flush);
+    if let Some(setting) = taken.setting {
+        let _ = terminal::restore(io::stdin().as_fd(), &setting);
+    }
+}
+
+fn put_back_on_panic() {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            put_back();
+            before(info);
+        }));
+    });
+}
+
+fn size() -> Rect {
+    terminal_size_of(io::stderr()).map_or(Rect::new(0, 0, 80, 24), |(Width(columns), Height(lines))| Rect::new(0, 0, columns, lines))
+}

@@ -1,0 +1,105 @@
+//! A time line that grows in constant memory: the largest value of each stretch of time. Stretches double when there are too many of them.
+
+use tardy_core::units::Nanos;
+
+/// Stretches that are kept; more than a screen has columns.
+const STRETCHES: usize = 512;
+/// The first stretches are so long.
+const STEP: Nanos = Nanos::from_millis(125);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Track {
+    step: Nanos,
+    maxima: Vec<Option<Nanos>>,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self { step: STEP, maxima: Vec::new() }
+    }
+}
+
+impl Track {
+    /// Adds a value of the time `at` after the start.
+    pub(crate) fn note(&mut self, at: Nanos, value: Nanos) {
+        let at = at.max(Nanos::ZERO);
+        while at.get() / self.step.get() >= STRETCHES as i64 {
+            self.halve();
+        }
+        let place = (at.get() / self.step.get()) as usize;
+        if self.maxima.len() <= place {
+            self.maxima.resize(place + 1, None);
+        }
+        self.maxima[place] = self.maxima[place].max(Some(value));
+    }
+
+    /// Adds the largest value of the time from `from` to `to`.
+    pub(crate) fn note_largest(&mut self, (from, to): (Nanos, Nanos), value: Nanos) {
+        // From the end on, so that the stretches are as long as they will be.
+        self.note(to, value);
+        let place = |at: Nanos| (at.get().max(0) / self.step.get()) as usize;
+        for largest in &mut self.maxima[place(from.min(to))..place(to)] {
+            *largest = (*largest).max(Some(value));
+        }
+    }
+
+    fn halve(&mut self) {
+        self.step = self.step * 2;
+        self.maxima = self.maxima.chunks(2).map(|pair| pair.iter().copied().max().flatten()).collect();
+    }
+
+    /// The largest value of each of `columns` equal parts of the time from the start to `end`. A stretch that is longer than a column fills all of its columns.
+    pub(crate) fn columns(&self, end: Nanos, columns: usize) -> Vec<Option<Nanos>> {
+        let mut largest = vec![None; columns];
+        let end = i128::from(end.get().max(1));
+        for (place, &value) in self.maxima.iter().enumerate().filter(|(_, value)| value.is_some()) {
+            let edge = |place: usize| (i128::from(self.step.get()) * place as i128 * columns as i128 / end) as usize;
+            let from = edge(place).min(columns.saturating_sub(1));
+            for column in largest.iter_mut().take(edge(place + 1).max(from + 1)).skip(from) {
+                *column = value.max(*column);
+            }
+        }
+        largest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_maximum_is_lost_and_memory_is_bounded(values in prop::collection::vec((0_i64..100_000_000_000, 1_i64..1_000_000), 1..300), columns in 1_usize..200) {
+            let mut track = Track::default();
+            values.iter().for_each(|&(at, value)| track.note(Nanos(at), Nanos(value)));
+            let end = Nanos(values.iter().map(|value| value.0).max().unwrap() + 1);
+            let drawn = track.columns(end, columns);
+            let largest = values.iter().map(|value| value.1).max().unwrap();
+            prop_assert_eq!(drawn.iter().copied().max().flatten(), Some(Nanos(largest)));
+            prop_assert!(track.maxima.len() <= STRETCHES);
+        }
+    }
+
+    #[test]
+    fn the_largest_of_a_stretch_fills_it() {
+        let mut track = Track::default();
+        track.note_largest((Nanos::from_secs(2), Nanos::from_secs(5)), Nanos(7));
+        let drawn = track.columns(Nanos::from_secs(10), 10);
+        assert_eq!(
+            drawn.iter().map(Option::is_some).collect::<Vec<_>>(),
+            [false, false, true, true, true, true, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn values_stand_where_they_were_measured() {
+        let mut track = Track::default();
+        for (second, value) in [(0, 5), (3, 7), (9, 6)] {
+            track.note(Nanos::from_secs(second), Nanos(value));
+        }
+        let drawn = track.columns(Nanos::from_secs(10), 10);
+        let place = |value| drawn.iter().position(|&drawn| drawn == Some(Nanos(value)));
+        assert_eq!([5, 7, 6].map(place), [Some(0), Some(3), Some(9)]);
+    }
+}

@@ -1,0 +1,165 @@
+//! The thread that draws a run, on the CPUs of the tool's own work, and hears keys. It sleeps in between.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_sys::event_fd::EventFd;
+use tardy_sys::signal::wait_readable;
+use tardy_sys::{affinity, clock, process, signal};
+
+pub use crate::draw::Look;
+use crate::feed::Feed;
+use crate::growing::GrowingFolder;
+use crate::pace::Pace;
+use crate::screen::{Action, Key, Owner, Screen};
+use crate::terminal::Terminal;
+
+const STACK_BYTES: usize = 512 << 10;
+/// A terminal that takes nothing holds up the end of a run for no longer than this.
+const END_LIMIT: Duration = Duration::from_secs(1);
+/// For what was asked of the recorder to come.
+const FIGURES_COME_WITHIN: Nanos = Nanos::from_millis(130);
+
+/// A view of this process's own run.
+#[derive(Debug)]
+pub struct View {
+    end: Arc<EventFd>,
+    has_ended: Receiver<()>,
+}
+
+/// Whether a screen can be drawn: standard output and standard error are terminals that can move their cursor.
+#[must_use]
+pub fn is_possible() -> bool {
+    let can_move = std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb");
+    let is_terminal = io::IsTerminal::is_terminal(&io::stderr()) && io::IsTerminal::is_terminal(&io::stdout());
+    // A run in the background leaves the terminal to whoever has it.
+    can_move && is_terminal && (Terminal::has_keys() || !io::IsTerminal::is_terminal(&io::stdin()))
+}
+
+impl View {
+    /// Takes the terminal and starts the thread on `cpus`.
+    ///
+    /// # Errors
+    /// Those of the terminal and of starting a thread; the terminal is then as it was.
+    pub fn start(feed: Arc<Feed>, cpus: &CpuList, look: Look) -> io::Result<Self> {
+        let end = Arc::new(EventFd::new()?);
+        let is_ended = Arc::clone(&end);
+        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let (ended, has_ended) = mpsc::sync_channel(1);
+        let mut terminal = Terminal::take()?;
+        std::thread::Builder::new().name("tardy-view".into()).stack_size(STACK_BYTES).spawn(move || {
+            let _ = affinity::set(0, &cpus);
+            // What goes wrong with the terminal is no reason to end a run.
+            let _ = follow(&feed, &is_ended, &mut terminal, look);
+            drop(terminal);
+            let _ = ended.send(());
+        })?;
+        Ok(Self { end, has_ended })
+    }
+
+    /// Gives the terminal back.
+    pub fn finish(self) {
+        drop(self);
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let _ = self.end.add(1);
+        let _ = self.has_ended.recv_timeout(END_LIMIT);
+        crate::terminal::put_back();
+    }
+}
+
+fn follow(feed: &Feed, end: &EventFd, terminal: &mut Terminal, look: Look) -> io::Result<()> {
+    let mut screen = Screen::new(Owner::Own, terminal.waits_for_keys());
+    let mut pace = Pace::new(Nanos(clock::monotonic()));
+    feed.want();
+    loop {
+        let began = clock::thread_cpu_time();
+        if let Some(progress) = feed.progress() {
+            screen.content.take(progress, feed.take_figures());
+        }
+        terminal.draw(&screen, look)?;
+        pace.spent(Nanos(clock::monotonic()), Nanos(clock::thread_cpu_time() - began));
+        let mut has_asked = false;
+        loop {
+            let now = Nanos(clock::monotonic());
+            // Asked for just before they are drawn, figures are as new as they can be.
+            let next = if has_asked { pace.next() } else { pace.next() + Nanos(-FIGURES_COME_WITHIN.get()) };
+            if now >= next && has_asked {
+                break;
+            }
+            if now >= next {
+                feed.want();
+                has_asked = true;
+                continue;
+            }
+            let mut fds = vec![end.as_fd()];
+            let stdin = io::stdin();
+            if terminal.waits_for_keys() {
+                fds.push(stdin.as_fd());
+            }
+            let timeout = ((next - now).get() / 1_000_000 + 1).min(60_000) as i32;
+            let ready = wait_readable(&fds, timeout)?;
+            if ready.first() == Some(&true) {
+                return Ok(());
+            }
+            if ready.get(1) == Some(&true) {
+                for key in Key::of_bytes(&terminal.keys()) {
+                    match screen.press(key) {
+                        Some(Action::Mark) => feed.mark(Nanos(clock::monotonic())),
+                        // As Ctrl-C does: the run ends in order, and is whole.
+                        Some(Action::End) => process::kill(std::process::id() as i32, signal::INTERRUPT)?,
+                        None => {}
+                    }
+                }
+                // Whoever pressed a key sees at once what it did.
+                terminal.draw(&screen, look)?;
+            }
+        }
+    }
+}
+
+/// Shows the run in `folder` until it ends or its user has seen enough.
+///
+/// # Errors
+/// Those of the terminal, and of a folder that cannot be read.
+pub fn watch(folder: &mut GrowingFolder, look: Look) -> io::Result<()> {
+    let signals = signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
+    let mut terminal = Terminal::take()?;
+    let mut screen = Screen::new(Owner::Other, terminal.waits_for_keys());
+    let mut pace = Pace::new(Nanos(clock::monotonic()));
+    loop {
+        let now = Nanos(clock::monotonic());
+        if now >= pace.next() {
+            let began = clock::thread_cpu_time();
+            folder.look(&mut screen.content)?;
+            terminal.draw(&screen, look)?;
+            pace.spent(now, Nanos(clock::thread_cpu_time() - began));
+        }
+        let mut fds = vec![signals.as_fd()];
+        let stdin = io::stdin();
+        if terminal.waits_for_keys() {
+            fds.push(stdin.as_fd());
+        }
+        let timeout = ((pace.next() - Nanos(clock::monotonic())).get() / 1_000_000 + 1).clamp(1, 60_000) as i32;
+        let ready = wait_readable(&fds, timeout)?;
+        if ready.first() == Some(&true) && signals.take()?.is_some() {
+            return Ok(());
+        }
+        if ready.get(1) == Some(&true) {
+            for key in Key::of_bytes(&terminal.keys()) {
+                if screen.press(key) == Some(Action::End) {
+                    return Ok(());
+                }
+            }
+            terminal.draw(&screen, look)?;
+        }
+    }
+}

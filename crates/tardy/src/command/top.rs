@@ -1,0 +1,44 @@
+//! `tardy top`: the live view of a run that another process makes.
+
+use std::path::{Path, PathBuf};
+
+use tardy_live::growing::{GrowingFolder, is_under_way};
+use tardy_live::view;
+use tardy_results::exit::Exit;
+use tardy_run::folder;
+
+use super::output;
+use crate::cli::TopArgs;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &TopArgs) -> Exit {
+    let path = chosen(&args.run);
+    let mut folder = match GrowingFolder::open(&path) {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    if !view::is_possible() {
+        eprintln!(
+            "tardy: top needs a terminal: `tardy show {}` prints what there is so far",
+            tardy_run::shell::quoted(&path.display().to_string())
+        );
+        return Exit::Usage;
+    }
+    match view::watch(&mut folder, output::look()) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            Exit::Machine
+        }
+    }
+}
+
+/// The run in or below `path`: one that is under way, else the one that began last.
+fn chosen(path: &Path) -> PathBuf {
+    let began = |path: &PathBuf| folder::open(path).ok().map(|record| (is_under_way(&record), record.started.realtime_ns));
+    folder::folders(path).into_iter().max_by_key(began).unwrap_or_else(|| path.to_owned())
+}

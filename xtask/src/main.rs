@@ -4,6 +4,7 @@
 mod deny;
 mod extend;
 mod fuzz;
+mod package;
 mod perfetto;
 mod product;
 #[cfg(test)]
@@ -38,6 +39,8 @@ enum Task {
     Fuzz(fuzz::FuzzArguments),
     /// Build the static binary for other machines
     Build(static_build::BuildArguments),
+    /// Make a tarball and a Debian package, with manual pages and completions
+    Package(package::PackageArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     #[command(disable_help_flag = true)]
     MakeRun(product::Words),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     failure::exit_code(match Cli::parse().task {
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
+        Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),

@@ -19,7 +19,7 @@ pub(crate) struct BuildArguments {
 /// An architecture that is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum Architecture {
+pub(crate) enum Architecture {
     /// 64-bit Arm
     Aarch64,
     /// 64-bit x86
@@ -39,6 +39,19 @@ impl Architecture {
         format!("{}-unknown-linux-musl", self.name())
     }
 
+    /// As Debian calls it.
+    pub(crate) fn of_debian(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "arm64",
+            Self::X86_64 => "amd64",
+        }
+    }
+
+    /// Whether it is this machine's.
+    pub(crate) fn is_here(self) -> bool {
+        self.name() == std::env::consts::ARCH
+    }
+
     /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_X86_64).
     fn machine(self) -> u16 {
         match self {
@@ -52,15 +65,22 @@ impl Architecture {
 pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
     for &architecture in &arguments.architectures {
         let binary = build(architecture)?;
-        let bytes = std::fs::read(&binary).while_doing(|| format!("reading {}", binary.display()))?;
-        check(&bytes, architecture).map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
-        println!("{}: static, {:.1} MB", binary.display(), bytes.len() as f64 / 1e6);
+        let bytes = check_file(&binary, architecture)?;
+        println!("{}: static, {:.1} MB", binary.display(), bytes as f64 / 1e6);
         try_out(architecture, &binary)?;
     }
     Ok(())
 }
 
-fn build(architecture: Architecture) -> Result<PathBuf> {
+/// Refuses a file that is no static binary of the architecture; tells its size in bytes.
+pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<usize> {
+    let bytes = std::fs::read(binary).while_doing(|| format!("reading {}", binary.display()))?;
+    check(&bytes, architecture).map_err(|reason| Failure::new(format!("{}: {reason}", binary.display())))?;
+    Ok(bytes.len())
+}
+
+/// Builds the binary for handing out.
+pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
     add_target(&target)?;
     let mut cargo = workspace::cargo();
@@ -125,7 +145,7 @@ impl Elf {
 
 /// Runs the binary: here, or by QEMU where it is installed.
 fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
-    let runner = if architecture.name() == std::env::consts::ARCH {
+    let runner = if architecture.is_here() {
         None
     } else {
         let names = [format!("qemu-{}", architecture.name()), format!("qemu-{}-static", architecture.name())];

@@ -9,6 +9,7 @@ pub mod cost;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+pub mod generated;
 pub mod import;
 pub mod lab;
 pub mod load;
@@ -87,6 +88,10 @@ pub enum Command {
     List(ListArgs),
     /// Put back what a killed command left: settings, scratch folders, samples in a spool
     Restore(RestoreArgs),
+    /// Print the manual page of a command
+    Man(generated::ManArgs),
+    /// Print the completions for bash, zsh or fish
+    Completions(generated::CompletionsArgs),
 }
 
 /// A deadline and how strictly it is meant.

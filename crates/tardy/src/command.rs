@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 mod folder_name;
+pub mod generated;
 pub mod import;
 pub mod lab;
 pub mod list;

@@ -50,5 +50,7 @@ fn main() -> ExitCode {
         Command::Scenarios(args) => command::scenarios::run(&args).into(),
         Command::List(args) => command::list::run(&args).into(),
         Command::Restore(args) => command::restore::run(&args).into(),
+        Command::Man(args) => command::generated::man(&args).into(),
+        Command::Completions(args) => command::generated::completions(&args).into(),
     }
 }

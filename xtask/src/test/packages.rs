@@ -33,6 +33,8 @@ pub(super) const PACKAGES: &[Package] = &[
     ),
     package("libasound2-dev", &[], "builds the example of a period of sound (include/examples/alsa_period.c)"),
     package("libelf1", &[], "used by the kernel's own build tools, for the same module"),
+    package("debootstrap", &["debootstrap"], "makes the bare Debian in which the package is tried out (cargo xtask package)"),
+    package("groff-base", &["groff"], "formats the manual pages"),
     package("bsdutils", &["script"], "gives tests a terminal to ask questions on"),
     package("chromium", &["chromium"], "opens HTML reports, hovers, toggles and zooms them (--headless)"),
     package("mpv", &["mpv"], "the real player of the probe media; about 160 MB with what it needs"),

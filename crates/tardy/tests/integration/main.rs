@@ -19,6 +19,7 @@ mod doctor;
 mod explain;
 mod explained_runs;
 mod export;
+mod generated;
 mod goldens;
 mod groups;
 mod hostile_files;

@@ -1,0 +1,94 @@
+//! `tardy man` and `tardy completions`: pages and scripts made of the definition of the command line.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use tardy_results::exit::Exit;
+use tardy_run::nearest::nearest;
+
+use super::output;
+use crate::cli::Cli;
+use crate::cli::generated::{CompletionsArgs, ManArgs};
+
+/// Section of the manual for programs.
+const SECTION: &str = "1";
+
+/// Prints the manual page of a command, or writes those of all.
+#[must_use]
+pub fn man(args: &ManArgs) -> Exit {
+    let mut definition = Cli::command();
+    definition.build();
+    let result = match &args.all {
+        Some(folder) => write_all(&definition, folder).map_err(|error| format!("--all {}: {error}", folder.display())),
+        None => {
+            let command = match find(&definition, &args.command) {
+                Ok(command) => command,
+                Err(reason) => {
+                    eprintln!("tardy: {reason}");
+                    return Exit::Usage;
+                }
+            };
+            let name = std::iter::once("tardy").chain(args.command.iter().map(String::as_str)).collect::<Vec<_>>().join("-");
+            page(command, &name).and_then(|page| output::print(&page)).map_err(|error| format!("cannot write the page: {error}"))
+        }
+    };
+    ended(result)
+}
+
+/// Prints the script that completes commands in a shell.
+#[must_use]
+pub fn completions(args: &CompletionsArgs) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "tardy", &mut script);
+    let text = String::from_utf8_lossy(&script);
+    ended(output::print(&text).map_err(|error| format!("cannot write the script: {error}")))
+}
+
+fn ended(result: Result<(), String>) -> Exit {
+    match result {
+        Ok(()) => Exit::Done,
+        Err(reason) => {
+            eprintln!("tardy: {reason}");
+            Exit::Machine
+        }
+    }
+}
+
+fn find<'a>(definition: &'a Command, names: &[String]) -> Result<&'a Command, String> {
+    let mut command = definition;
+    for name in names {
+        command = command.find_subcommand(name).ok_or_else(|| {
+            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let near = nearest(name, known.iter().copied()).map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+            format!("`{name}` is no command of {}{near}", command.get_name())
+        })?;
+    }
+    Ok(command)
+}
+
+/// The page of a command, which is named with those above it.
+fn page(command: &Command, name: &str) -> io::Result<String> {
+    let mut page = Vec::new();
+    // The definition's names last as long as the process, which ends when the pages are written.
+    let lasting: &'static str = name.to_owned().leak();
+    Man::new(command.clone().name(lasting).display_name(lasting)).section(SECTION).title(name.to_uppercase()).render(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// Writes `tardy.1`, `tardy-run.1` and so on.
+fn write_all(definition: &Command, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    write_with_children(definition, "tardy", folder)
+}
+
+fn write_with_children(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
+    fs::write(folder.join(format!("{name}.{SECTION}")), page(command, name)?)?;
+    // The command `help` says nothing that the pages do not.
+    for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set()) {
+        write_with_children(child, &format!("{name}-{}", child.get_name()), folder)?;
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! What a run will do, as a value: stored in its folder, and the same for a guest, a board over SSH and this machine.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,12 @@ pub struct Plan {
     pub wake_up_cost: Option<Nanos>,
     /// Bytes that the run will take, at most about this.
     pub bytes_estimated: u64,
+    /// What the user keeps with the run, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Defaults that come from files of the machine or the user, a sentence a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<String>,
     /// What is known to fall short before the start.
     pub warnings: Vec<Warning>,
 }
@@ -177,6 +184,8 @@ impl Plan {
             changes: Vec::new(),
             wake_up_cost: None,
             bytes_estimated: 0,
+            labels: BTreeMap::new(),
+            defaults: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@ pub mod advise;
 pub mod breakdown;
 pub mod choice;
 pub mod compare;
+pub mod configuration;
 pub mod cost;
 pub mod doctor;
 pub mod explain;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use tardy::cli::{Command, renamed, suggest};
 use tardy::command;
+use tardy_results::exit::Exit;
 
 fn main() -> ExitCode {
     if tardy_lab::guest::is_guest_init() {
@@ -17,7 +18,13 @@ fn main() -> ExitCode {
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
-    let command = suggest::parse().command;
+    let (command, configuration) = match suggest::parse() {
+        Ok((cli, configuration)) => (cli.command, configuration),
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage.into();
+        }
+    };
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
     let is_making = match &command {
@@ -30,7 +37,7 @@ fn main() -> ExitCode {
         command::restore::before_start();
     }
     match command {
-        Command::Run(args) => command::run::run(&args).into(),
+        Command::Run(args) => command::run::run(&args, &configuration).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Top(args) => command::top::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),

@@ -113,6 +113,8 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         changes,
         wake_up_cost,
         bytes_estimated,
+        labels: Default::default(),
+        defaults: Vec::new(),
         warnings,
     })
 }

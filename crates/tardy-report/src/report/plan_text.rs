@@ -34,6 +34,12 @@ pub fn text(plan: &Plan) -> String {
         let _ = writeln!(out, "skipped    at most {skipped} periods");
     }
     let _ = writeln!(out, "disk       about {:.1} MB", plan.bytes_estimated as f64 / 1e6);
+    for (name, text) in &plan.labels {
+        let _ = writeln!(out, "label      {name}={text}");
+    }
+    for sentence in &plan.defaults {
+        let _ = writeln!(out, "defaults   {sentence}");
+    }
     for line in plan.device_writes() {
         let _ = writeln!(out, "writes     {line}");
     }

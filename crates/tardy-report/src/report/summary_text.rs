@@ -16,7 +16,7 @@ use super::ladder_text;
 use super::screen::{Screen, cut_at_commas, push_wrapped};
 pub(super) use words::named;
 pub(crate) use words::shares_of;
-pub use words::{marks, word, worst_load};
+pub use words::{labels_and_defaults, marks, word, worst_load};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.
 const SCREEN_LINES: usize = 24;
@@ -154,6 +154,9 @@ impl Page<'_> {
             if summary.measured_ns.get() > 0 { format!("{} measured", summary.measured_ns) } else { "length not known".to_owned() };
         let state = ending(summary.state);
         self.sentence(&mut out, 0, &format!("{}: {}{cpus}, {length}{state}", summary.run, probes.join(", ")));
+        for sentence in labels_and_defaults(summary) {
+            self.sentence(&mut out, 0, &sentence);
+        }
         for (outcome, sentence) in verdict_lines(summary) {
             let color = match outcome {
                 Outcome::Passed => "32",

@@ -1,5 +1,7 @@
 //! What a summary consists of; serialised as `--json`, printed as text.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tardy_core::accounting::Counts;
 use tardy_core::cpu::{CpuId, CpuList};
@@ -44,6 +46,12 @@ pub struct Summary {
     /// Moments that somebody marked while the run lasted, from its start on, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkSummary>,
+    /// What the user keeps with the run, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Which of its settings are defaults of files, a sentence a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<String>,
     /// CPUs that were measured.
     pub measured_cpus: CpuList,
     /// The machine in two lines.

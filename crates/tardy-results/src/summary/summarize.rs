@@ -58,6 +58,8 @@ impl LoadedRun {
             is_ranked: by_phase::is_ranked(record),
             load_work: record.load_work.clone(),
             marks: record.marks_ns.iter().map(|&at| mark(record, at)).collect(),
+            labels: record.plan.labels.clone(),
+            defaults: record.plan.defaults.clone(),
             measured_cpus: record.measured_cpus.clone(),
             machine: record.machine.two_lines(),
             interrupts: interrupts(&record.interference),

@@ -24,7 +24,10 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy run --for 1h --cpus 1-3 --deadline 200us --out board7
   tardy run --for 10m -- ./my_loop          your own loop, under the usual loads
   tardy run --for 10s --load none --probe cyclic --probe nanosleep
-  tardy run --for 10m --explain --out board7; tardy explain board7")]
+  tardy run --for 10m --explain --out board7; tardy explain board7
+
+Defaults of --cpus, --load-cpus, --deadline, --misses, --skipped, --keep, --spool, --cpu-dma-latency, --probe-cgroup and --load-cgroup
+can stand in /etc/tardy.toml and ~/.config/tardy.toml, as in cpus = \"1-3\"; labels below [labels].")]
 pub struct RunArgs {
     /// Program of yours whose loop is measured, with its arguments (probe `app`)
     ///
@@ -153,6 +156,9 @@ pub struct RunArgs {
     /// Folder for the run, which must not exist [default: named after the time]
     #[arg(long, value_name = "FOLDER", help_heading = STORAGE)]
     pub out: Option<PathBuf>,
+    /// Name and text to keep with the run, as in board=imx8-07; repeat it for several
+    #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label, help_heading = STORAGE)]
+    pub labels: Vec<(String, String)>,
     /// Samples to store: all, tail:TIME (those of TIME and later), or histogram (none); all are counted
     #[arg(long, value_name = "WHAT", default_value = "all", help_heading = STORAGE)]
     pub keep: Keep,
@@ -179,6 +185,13 @@ pub struct RunArgs {
     /// A CPU must be left out with --cpus, so that the machine can still be used.
     #[arg(long, help_heading = MACHINE)]
     pub force: bool,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, text)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), text.to_owned())),
+        _ => Err(format!("`{text}` is no label: write it as in board=imx8-07")),
+    }
 }
 
 const PROBES: &str = "Probes";

@@ -1,16 +1,46 @@
-//! Which flag was meant where one was mistyped: clap's own measure takes `--fro` for `--force`.
+//! The command line of this process, with the defaults of files, and which flag was meant where one was mistyped: clap's own measure takes `--fro` for `--force`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Error, Parser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, CommandFactory, Error, FromArgMatches};
 use tardy_run::nearest::nearest;
 
 use super::Cli;
+use super::configuration::{Configuration, ConfigurationError};
 
-/// The command line of this process; where it is wrong, the process ends and says why.
-#[must_use]
-pub fn parse() -> Cli {
+/// The command whose flags can have defaults in files.
+const RUN: &str = "run";
+
+/// The command line of this process, and what of the files it uses; where it is wrong, the process ends and says why.
+///
+/// # Errors
+/// Those of the files, which only `tardy run` reads.
+pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
     let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    Cli::try_parse().unwrap_or_else(|error| with_flag_meant(error, &arguments).exit())
+    let mut command = Cli::command();
+    let mut configuration = Configuration::default();
+    if arguments.get(1).is_some_and(|name| name == RUN) {
+        configuration = Configuration::read()?;
+        let mut applied = Ok(());
+        command = command.mut_subcommand(RUN, |run| {
+            configuration.apply(run.clone()).unwrap_or_else(|error| {
+                applied = Err(error);
+                run
+            })
+        });
+        applied?;
+    }
+    let parsed = command.try_get_matches_from(std::env::args_os()).and_then(|matches| {
+        keep_used(&mut configuration, &matches);
+        Cli::from_arg_matches(&matches)
+    });
+    Ok((parsed.unwrap_or_else(|error| with_flag_meant(error, &arguments).exit()), configuration))
+}
+
+/// Leaves only the defaults in whose place nothing was typed.
+fn keep_used(configuration: &mut Configuration, matches: &ArgMatches) {
+    let Some(run) = matches.subcommand_matches(RUN) else { return };
+    configuration.flags.retain(|flag, _| run.value_source(&flag.replace('-', "_")) == Some(ValueSource::DefaultValue));
 }
 
 /// The error, with the flag that is most like the unknown one.
@@ -43,6 +73,7 @@ fn deepest<'a>(command: &'a Command, arguments: &[String]) -> &'a Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn a_mistyped_flag_is_answered_with_the_one_that_was_meant() {

@@ -15,11 +15,12 @@ use tardy_results::exit::Exit;
 
 use super::show::{self, Format};
 use super::{folder_name, output};
+use crate::cli::configuration::{self, Configuration};
 use crate::cli::run::RunArgs;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]
-pub fn run(args: &RunArgs) -> Exit {
+pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let request = match args.request() {
         Ok(request) => request,
         Err(error) => {
@@ -40,13 +41,16 @@ pub fn run(args: &RunArgs) -> Exit {
             return Exit::Usage;
         }
     };
-    let plan = match resolve(&request, &scenario, &out, &root) {
+    let mut plan = match resolve(&request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
             eprintln!("tardy: {error}");
             return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
         }
     };
+    plan.defaults = configuration::sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
+    plan.labels = configuration.labels.iter().map(|(name, default)| (name.clone(), default.value.clone())).collect();
+    plan.labels.extend(args.labels.iter().cloned());
     if args.dry_run {
         let text = if args.json {
             serde_json::to_string_pretty(&plan).expect("all keys are text and all numbers finite or null") + "\n"
@@ -92,6 +96,9 @@ fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
         eprintln!("! {warning}");
+    }
+    for sentence in &plan.defaults {
+        eprintln!("{sentence}");
     }
     for line in plan.device_writes() {
         eprintln!("loads write {line}");

@@ -12,6 +12,7 @@ mod bounds;
 mod breakdown;
 mod clocks;
 mod compare;
+mod configuration;
 mod cost;
 mod cost_reports;
 mod cycles;

@@ -70,6 +70,8 @@ impl Workplace {
             .current_dir(self.folder())
             .env("TARDY_STATE_DIR", self.folder().join("state"))
             .env(MARK, self.mark())
+            // Whose machine this is must not matter.
+            .env("TARDY_CONFIG", "")
             .env_remove("NO_COLOR")
             // Histograms in the terminal are made of what the locale has.
             .env("LC_ALL", "C")

@@ -89,6 +89,7 @@ fn first(run: &RunData, is_named: bool) -> Markup {
             (state) ", "
             (date_and_time(summary.started_realtime_ns)) " UTC"
         }
+        @for sentence in summary_text::labels_and_defaults(summary) { p class="quiet" { (sentence) } }
         @for (outcome, sentence) in &verdicts {
             div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (micro(sentence)) } }
         }

@@ -49,6 +49,14 @@ pub fn worst_load(summary: &Summary, probe: &str) -> Option<String> {
     Some(format!("worst load: {}, {largest}{idle}", worst.name))
 }
 
+/// What the user keeps with the run, and which settings come from files.
+#[must_use]
+pub fn labels_and_defaults(summary: &Summary) -> Vec<String> {
+    let labels: Vec<String> = summary.labels.iter().map(|(name, text)| format!("{name}={text}")).collect();
+    let labels = (!labels.is_empty()).then(|| format!("labels: {}", labels.join(", ")));
+    labels.into_iter().chain(summary.defaults.iter().cloned()).collect()
+}
+
 /// The moments that were marked, each with its phase where there were several.
 #[must_use]
 pub fn marks(summary: &Summary) -> Option<String> {

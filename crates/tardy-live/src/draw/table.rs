@@ -95,7 +95,7 @@ fn rows(content: &Content, places: &[usize], selected: Option<usize>, (is_all, w
         .collect();
     let names: Vec<String> = places.iter().map(|&place| name(&content.series[place], content.has_several_probes())).collect();
     let left = usize::from(width).saturating_sub(columns.len() * usize::from(NUMBER));
-    let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6).min(NAME_MAX).min(left.max(6));
+    let name_width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(6, NAME_MAX.min(left.max(6)));
     let row = |(&place, name): (&usize, &String)| {
         let series = &content.series[place];
         let cells = columns.iter().map(|column| {

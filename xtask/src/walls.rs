@@ -35,6 +35,20 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_tests_is_in_its_program() {
+        let programs = std::fs::read_dir(workspace::root().join("crates/tardy/tests")).unwrap().map(|entry| entry.unwrap().path());
+        for folder in programs.filter(|folder| folder.join("main.rs").exists()) {
+            let main = std::fs::read_to_string(folder.join("main.rs")).unwrap();
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let file = entry.unwrap().path();
+                let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let is_test = file.extension().is_some_and(|end| end == "rs") && name != "main";
+                assert!(!is_test || main.contains(&format!("mod {name};\n")), "{} is not compiled", file.display());
+            }
+        }
+    }
+
+    #[test]
     fn no_crate_is_larger_than_a_room() {
         for entry in std::fs::read_dir(workspace::root().join("crates")).unwrap() {
             let folder = entry.unwrap().path();

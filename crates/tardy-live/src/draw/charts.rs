@@ -9,7 +9,7 @@ use ratatui::widgets::{Paragraph, Sparkline, SparklineBar};
 use tardy_core::units::Nanos;
 
 use super::Look;
-use super::words::{begun, clock, spaced};
+use super::words::{begun, clock, name, spaced};
 use crate::content::Content;
 use crate::progress::RunProgress;
 
@@ -131,8 +131,8 @@ fn value_axis(from: Nanos, to: Nanos, width: u16) -> Line<'static> {
 /// Whose values a chart shows.
 fn chosen(content: &Content, selected: Option<usize>) -> String {
     match selected.and_then(|place| content.series.get(place)) {
-        Some(series) => super::table::name(series, content.has_several_probes()),
-        None if content.series.len() == 1 => super::table::name(&content.series[0], true),
+        Some(series) => name(series, content.has_several_probes()),
+        None if content.series.len() == 1 => name(&content.series[0], true),
         None => "all together".to_owned(),
     }
 }

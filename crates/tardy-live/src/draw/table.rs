@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use tardy_core::figures::{Figures, FiguresNumbers};
 use tardy_core::units::Nanos;
 
-use super::words::{begun, grouped};
+use super::words::{begun, grouped, name};
 use super::{Look, heat};
 use crate::content::Content;
 use crate::screen::Screen;
@@ -43,15 +43,6 @@ const COLUMNS: [Column; 8] = [
 
 fn time(figures: &Figures, of: impl Fn(&FiguresNumbers) -> Nanos) -> String {
     figures.numbers.as_ref().map_or_else(String::new, |numbers| of(numbers).to_string())
-}
-
-/// How a series is called.
-pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
-    match (figures.cpu, with_probe) {
-        (Some(cpu), false) => format!("CPU {cpu}"),
-        (Some(cpu), true) => format!("{} CPU {cpu}", figures.probe),
-        (None, _) => figures.probe.clone(),
-    }
 }
 
 /// Lines that show every series, or of very many the worst ones.

@@ -3,6 +3,7 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use tardy_core::bytes::format_bytes;
+use tardy_core::figures::Figures;
 use tardy_core::units::Nanos;
 use tardy_run::record::State;
 
@@ -11,6 +12,15 @@ use crate::progress::{LoadProgress, RunProgress};
 
 /// What a text that is cut ends in.
 const CUT: &str = "..";
+
+/// How a series is called.
+pub(super) fn name(figures: &Figures, with_probe: bool) -> String {
+    match (figures.cpu, with_probe) {
+        (Some(cpu), false) => format!("CPU {cpu}"),
+        (Some(cpu), true) => format!("{} CPU {cpu}", figures.probe),
+        (None, _) => figures.probe.clone(),
+    }
+}
 
 /// A text in at most so many characters. Of a path the end tells more.
 pub(super) fn ended(text: &str, room: usize) -> String {

@@ -30,10 +30,10 @@ fn the_live_view_fits_terminals_of_60_80_and_120_columns_and_gives_them_back() {
 #[test]
 fn phases_and_the_work_of_loads_are_shown() {
     let place = Workplace::new();
-    let mut run = InTerminal::start(&place, "run --for 4s --load io --out run", (100, 30));
+    let mut run = InTerminal::start(&place, "run --for 8s --load io --out run", (100, 30));
     run.until("phase 1 of 2: idle");
-    let seen = run.until_seen("operations", |seen| seen.contains("phase 2 of 2: io") && seen.contains(" operations"));
-    assert!(seen.contains("|idle") && seen.contains("|io"), "{seen}");
+    let wanted = ["phase 2 of 2: io", " operations", "|idle", "|io"];
+    run.until_seen("operations and both phases", |seen| wanted.iter().all(|words| seen.contains(words)));
     run.end();
 }
 

@@ -1,6 +1,5 @@
 //! From threads that have ended to the closed folder, with everything put back.
 
-
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;

@@ -35,6 +35,8 @@ const CHUNK_MAGIC: [u8; 4] = *b"DLYS";
 const CHUNK_HEAD_BYTES: usize = 12;
 /// Largest body that is written or believed, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 20;
+/// Frames of all holders of a chunk that are believed; one of 4,096 samples has far fewer.
+const FRAMES_MAX: usize = 1 << 20;
 /// Samples after which a chunk ends.
 const CHUNK_SAMPLES: usize = 4096;
 
@@ -483,8 +485,8 @@ pub fn decode(body: &[u8]) -> Option<DelayChunk> {
         frames_left = frames_left.checked_sub(length)?;
         stacks.push((0..length).map(|_| texts.get(count(&mut reader)?).cloned()).collect::<Option<_>>()?);
     }
-    // A stack of many frames that many holders have would be a body's length squared.
-    let mut frames_left = body.len().saturating_mul(64);
+    // A stack of many frames that many holders have would take the square of the body's length.
+    let mut frames_left = FRAMES_MAX;
     for holder in &mut holders {
         for frames in [&mut holder.stack, &mut holder.ended] {
             if let Some(place) = count(&mut reader)?.checked_sub(1) {

@@ -21,6 +21,8 @@ pub struct Comparison {
     pub meaning: String,
     /// Members of the ensemble.
     pub replicas: u32,
+    /// Time between two wake-ups of the first probe: a delay that is shorter may fall between two of them.
+    pub period_ns: Option<Nanos>,
     /// The variants in the order of the command line.
     pub variants: Vec<VariantResult>,
 }
@@ -33,6 +35,8 @@ pub struct VariantResult {
     pub runs: Vec<RunResult>,
     /// Each phase and probe over the ensemble.
     pub phases: Vec<PhaseResult>,
+    /// Phases under load in which a run has no sample, because the load did not work in them.
+    pub without_samples: Vec<String>,
 }
 
 /// One guest.
@@ -70,6 +74,10 @@ pub struct PhaseResult {
     pub samples: u64,
     /// Median over the ensemble of the runs' medians.
     pub median_ns: Nanos,
+    /// The same of their 99 %.
+    pub p99_ns: Nanos,
+    /// The same of their 99.9 %.
+    pub p999_ns: Nanos,
     /// The largest latency of each run, in the order of the replicas.
     pub max_of_runs_ns: Vec<Nanos>,
     /// Median of those.
@@ -93,6 +101,8 @@ struct Part {
     probe: String,
     samples: u64,
     median_ns: i64,
+    p99_ns: i64,
+    p999_ns: i64,
     max_ns: i64,
 }
 
@@ -105,18 +115,24 @@ impl Comparison {
         outcomes: &[Outcome],
         summarize: &dyn Fn(&Outcome) -> Result<Option<Summary>, String>,
     ) -> Self {
-        let result = |(index, variant): (usize, &Variant)| {
+        let mut period_ns = None;
+        let mut result = |(index, variant): (usize, &Variant)| {
             let mut runs = Vec::new();
-            let mut parts = Vec::new();
+            let (mut parts, mut without_samples) = (Vec::new(), Vec::new());
             for outcome in outcomes.iter().filter(|outcome| outcome.variant == index) {
                 let summary = if outcome.result.is_ok() { summarize(outcome) } else { Ok(None) };
                 runs.push(run_result(outcome, summary.as_ref().err()));
-                parts.extend(summary.ok().flatten().iter().flat_map(parts_of));
+                let probe = summary.as_ref().ok().and_then(|summary| summary.as_ref()?.probes.first());
+                period_ns = period_ns.or_else(|| probe.filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns));
+                let summary = summary.ok().flatten();
+                parts.extend(summary.iter().flat_map(parts_of));
+                without_samples.extend(summary.iter().flat_map(without_samples_of));
             }
-            VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts) }
+            VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts), without_samples }
         };
         let replicas = outcomes.iter().map(|outcome| outcome.replica + 1).max().unwrap_or(0);
-        Self { meaning: meaning.to_owned(), replicas, variants: variants.iter().enumerate().map(result).collect() }
+        let variants = variants.iter().enumerate().map(&mut result).collect();
+        Self { meaning: meaning.to_owned(), replicas, period_ns, variants }
     }
 }
 
@@ -158,18 +174,25 @@ fn parts_of(summary: &Summary) -> Vec<Part> {
     for phase in &summary.phases {
         for (probe, numbers) in &phase.probes {
             let Some(numbers) = numbers else { continue };
-            let median = numbers.percentiles.iter().find(|percentile| percentile.probability == 0.5);
+            let of = |probability: f64| numbers.percentiles.iter().find(|percentile| percentile.probability == probability);
             parts.push(Part {
                 phase: phase.name.clone(),
                 loads: phase.loads.clone(),
                 probe: probe.clone(),
                 samples: numbers.samples,
-                median_ns: median.map_or(numbers.min_ns, |median| median.value_ns),
+                median_ns: of(0.5).map_or(numbers.min_ns, |median| median.value_ns),
+                p99_ns: of(0.99).map_or(numbers.max_ns, |percentile| percentile.value_ns),
+                p999_ns: of(0.999).map_or(numbers.max_ns, |percentile| percentile.value_ns),
                 max_ns: numbers.max_ns,
             });
         }
     }
     parts
+}
+
+fn without_samples_of(summary: &Summary) -> impl Iterator<Item = String> {
+    let silent = summary.phases.iter().filter(|phase| !phase.loads.is_empty() && phase.probes.iter().all(|(_, numbers)| numbers.is_none()));
+    silent.map(|phase| phase.loads.join("+"))
 }
 
 /// Gathers the runs' parts by phase and probe, in the order in which they first appear.
@@ -188,6 +211,8 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
             probe: part.probe.clone(),
             samples: alike.iter().map(|part| part.samples).sum(),
             median_ns: Nanos(median(alike.iter().map(|part| part.median_ns).collect())),
+            p99_ns: Nanos(median(alike.iter().map(|part| part.p99_ns).collect())),
+            p999_ns: Nanos(median(alike.iter().map(|part| part.p999_ns).collect())),
             max_ns: Nanos(maxima.iter().copied().max().unwrap_or_default()),
             max_median_ns: Nanos(median(maxima.clone())),
             max_of_runs_ns: maxima.into_iter().map(Nanos).collect(),
@@ -208,7 +233,16 @@ mod tests {
 
     fn part(phase: &str, loads: &[&str], max_ns: i64) -> Part {
         let loads = loads.iter().map(|load| (*load).to_owned()).collect();
-        Part { phase: phase.into(), loads, probe: "cyclic".into(), samples: 10, median_ns: max_ns / 2, max_ns }
+        Part {
+            phase: phase.into(),
+            loads,
+            probe: "cyclic".into(),
+            samples: 10,
+            median_ns: max_ns / 2,
+            p99_ns: max_ns - 2,
+            p999_ns: max_ns - 1,
+            max_ns,
+        }
     }
 
     #[test]
@@ -226,6 +260,7 @@ mod tests {
         assert_eq!(labels, ["idle", "io"]);
         assert_eq!((results[1].samples, results[1].max_ns, results[1].max_median_ns), (30, Nanos(900), Nanos(700)));
         assert_eq!(results[0].max_of_runs_ns, [Nanos(20), Nanos(30), Nanos(10)]);
+        assert_eq!((results[0].p99_ns, results[0].p999_ns), (Nanos(18), Nanos(19)));
     }
 
     #[test]

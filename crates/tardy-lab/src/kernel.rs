@@ -21,8 +21,8 @@ use super::deb::{self, DebError, PackedFile};
 use super::digest::Digest;
 use super::image::{self, ImageError};
 
-pub use modules::modules;
-pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned};
+pub use modules::{modules, release_of_module};
+pub use packaged::{Flavour, Offer, PackagedKernel, fetch_companions, offers, pinned, versions_between};
 
 /// What the user wrote behind `--kernel`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@ pub mod apt;
 pub mod architecture;
 pub mod atlas;
 pub mod binary;
+pub mod bisect;
 pub mod blame;
 pub mod boot;
 pub mod cache;

@@ -90,6 +90,18 @@ impl ModuleFinder<'_> {
     }
 }
 
+/// The release of the kernel that a module was built for: the first word behind `vermagic=` (include/linux/vermagic.h). `None` for what is no module.
+#[must_use]
+pub fn release_of_module(content: &[u8]) -> Option<&str> {
+    const MAGIC: &[u8] = b"\0vermagic=";
+    if !content.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let begin = content.windows(MAGIC.len()).position(|window| window == MAGIC)? + MAGIC.len();
+    let end = content[begin..].iter().position(|byte| [0, b' '].contains(byte))?;
+    std::str::from_utf8(&content[begin..begin + end]).ok()
+}
+
 /// `snd-dummy` and `snd_dummy` are the same module.
 fn file_name(module: &str) -> String {
     format!("{}.ko", module.replace('-', "_"))
@@ -156,6 +168,13 @@ mod tests {
         assert_eq!(of(&["top-one", "base-two"]), Ok(order), "from the cache");
         let nowhere = Kernel { source: "bzImage".into(), ..kernel.clone() };
         assert!(modules(&nowhere, &["beside"], &cache).unwrap_err().to_string().contains("debian:VERSION"));
+    }
+
+    #[test]
+    fn a_module_tells_the_release_that_it_is_for() {
+        assert_eq!(release_of_module(b"\x7fELF..\0vermagic=6.1.0-56-amd64 SMP preempt mod_unload\0"), Some("6.1.0-56-amd64"));
+        assert_eq!(release_of_module(b"\0vermagic=6.1 SMP\0"), None);
+        assert_eq!(release_of_module(b"\x7fELF.."), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kernel, KernelError, of_package_file};
+use super::{Kernel, KernelError, KernelSource, of_package_file};
 use crate::apt::sources::{self, RELEASES, Source};
 use crate::apt::{AptError, Package, PrivateApt};
 use crate::architecture::Architecture;
@@ -192,16 +192,11 @@ fn find(apt: &PrivateApt, wanted: &PackagedKernel, architecture: Architecture) -
             found.extend(apt.versions(name)?.into_iter().filter(|package| package.version == meta.version));
         }
     }
-    let end = format!("-{infix}{architecture}");
-    let release_of = |name: &str| Some(name.strip_prefix("linux-image-")?.strip_suffix(end.as_str())?.to_owned());
-    let matches = |name: &String| {
-        release_of(name)
-            .is_some_and(|release| begins_with(&release, &wanted.version) && !release.ends_with("-rt") && !release.ends_with("-cloud"))
-    };
-    let mut names: Vec<String> = apt.names("linux-image-")?.into_iter().filter(matches).collect();
-    names.sort_by_cached_key(|name| Reverse(version_key(name)));
+    let mut names = kernel_names(apt, wanted.flavour, architecture)?;
+    names.retain(|name| begins_with(&name.release, &wanted.version));
+    names.sort_by_cached_key(|name| Reverse(version_key(&name.release)));
     for name in names.iter().take(OLDER_TRIED) {
-        found.extend(apt.versions(name)?);
+        found.extend(apt.versions(&name.package)?);
     }
     found.sort_by_cached_key(|package| Reverse(version_key(&package.version)));
     found.dedup();
@@ -290,6 +285,65 @@ fn fetch_with_dependencies(apt: &PrivateApt, packages: Vec<Package>, folder: &Pa
     wanted.iter().map(|package| Ok(apt.download(&package.name, &package.version, folder)?)).collect()
 }
 
+/// The kernels of a flavour whose versions lie between two, in the lists that are there, oldest first and one of each upstream version.
+///
+/// # Errors
+/// [`KernelError::Apt`], [`KernelError::Cache`], [`KernelError::NoSources`].
+pub fn versions_between(
+    flavour: Flavour,
+    from: &str,
+    to: &str,
+    architecture: Architecture,
+    cache: &Cache,
+) -> Result<Vec<KernelSource>, KernelError> {
+    let all_sources = sources::read_all(Path::new("/"));
+    let mut found: Vec<(String, PackagedKernel)> = Vec::new();
+    for release in search_order(&own_release(&all_sources)) {
+        let turned = sources::for_release(&all_sources, &release);
+        if turned.is_empty() {
+            return Err(KernelError::NoSources("bisecting versions".to_owned()));
+        }
+        let apt = PrivateApt::open(cache, &release, architecture, &turned)?;
+        if !apt.has_lists() {
+            continue;
+        }
+        for name in kernel_names(&apt, flavour, architecture)? {
+            for package in apt.versions(&name.package)? {
+                let kernel = PackagedKernel { release: Some(release.clone()), version: name.release.clone(), flavour };
+                found.push((package.version, kernel));
+            }
+        }
+    }
+    Ok(between(found, from, to).into_iter().map(KernelSource::Packaged).collect())
+}
+
+/// Those between both versions, each upstream version once.
+fn between(mut found: Vec<(String, PackagedKernel)>, from: &str, to: &str) -> Vec<PackagedKernel> {
+    let upstream = |version: &str| version_key(version.split('-').next().unwrap_or(version));
+    let (first, last) = (upstream(from), upstream(to));
+    found.retain(|(version, _)| first < upstream(version) && upstream(version) < last);
+    found.sort_by_cached_key(|(version, _)| upstream(version));
+    found.dedup_by_key(|(version, _)| upstream(version));
+    found.into_iter().map(|(_, kernel)| kernel).collect()
+}
+
+/// The name of a kernel's package, and what of it stands for the kernel's version.
+struct KernelName {
+    package: String,
+    release: String,
+}
+
+/// The kernels of a flavour in the lists, whatever their version.
+fn kernel_names(apt: &PrivateApt, flavour: Flavour, architecture: Architecture) -> Result<Vec<KernelName>, KernelError> {
+    let end = format!("-{}{architecture}", flavour.infix());
+    let name = |package: String| {
+        let release = package.strip_prefix("linux-image-")?.strip_suffix(end.as_str())?.to_owned();
+        let is_kernel = release.starts_with(|c: char| c.is_ascii_digit()) && !release.ends_with("-rt") && !release.ends_with("-cloud");
+        is_kernel.then_some(KernelName { package, release })
+    };
+    Ok(apt.names("linux-image-")?.into_iter().filter_map(name).collect())
+}
+
 /// A kernel that the package sources offer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
@@ -359,6 +413,26 @@ mod tests {
         let mut versions = ["6.1.10-1", "6.1.9-3", "6.12.1-1", "6.1.9-1"];
         versions.sort_by_key(|version| version_key(version));
         assert_eq!(versions, ["6.1.9-1", "6.1.9-3", "6.1.10-1", "6.12.1-1"]);
+    }
+
+    #[test]
+    fn kernels_between_two_versions_are_in_their_order_and_each_once() {
+        let found = |version: &str, release: &str| {
+            let kernel = PackagedKernel { release: Some(release.into()), version: version.into(), flavour: Flavour::Stock };
+            (version.to_owned(), kernel)
+        };
+        let all = [
+            found("6.12.117-1", "trixie"),
+            found("6.1.9-1", "bookworm"),
+            found("6.12.95-1~bpo12+1", "backports"),
+            found("6.12.95-1", "trixie"),
+            found("7.3.4-1", "sid"),
+            found("6.1.10-1", "bookworm"),
+            found("5.10.262-1", "bullseye"),
+        ];
+        let versions = |from: &str, to: &str| between(all.to_vec(), from, to).into_iter().map(|kernel| kernel.version).collect::<Vec<_>>();
+        assert_eq!(versions("5.10.262-1", "7.3.4-1"), ["6.1.9-1", "6.1.10-1", "6.12.95-1~bpo12+1", "6.12.117-1"]);
+        assert_eq!(versions("6.1.10-1", "6.12.95-1"), [""; 0]);
     }
 
     #[test]

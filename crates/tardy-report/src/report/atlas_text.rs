@@ -166,10 +166,16 @@ pub(super) fn remarks(atlas: &Atlas) -> Vec<String> {
 
 /// How the numbers are to be read.
 pub(super) fn notes(atlas: &Atlas) -> Vec<String> {
-    let blind = atlas.period_ns.map(|period| {
-        format!("The probe looks every {}: a shorter delay may fall between two wake-ups, and a longer one may have begun up to so much earlier.", period.exact())
-    });
-    std::iter::once(atlas.meaning.clone()).chain(blind).collect()
+    std::iter::once(atlas.meaning.clone()).chain(atlas.period_ns.map(blind_spot)).collect()
+}
+
+/// What a probe that wakes up every `period` cannot see.
+#[must_use]
+pub fn blind_spot(period: tardy_core::units::Nanos) -> String {
+    format!(
+        "The probe wakes up every {0}: a delay that is shorter may lie between two wake-ups, and one that is seen may be up to {0} longer than its latency.",
+        period.exact()
+    )
 }
 
 #[cfg(test)]

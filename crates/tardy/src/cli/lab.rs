@@ -1,6 +1,7 @@
 //! What the subcommands of `tardy lab` take.
 
 pub mod atlas;
+pub mod bisect;
 pub mod kernels;
 
 use std::path::PathBuf;
@@ -11,9 +12,12 @@ use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::Injection;
+use tardy_lab::kernel::KernelSource;
 use tardy_lab::machine::{Accelerator, Machine};
+use tardy_results::compare::margin::Margin;
 
 use atlas::AtlasArguments;
+use bisect::BisectArguments;
 use kernels::KernelArguments;
 
 /// `tardy lab`: boot kernels in QEMU, where time is counted in instructions, and measure in each.
@@ -29,12 +33,16 @@ pub struct Lab {
 pub enum LabCommand {
     /// Run the same measurement on several kernels and compare them
     Run(RunArguments),
-    /// Test a kernel against a limit over an ensemble of runs; exit codes for `git bisect run`
+    /// Test a kernel against a limit or a good kernel, in several replicas; exit codes for `git bisect run`
     Check(CheckArguments),
     /// Measure kernels under loads in many replicas, once each, and show them as one table
     Atlas(Box<AtlasArguments>),
+    /// Find the first kernel with a delay among those between a good and a bad one
+    Bisect(Box<BisectArguments>),
     /// Boot one kernel as `run` does, with a shell on its console
     Shell(ShellArguments),
+    /// Fetch kernels now, so that later runs need no network
+    Fetch(FetchArguments),
     /// List the kernels that this machine can offer
     Kernels(KernelsArguments),
 }
@@ -45,16 +53,16 @@ pub struct MachineArguments {
     /// Architecture of the guest: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Virtual time per instruction: a power of two, 1ns resembles a PC, 4ns a small board
+    /// Virtual time that an instruction takes, a power of two: 1ns resembles a PC, 4ns a small board
     #[arg(long, alias = "insn", value_name = "TIME", default_value = "4ns")]
     pub instruction_time: Nanos,
     /// Memory of the guest in MiB
     #[arg(long, value_name = "MIB", default_value_t = Machine::MEMORY_MIB_DEFAULT, value_parser = clap::value_parser!(u32).range(64..=65536))]
     pub memory: u32,
-    /// Memory shared between guest and host, through which the result comes out, in MiB: a power of two
+    /// Size of the memory through which results leave the guest, in MiB: a power of two
     #[arg(long, value_name = "MIB", default_value_t = Machine::SHARED_MIB_DEFAULT, value_parser = power_of_two)]
     pub shared: u32,
-    /// How the guest is executed: tcg is deterministic, kvm runs on the host's clock
+    /// How guests are executed: tcg repeats exactly; kvm is faster, and runs on the host's clock
     #[arg(long, value_enum, default_value_t = AcceleratorArgument::Tcg)]
     pub accel: AcceleratorArgument,
     /// The static binary for the guest [default: this one]
@@ -89,48 +97,49 @@ pub struct MeasureArguments {
     /// Scenario to follow, as for `tardy run`: a built-in one or a file [default: lab]
     #[arg(long, value_name = "NAME|FILE")]
     pub scenario: Option<String>,
-    /// Length of the measurement in the guest's time, as for `tardy run`
+    /// How long each guest measures, in the guest's time
     #[arg(long = "for", value_name = "TIME", conflicts_with = "cycles")]
     pub length: Option<Nanos>,
-    /// Cycles of each phase of the measurement, as for `tardy run`
+    /// Cycles of each phase, in place of a length
     #[arg(long, value_name = "N")]
     pub cycles: Option<u64>,
-    /// A load during the measurement, as for `tardy run`, or beside --program; repeat it for several at the same time
+    /// A load, as for `tardy run`; repeat it to run several at the same time. With --program, loads run beside the program
     #[arg(long, value_name = "NAME")]
     pub load: Vec<String>,
-    /// Seed of the probes of the first replica; the others count up from it
+    /// Seed of the first replica's probes; each further replica adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Begin every run from a snapshot of the booted and settled guest, kept for further runs: saves booting. Such runs differ from those that
-    /// boot, as other replicas do, and are repeated exactly from the same snapshot
+    /// Start every run from a kept snapshot of the booted guest, which saves booting
+    ///
+    /// Runs repeat exactly from the same snapshot. They differ from runs that booted, as replicas differ from each other.
     #[arg(long)]
     pub snapshots: bool,
-    /// Guests at the same time [default: one per CPU]
+    /// How many guests run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Limit of the host's time for one guest
+    /// End a guest after so much time of the host
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Limit of the guest's time for the program in it
+    /// End the program in the guest after so much time of the guest
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
-    /// Make known delays while it measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30 (see inject/README.md)
+    /// Make delays of known length while the guest measures: CONTEXT:TIME or CONTEXT:TIME:COUNT, as in preemption-off:1ms:30 (see inject/README.md)
     #[arg(long, value_name = "DELAYS", requires = "inject_modules")]
     pub inject: Option<Injection>,
-    /// Folder with the module for known delays: RELEASE/tardy_inject.ko for each kernel
+    /// Folder with the module that makes them: RELEASE/tardy_inject.ko for each kernel
     #[arg(long, value_name = "FOLDER")]
     pub inject_modules: Option<PathBuf>,
-    /// Load a module of the kernel's package, and what it needs, before the measurement: NAME or NAME:PARAMETER=VALUE, as in snd-dummy:hrtimer=0; repeat it
-    /// for several
+    /// Load a module before the measurement: NAME of the kernel's package, with what it needs, or a file of yours, as in ./driver.ko, for the release of the
+    /// kernel; with parameters as in snd-dummy:hrtimer=0. Repeat it for several
     #[arg(long, value_name = "MODULE")]
     pub module: Vec<ModuleArgument>,
-    /// Put a file of this machine into the guest
+    /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// Run this program of the guest with ARGUMENTS, in place of a measurement; /init is tardy itself
+    /// Run this program of the guest, with ARGUMENTS, instead of a measurement (/init is tardy itself)
     #[arg(long, value_name = "PATH", conflicts_with_all = ["scenario", "length", "cycles"])]
     pub program: Option<String>,
-    /// Further arguments for `tardy run` in the guest, or all arguments for --program
+    /// Further arguments for `tardy run` in the guest; with --program, all its arguments
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<String>,
 }
@@ -161,11 +170,13 @@ impl FromStr for AddArgument {
     }
 }
 
-/// `--module NAME[:PARAMETER=VALUE...]`.
+/// `--module NAME|FILE.ko[:PARAMETER=VALUE...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleArgument {
     /// As modprobe(8) takes it.
     pub name: String,
+    /// Where it lies; absent for one of the kernel's package.
+    pub file: Option<PathBuf>,
     /// With spaces between.
     pub parameters: String,
 }
@@ -175,11 +186,15 @@ impl FromStr for ModuleArgument {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        if let Some(stem) = name.strip_suffix(".ko").filter(|_| !parameters.contains([' ', '\0'])) {
+            let name_of_file = stem.rsplit('/').next().unwrap_or(stem).to_owned();
+            return Ok(Self { name: name_of_file, file: Some(PathBuf::from(name)), parameters: parameters.replace(':', " ") });
+        }
         let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if !is_plain || parameters.contains([' ', '\0']) {
-            return Err(format!("`{text}` names no module: write NAME or NAME:PARAMETER=VALUE, as in snd-dummy:hrtimer=0"));
+            return Err(format!("`{text}` names no module: write NAME, NAME:PARAMETER=VALUE or FILE.ko, as in snd-dummy:hrtimer=0"));
         }
-        Ok(Self { name: name.to_owned(), parameters: parameters.replace(':', " ") })
+        Ok(Self { name: name.to_owned(), file: None, parameters: parameters.replace(':', " ") })
     }
 }
 
@@ -195,18 +210,19 @@ pub struct RunArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// Measure what services cost, in instructions, in place of latencies: metrics and groups as in `tardy list costs`, all where none is given;
-    /// ARGUMENTS are then for `tardy cost` in the guest
+    /// Measure what kernel services cost, in instructions, instead of latencies: metrics or groups of `tardy list costs` [default: all]
+    ///
+    /// ARGUMENTS then go to `tardy cost` in the guest.
     #[arg(long, value_name = "METRIC,...", num_args = 0..=1, value_delimiter = ',',
         conflicts_with_all = ["scenario", "length", "cycles", "load", "program", "inject"])]
     pub cost: Option<Vec<String>>,
-    /// Guests of each variant: each has a boot and a seed of the probes a little different, and repeats exactly
+    /// Guests of each variant. Each boots a little differently and has another seed; each repeats exactly
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
-    /// Run each guest twice and fail if the samples differ
+    /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
-    /// Folder for the runs, one run folder a guest
+    /// Folder for the runs: one run folder for each guest
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// Print the comparison as JSON
@@ -217,7 +233,7 @@ pub struct RunArguments {
 /// `tardy lab check`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run; 1 one above it, or the kernel booted and then panicked or hung; 125 this kernel \
+    after_help = "Exit codes, for `git bisect run`: 0 no latency above the limit in any run, and 99.9 % within the margin of the baseline; 1 not so, or the kernel booted and then panicked or hung; 125 this kernel \
 cannot tell (it does not boot, or lacks the preemption model asked for); 128 this machine cannot tell, which stops the bisection; 2 wrong use.
 It tests for regressions; it is no verdict about a deadline on any machine."
 )]
@@ -231,16 +247,22 @@ pub struct CheckArguments {
     /// The measurement.
     #[command(flatten)]
     pub measure: MeasureArguments,
-    /// The largest latency allowed, in the phases under load where there are any
-    #[arg(long, value_name = "TIME")]
-    pub limit: Nanos,
-    /// Boot all guests, also when one of them has shown the kernel to be bad
+    /// Largest latency allowed: in the phases under load if there are any, otherwise in all
+    #[arg(long, value_name = "TIME", required_unless_present = "baseline")]
+    pub limit: Option<Nanos>,
+    /// A kernel that is good: the other one fails if its 99.9 % under a load is larger by more than --margin (medians of the replicas)
+    #[arg(long, value_name = "KERNEL")]
+    pub baseline: Option<KernelSource>,
+    /// How much larger than the baseline's 99.9 % is still good: a share or a time
+    #[arg(long, value_name = "SHARE|TIME", default_value = "20%", requires = "baseline")]
+    pub margin: Margin,
+    /// Boot all guests, even after one has failed
     #[arg(long)]
     pub all: bool,
     /// Guests of each variant
     #[arg(long, alias = "pads", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
-    /// Folder in which the runs are kept
+    /// Keep the runs in this folder
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Print verdict and comparison as JSON
@@ -257,12 +279,26 @@ pub struct ShellArguments {
     /// The machine.
     #[command(flatten)]
     pub machine: MachineArguments,
-    /// Put a file of this machine into the guest
+    /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
     /// The static busybox for the guest's architecture, which brings the shell
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
+}
+
+/// `tardy lab fetch`.
+#[derive(Debug, Clone, Args)]
+pub struct FetchArguments {
+    /// Kernels, as for --kernel of `tardy lab run`
+    #[arg(value_name = "KERNEL", required = true)]
+    pub kernels: Vec<KernelSource>,
+    /// Architecture: amd64, arm64 or riscv64 [default: this machine's]
+    #[arg(long)]
+    pub arch: Option<Architecture>,
+    /// Ask the package sources again for kernels that were fetched before
+    #[arg(long)]
+    pub refresh: bool,
 }
 
 /// `tardy lab kernels`.

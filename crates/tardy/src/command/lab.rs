@@ -1,11 +1,13 @@
 //! `tardy lab`: glue between the command line and [`tardy_lab`].
 
 mod atlas;
+mod bisect;
 mod check;
 mod comparison_text;
 mod cost;
 mod cost_comparison_text;
 mod ensemble;
+mod fetch;
 mod list;
 mod progress;
 mod request;
@@ -24,7 +26,9 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Check(arguments) => return check::check(arguments),
         LabCommand::Atlas(arguments) => atlas::run(arguments),
+        LabCommand::Bisect(arguments) => bisect::run(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
+        LabCommand::Fetch(arguments) => fetch::fetch(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),
     };
     result.unwrap_or_else(|error| {

@@ -24,6 +24,7 @@ use tardy_run::read_series::SeriesFile;
 mod support;
 
 mod atlas;
+mod bisect;
 mod blame;
 mod breakdown;
 mod costs;

@@ -27,25 +27,25 @@ pub struct AtlasArguments {
     /// A column: a load as for `tardy run`, several at the same time as in io+fork, or none; repeat it for several columns [default: none, and eleven that take different ways through the kernel]
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
-    /// Replicas of each cell: each has a boot and a seed of the probes a little different, and repeats exactly
+    /// Replicas of each cell. Each boots a little differently and has another seed; each repeats exactly
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub replicas: u32,
     /// Length of each run in the guest's time; the first third of it, at most 10s, is idle
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     pub length: Nanos,
-    /// Seed of the probes of the first replica; the others count up from it
+    /// Seed of the first replica's probes; each further replica adds one
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Make this part of the cells only: the Ith of N
     #[arg(long, value_name = "I/N", requires = "kernel")]
     pub shard: Option<Shard>,
-    /// Guests at the same time [default: one per CPU]
+    /// How many guests run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
-    /// Limit of the host's time for one guest
+    /// End a guest after so much time of the host
     #[arg(long, value_name = "TIME", default_value = "15m")]
     pub wall_limit: Nanos,
-    /// Limit of the guest's time for the program in it
+    /// End the program in the guest after so much time of the guest
     #[arg(long, value_name = "TIME", default_value = "10m")]
     pub time_limit: Nanos,
     /// Folder for the cells and the report

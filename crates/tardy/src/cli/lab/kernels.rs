@@ -17,6 +17,9 @@ pub struct KernelArgument {
     pub words: Vec<String>,
 }
 
+/// Kernels that cannot be fetched, as they were asked for, with the reason.
+pub type AbsentKernels = Vec<(String, KernelError)>;
+
 /// The kernels of a comparison in the order of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelArguments(pub Vec<KernelArgument>);
@@ -37,9 +40,30 @@ impl KernelArguments {
     /// # Errors
     /// [`KernelError`] of the first kernel that cannot be had.
     pub fn variants(&self, architecture: Architecture, cache: &Cache, refresh: bool) -> Result<Vec<Variant>, KernelError> {
-        let mut variants = Vec::new();
+        let (variants, mut absent) = self.variants_there(architecture, cache, refresh)?;
+        if absent.is_empty() { Ok(variants) } else { Err(absent.remove(0).1) }
+    }
+
+    /// The same, with the kernels that cannot be fetched beside them: the others can be measured without.
+    ///
+    /// # Errors
+    /// [`KernelError`] of the first kernel that is no kernel, or where none can be had.
+    pub fn variants_there(
+        &self,
+        architecture: Architecture,
+        cache: &Cache,
+        refresh: bool,
+    ) -> Result<(Vec<Variant>, AbsentKernels), KernelError> {
+        let (mut variants, mut absent) = (Vec::new(), Vec::new());
         for argument in &self.0 {
-            let kernel = argument.kernel(architecture, cache, refresh)?;
+            let kernel = match argument.kernel(architecture, cache, refresh) {
+                Ok(kernel) => kernel,
+                Err(error @ (KernelError::Apt(_) | KernelError::NoPackage { .. })) => {
+                    absent.push((argument.source.to_string(), error));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if argument.preemption.is_empty() {
                 variants.push(Variant::new(kernel, None, argument.words.clone()));
                 continue;
@@ -48,8 +72,11 @@ impl KernelArguments {
                 variants.push(Variant::new(kernel.clone(), Some(model.clone()), argument.words.clone()));
             }
         }
+        if variants.is_empty() && !absent.is_empty() {
+            return Err(absent.remove(0).1);
+        }
         make_names_unique(&mut variants);
-        Ok(variants)
+        Ok((variants, absent))
     }
 }
 
@@ -63,7 +90,7 @@ impl Args for KernelArguments {
             .value_parser(|text: &str| text.parse::<KernelSource>().map_err(|error| error.to_string()))
             .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it to compare several");
         let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).help(
-            "Preemption models (none, voluntary, full, lazy), each a variant, of the kernel before it; of every kernel when it comes first",
+            "Preemption models (none, voluntary, full, lazy). Each makes a variant of the kernel before it, or of every kernel if it comes first",
         );
         let words = Arg::new("cmdline")
             .long("cmdline")
@@ -71,7 +98,7 @@ impl Args for KernelArguments {
             .value_name("WORDS")
             .action(ArgAction::Append)
             .allow_hyphen_values(true)
-            .help("Words for the command line of the kernel before it; of every kernel when it comes first");
+            .help("Words for a kernel's command line: of the kernel before it, or of every kernel if it comes first");
         command.arg(kernel).arg(preempt).arg(words)
     }
 

@@ -1,17 +1,23 @@
 //! `tardy lab check`: a regression test of a kernel over an ensemble of runs, for scripts and `git bisect run`.
 
+use std::path::Path;
+
 use serde::Serialize;
 use tardy_core::units::Nanos;
+use tardy_lab::bisect::Answer;
 use tardy_lab::comparison::{Comparison, PhaseResult};
 use tardy_lab::diagnosis::Blame;
 use tardy_lab::experiment::Outcome;
+use tardy_lab::kernel;
+use tardy_lab::variant::Variant;
+use tardy_results::compare::margin::Margin;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{Ensemble, compare, refuse_used_folder, run_all};
 use super::request;
 use super::run::print;
 use super::setting::{LabError, Setting};
-use crate::cli::lab::CheckArguments;
+use crate::cli::lab::{CheckArguments, MeasureArguments};
 use crate::command::output;
 
 /// What this machine cannot do stops a bisection: `git bisect run` would take 3 for a bad kernel.
@@ -30,21 +36,11 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let setting = setting.with_working_accelerator(&variants[0]);
+    let (variants, asked) = with_baseline(arguments, &setting, variants)?;
     let scratch = setting.cache.scratch("check")?;
     let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
-    let is_decided = |outcome: &Outcome| {
-        let alone = compare(&setting, &variants, std::slice::from_ref(outcome));
-        Verdict::new(&alone, std::slice::from_ref(outcome), arguments.limit).is_decided()
-    };
-    let ensemble =
-        Ensemble { is_decided: if arguments.all { &|_| false } else { &is_decided }, ..Ensemble::all(arguments.replicas, false) };
-    let outcomes = run_all(&setting, &variants, &arguments.measure, ensemble, &out);
-    let result = outcomes.map(|outcomes| {
-        let comparison = compare(&setting, &variants, &outcomes);
-        (Verdict::new(&comparison, &outcomes, arguments.limit), comparison)
-    });
-    let (verdict, comparison) = result?;
+    let (verdict, comparison) = judge(&setting, &variants, &arguments.measure, (arguments.replicas, arguments.all), asked, &out)?;
     if arguments.json {
         let json = serde_json::to_string_pretty(&Report { verdict: &verdict, comparison: &comparison }).expect("a report is plain data");
         output::print(&(json + "\n")).map_err(|error| LabError::Unable(error.to_string()))?;
@@ -53,6 +49,68 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
         output::print(&(verdict.text() + "\n")).map_err(|error| LabError::Unable(error.to_string()))?;
     }
     Ok(verdict.exit())
+}
+
+/// Tests one kernel, with what was seen in words.
+///
+/// # Errors
+/// [`LabError`] when this machine cannot tell.
+pub(super) fn test(
+    setting: &Setting,
+    variant: &Variant,
+    measure: &MeasureArguments,
+    replicas: u32,
+    limit: Nanos,
+) -> Result<(Answer, String), LabError> {
+    let scratch = setting.cache.scratch("check")?;
+    let asked = Asked { limit: Some(limit), margin: None };
+    let (verdict, _) = judge(setting, std::slice::from_ref(variant), measure, (replicas, false), asked, scratch.path())?;
+    let max = verdict.max_ns.map_or(String::new(), |max| format!(", the largest {max}"));
+    let answer = match verdict.exit() {
+        Exit::Done => Answer::Good,
+        Exit::Failed => Answer::Bad,
+        Exit::Skip => Answer::CannotTell,
+        _ => return Err(LabError::Unable(verdict.text())),
+    };
+    Ok((answer, format!("{} of {} runs above {limit}{max}", verdict.above, verdict.runs)))
+}
+
+/// What a kernel is held to. With a margin, the second variant is the baseline.
+#[derive(Clone, Copy)]
+struct Asked {
+    limit: Option<Nanos>,
+    margin: Option<Margin>,
+}
+
+fn with_baseline(arguments: &CheckArguments, setting: &Setting, mut variants: Vec<Variant>) -> Result<(Vec<Variant>, Asked), LabError> {
+    let Some(baseline) = &arguments.baseline else { return Ok((variants, Asked { limit: arguments.limit, margin: None })) };
+    if variants.len() != 1 {
+        return Err(LabError::Usage("--baseline is compared with one kernel in one preemption model: give one".to_owned()));
+    }
+    let kernel = kernel::resolve(baseline, setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    let mut variant = Variant::new(kernel, variants[0].preemption.clone(), variants[0].words.clone());
+    variant.name.push_str("-baseline");
+    variants.push(variant);
+    Ok((variants, Asked { limit: arguments.limit, margin: Some(arguments.margin) }))
+}
+
+/// Runs the ensemble, all of it or until a guest decides.
+fn judge(
+    setting: &Setting,
+    variants: &[Variant],
+    measure: &MeasureArguments,
+    (replicas, all): (u32, bool),
+    asked: Asked,
+    out: &Path,
+) -> Result<(Verdict, Comparison), LabError> {
+    let is_decided = |outcome: &Outcome| {
+        let alone = compare(setting, variants, std::slice::from_ref(outcome));
+        Verdict::new(&alone, std::slice::from_ref(outcome), asked).is_decided()
+    };
+    let ensemble = Ensemble { is_decided: if all { &|_| false } else { &is_decided }, ..Ensemble::all(replicas, false) };
+    let outcomes = run_all(setting, variants, measure, ensemble, out)?;
+    let comparison = compare(setting, variants, &outcomes);
+    Ok((Verdict::new(&comparison, &outcomes, asked), comparison))
 }
 
 #[derive(Serialize)]
@@ -64,7 +122,7 @@ struct Report<'a> {
 /// What the ensemble says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
-    limit_ns: Nanos,
+    limit_ns: Option<Nanos>,
     /// Runs with samples.
     runs: usize,
     /// Of these, runs with a latency above the limit.
@@ -77,25 +135,73 @@ struct Verdict {
     cannot_tell: usize,
     /// Guests that the host, QEMU or the program in them kept from a result.
     trouble: usize,
+    /// The phase in which the kernel is worst beside the baseline.
+    beside_baseline: Option<BesideBaseline>,
+}
+
+/// A phase of a kernel and of the baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct BesideBaseline {
+    phase: String,
+    /// Median of the runs' 99.9 %.
+    p999_ns: Nanos,
+    /// The same of the baseline.
+    baseline_p999_ns: Nanos,
+    /// How much more is allowed.
+    margin_ns: Nanos,
+}
+
+impl BesideBaseline {
+    fn new(kernel: &PhaseResult, baseline: &PhaseResult, margin: Margin) -> Self {
+        let margin_ns = Nanos(margin.of(baseline.p999_ns.get() as f64).round() as i64);
+        Self { phase: kernel.label(), p999_ns: kernel.p999_ns, baseline_p999_ns: baseline.p999_ns, margin_ns }
+    }
+
+    fn is_worse(&self) -> bool {
+        self.p999_ns > self.baseline_p999_ns + self.margin_ns
+    }
+
+    /// How far it is beyond what is allowed.
+    fn beyond(&self) -> f64 {
+        self.p999_ns.get() as f64 / (self.baseline_p999_ns + self.margin_ns).get().max(1) as f64
+    }
+
+    /// The worst of the phases that count.
+    fn worst(comparison: &Comparison, margin: Margin) -> Option<Self> {
+        let [kernel, baseline] = &comparison.variants[..] else { return None };
+        let of_baseline =
+            |phase: &PhaseResult| baseline.phases.iter().find(|other| (&other.phase, &other.probe) == (&phase.phase, &phase.probe));
+        let all = counted(&kernel.phases).filter_map(|phase| Some(Self::new(phase, of_baseline(phase)?, margin)));
+        all.max_by(|one, other| one.beyond().total_cmp(&other.beyond()))
+    }
 }
 
 impl Verdict {
-    fn new(comparison: &Comparison, outcomes: &[Outcome], limit: Nanos) -> Self {
-        let blamed =
-            |blame: Blame| outcomes.iter().filter(|outcome| outcome.result.as_ref().is_err_and(|failure| failure.blame() == blame)).count();
+    fn new(comparison: &Comparison, outcomes: &[Outcome], asked: Asked) -> Self {
+        // With a baseline, which comes second, what befalls the baseline says nothing of the kernel.
+        let is_kernel = |variant: usize| asked.margin.is_none() || variant == 0;
+        let blamed = |blame: Blame| {
+            let of_kernel = outcomes.iter().filter(|outcome| is_kernel(outcome.variant));
+            of_kernel.filter(|outcome| outcome.result.as_ref().is_err_and(|failure| failure.blame() == blame)).count()
+        };
         let (broken, cannot_tell) = (blamed(Blame::Kernel), blamed(Blame::CannotTell));
         let failed = comparison.variants.iter().flat_map(|variant| &variant.runs).filter(|run| run.failure.is_some()).count();
-        let maxima: Vec<Nanos> = comparison.variants.iter().flat_map(|variant| maxima_of_runs(&variant.phases)).collect();
+        let all: Vec<Vec<Nanos>> = comparison.variants.iter().map(|variant| maxima_of_runs(&variant.phases)).collect();
         // A run that ended well and has no sample proves nothing.
-        let without_samples = outcomes.len() - failed - maxima.len();
+        let without_samples = outcomes.len() - failed - all.iter().map(Vec::len).sum::<usize>();
+        // Nor does one whose load did not work: its idle phase would be taken for the kernel under load.
+        let without_load: usize = comparison.variants.iter().map(|variant| variant.without_samples.len()).sum();
+        let maxima: Vec<Nanos> =
+            all.into_iter().enumerate().filter(|(variant, _)| is_kernel(*variant)).flat_map(|(_, maxima)| maxima).collect();
         Self {
-            limit_ns: limit,
+            limit_ns: asked.limit,
             runs: maxima.len(),
-            above: maxima.iter().filter(|max| **max > limit).count(),
+            above: maxima.iter().filter(|max| asked.limit.is_some_and(|limit| **max > limit)).count(),
             max_ns: maxima.into_iter().max(),
             broken,
             cannot_tell,
-            trouble: failed - broken - cannot_tell + without_samples,
+            trouble: failed - broken - cannot_tell + without_samples + without_load,
+            beside_baseline: asked.margin.and_then(|margin| BesideBaseline::worst(comparison, margin)),
         }
     }
 
@@ -105,6 +211,7 @@ impl Verdict {
             Self { above: 1.., .. } | Self { broken: 1.., .. } => Exit::Failed,
             Self { trouble: 1.., .. } => Exit::StopBisect,
             Self { cannot_tell: 1.., .. } => Exit::Skip,
+            Self { beside_baseline: Some(beside), .. } if beside.is_worse() => Exit::Failed,
             _ => Exit::Done,
         }
     }
@@ -115,24 +222,47 @@ impl Verdict {
     }
 
     fn text(&self) -> String {
-        let limit = self.limit_ns;
+        let limit = self.limit_ns.map_or(String::new(), |limit| format!(" above {limit}"));
         match self {
-            Self { above: 1.., .. } => format!("failed: {} of {} runs have a latency above {limit}", self.above, self.runs),
+            Self { above: 1.., .. } => format!("failed: {} of {} runs have a latency{limit}", self.above, self.runs),
             Self { broken: 1.., .. } => format!("failed: {} guests booted, and panicked or hung before they had measured", self.broken),
-            Self { trouble: 1.., .. } => format!("not decided: {} guests gave no samples, and not for the kernel's sake", self.trouble),
+            Self { trouble: 1.., .. } => {
+                format!("not decided: {} guests or loads gave no samples, and not for the kernel's sake", self.trouble)
+            }
             Self { cannot_tell: 1.., .. } => {
                 format!("skipped: {} guests did not boot as far as the measurement, or lack the preemption model", self.cannot_tell)
             }
-            _ => format!("passed: no latency above {limit} in {} runs; this is a regression test, not a bound of any machine", self.runs),
+            Self { beside_baseline: Some(beside), .. } if beside.is_worse() => {
+                let BesideBaseline { phase, p999_ns, baseline_p999_ns, margin_ns } = beside;
+                format!(
+                    "failed: under {phase}, 99.9 % of latencies are within {p999_ns}; the baseline has {baseline_p999_ns}, and {margin_ns} more are allowed"
+                )
+            }
+            _ => {
+                let no_latency = self.limit_ns.map(|_| format!("no latency{limit} in {} runs", self.runs));
+                let beside = self.beside_baseline.as_ref().map(|beside| {
+                    format!(
+                        "99.9 % within the margin of the baseline ({} and {} under {})",
+                        beside.p999_ns, beside.baseline_p999_ns, beside.phase
+                    )
+                });
+                let both = no_latency.into_iter().chain(beside).collect::<Vec<_>>().join("; ");
+                format!("passed: {both}; this is a regression test, not a bound of any machine")
+            }
         }
     }
 }
 
+/// The phases under load, or all where there are none.
+fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
+    let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
+    phases.iter().filter(move |phase| !loaded || !phase.loads.is_empty())
+}
+
 /// The largest latency of each run; the phases under load decide where there are any.
 fn maxima_of_runs(phases: &[PhaseResult]) -> Vec<Nanos> {
-    let loaded = phases.iter().any(|phase| !phase.loads.is_empty());
     let mut maxima: Vec<Nanos> = Vec::new();
-    for phase in phases.iter().filter(|phase| !loaded || !phase.loads.is_empty()) {
+    for phase in counted(phases) {
         for (index, max) in phase.max_of_runs_ns.iter().enumerate() {
             match maxima.get_mut(index) {
                 Some(known) => *known = (*known).max(*max),
@@ -154,6 +284,8 @@ mod tests {
             probe: "cyclic".into(),
             samples: 1,
             median_ns: Nanos(0),
+            p99_ns: Nanos(0),
+            p999_ns: Nanos(0),
             max_of_runs_ns: maxima.iter().copied().map(Nanos).collect(),
             max_median_ns: Nanos(0),
             max_ns: Nanos(0),
@@ -169,8 +301,23 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_the_kernel_goes_before_trouble_of_the_host_and_that_before_a_skip() {
-        let verdict = Verdict { limit_ns: Nanos(1), runs: 10, above: 0, max_ns: None, broken: 0, cannot_tell: 0, trouble: 0 };
+        let verdict = Verdict {
+            limit_ns: Some(Nanos(1)),
+            runs: 10,
+            above: 0,
+            max_ns: None,
+            broken: 0,
+            cannot_tell: 0,
+            trouble: 0,
+            beside_baseline: None,
+        };
         assert_eq!(verdict.exit(), Exit::Done);
+        let margin: Margin = "20%".parse().unwrap();
+        let of = |p999: i64| PhaseResult { p999_ns: Nanos(p999), ..phase(&["io"], &[1]) };
+        let beside = |p999: i64| Verdict { beside_baseline: Some(BesideBaseline::new(&of(p999), &of(1000), margin)), ..verdict.clone() };
+        assert_eq!((beside(1200).exit(), beside(1201).exit()), (Exit::Done, Exit::Failed));
+        assert!(beside(1201).text().contains("under io") && beside(1200).text().contains("within the margin"), "{}", beside(1201).text());
+        assert_eq!(Verdict { trouble: 1, ..beside(9999) }.exit(), Exit::StopBisect, "half of an ensemble compares nothing");
         assert_eq!(Verdict { cannot_tell: 1, ..verdict.clone() }.exit(), Exit::Skip);
         assert_eq!(Verdict { cannot_tell: 1, trouble: 1, ..verdict.clone() }.exit(), Exit::StopBisect);
         for decided in [Verdict { above: 1, trouble: 1, cannot_tell: 1, ..verdict.clone() }, Verdict { broken: 1, trouble: 1, ..verdict }] {

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
+use tardy_report::report::atlas_text::blind_spot;
 use tardy_report::report::table::Table;
 
-/// The text; it names what could not be measured.
+/// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
-pub(super) fn text(comparison: &Comparison) -> String {
+pub(super) fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
     for phase in comparison.variants.iter().flat_map(|variant| &variant.phases) {
         let column = (phase.label(), phase.probe.clone());
@@ -17,37 +18,58 @@ pub(super) fn text(comparison: &Comparison) -> String {
     }
     let mut text = String::new();
     if !columns.is_empty() {
-        let runs = if comparison.replicas == 1 { "one run".to_owned() } else { format!("{} runs", comparison.replicas) };
-        block(&mut text, comparison, &columns, &format!("largest latency in us, {runs} each"), &|phase| phase.max_ns.as_micros_f64());
+        let (runs, each) = match comparison.replicas {
+            1 => ("one run each".to_owned(), ""),
+            several => (format!("{several} runs each"), ", median of the runs'"),
+        };
+        let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| block(&mut text, comparison, &columns, title, value, width);
+        add(&format!("largest latency, {runs}"), &|phase| phase.max_ns.to_string());
         if comparison.replicas > 1 {
-            block(&mut text, comparison, &columns, "median of the runs' largest", &|phase| phase.max_median_ns.as_micros_f64());
+            add("median of the runs' largest", &|phase| phase.max_median_ns.to_string());
         }
-        block(&mut text, comparison, &columns, "median", &|phase| phase.median_ns.as_micros_f64());
+        add(&format!("99.9 %{each}"), &|phase| phase.p999_ns.to_string());
+        add(&format!("99 %{each}"), &|phase| phase.p99_ns.to_string());
+        add("median", &|phase| phase.median_ns.to_string());
+        add("samples", &|phase| phase.samples.to_string());
     }
     for variant in &comparison.variants {
         remarks(&mut text, &variant.variant.name, &variant.runs);
+        for load in &variant.without_samples {
+            let words = "no sample, because the load did not work in its phase: measure longer";
+            writeln!(text, "! {} under {load}: {words}", variant.variant.name).expect("writing to a string cannot fail");
+        }
     }
     let restored = comparison.variants.iter().flat_map(|variant| &variant.runs).filter_map(|run| run.restore_ms);
     if let (Some(least), Some(most)) = (restored.clone().min(), restored.max()) {
         let words = "from snapshots: compare them with runs from the same snapshots only; restoring took";
         writeln!(text, "{words} {least} to {most} ms of the host's time").expect("writing to a string cannot fail");
     }
+    if let Some(period) = comparison.period_ns {
+        writeln!(text, "{}", blind_spot(period)).expect("writing to a string cannot fail");
+    }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
     text
 }
 
-fn block(text: &mut String, comparison: &Comparison, columns: &[(String, String)], title: &str, value: &dyn Fn(&PhaseResult) -> f64) {
+fn block(
+    text: &mut String,
+    comparison: &Comparison,
+    columns: &[(String, String)],
+    title: &str,
+    value: &dyn Fn(&PhaseResult) -> String,
+    width: usize,
+) {
     let several_probes = columns.iter().any(|(_, probe)| *probe != columns[0].1);
     let head = columns.iter().map(|(label, probe)| if several_probes { format!("{label} {probe}") } else { label.clone() });
     let mut table = Table::new([title.to_owned()].into_iter().chain(head));
     for variant in &comparison.variants {
         let cell = |(label, probe): &(String, String)| {
             let phase = variant.phases.iter().find(|phase| phase.label() == *label && phase.probe == *probe);
-            phase.map_or("-".to_owned(), |phase| format!("{:.1}", value(phase)))
+            phase.map_or("-".to_owned(), value)
         };
         table.row([variant.variant.name.clone()].into_iter().chain(columns.iter().map(cell)));
     }
-    text.push_str(&table.text());
+    text.push_str(&table.in_blocks(width));
 }
 
 /// A line for what went wrong among the runs of a variant.

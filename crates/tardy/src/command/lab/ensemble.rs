@@ -148,7 +148,7 @@ fn modules_of_variants(
     variants: &[Variant],
     measure: &MeasureArguments,
 ) -> Result<BTreeMap<String, Vec<LoadedModule>>, LabError> {
-    let names: Vec<&str> = measure.module.iter().map(|module| module.name.as_str()).collect();
+    let names: Vec<&str> = measure.module.iter().filter(|module| module.file.is_none()).map(|module| module.name.as_str()).collect();
     let plain = |name: &str| name.replace('-', "_");
     let of = |variant: &Variant| -> Result<_, LabError> {
         let files = if names.is_empty() { Vec::new() } else { kernel::modules(&variant.kernel, &names, &setting.cache)? };
@@ -158,9 +158,27 @@ fn modules_of_variants(
             let file = AddedFile { source, path: format!("lib/{name}.ko"), executable: false };
             LoadedModule { file, parameters: asked.map(|module| module.parameters.clone()).unwrap_or_default() }
         };
-        Ok((variant.name.clone(), files.into_iter().map(loaded).collect()))
+        let own = measure.module.iter().filter_map(|module| module.file.clone());
+        for file in own.clone() {
+            check_module_file(&file, variant)?;
+        }
+        // A driver of the user's own comes behind what it may need of the package.
+        Ok((variant.name.clone(), files.into_iter().chain(own).map(loaded).collect()))
     };
     variants.iter().map(of).collect()
+}
+
+/// A module for another kernel would cost a boot to be refused.
+fn check_module_file(file: &Path, variant: &Variant) -> Result<(), LabError> {
+    let refused = |why: String| LabError::Usage(format!("--module {}: {why}", file.display()));
+    let content = std::fs::read(file).map_err(|error| refused(error.to_string()))?;
+    match (kernel::release_of_module(&content), variant.kernel.release()) {
+        (None, _) => Err(refused("this is no module of a kernel: give an uncompressed .ko file".to_owned())),
+        (Some(of_module), Some(release)) if of_module != release => {
+            Err(refused(format!("it is for the kernel {of_module}, and {} is {release}: build it for that one", variant.name)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the guests' plans, which are the same for all variants, have of modules.

@@ -16,23 +16,31 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     }
     refuse_used_folder(&arguments.out)?;
     let setting = Setting::new(&arguments.machine)?;
-    let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
+    for (kernel, error) in &absent {
+        eprintln!("tardy: {kernel} is left out: {error}");
+    }
     let setting = setting.with_working_accelerator(&variants[0]);
     if let Some(metrics) = &arguments.cost {
-        return cost::run(arguments, metrics, &setting, &variants);
+        return cost::run(arguments, metrics, &setting, &variants).map(|exit| with_absent(exit, absent.len()));
     }
     let outcomes =
         run_all(&setting, &variants, &arguments.measure, Ensemble::all(arguments.replicas, arguments.verify_repeatable), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     print(&comparison, arguments.json)?;
-    Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
+    Ok(with_absent(code(comparison.variants.iter().flat_map(|variant| &variant.runs)), absent.len()))
+}
+
+/// A comparison without one of its kernels is not what was asked for.
+fn with_absent(exit: Exit, absent: usize) -> Exit {
+    if absent > 0 { Exit::Machine } else { exit }
 }
 
 pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabError> {
     let text = if is_json {
         serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
     } else {
-        super::comparison_text::text(comparison)
+        super::comparison_text::text(comparison, output::screen_or_page().columns)
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

@@ -1,0 +1,92 @@
+//! Where among kernels in the order of their versions the first bad one is. The first is taken to be good, the last to be bad; both are tested.
+
+/// What testing a kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Good,
+    Bad,
+    /// It does not boot, or lacks what was asked for.
+    CannotTell,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The first bad kernel is behind `good`, and no later than `bad`; between them stand only kernels that cannot tell.
+    Between { good: usize, bad: usize },
+    /// The first is not good.
+    FirstNotGood(Answer),
+    /// The last is not bad.
+    LastNotBad(Answer),
+}
+
+/// Tests as few of `count` kernels as it takes.
+///
+/// # Errors
+/// That of a test, which ends the search.
+pub fn bisect<E>(count: usize, mut test: impl FnMut(usize) -> Result<Answer, E>) -> Result<Found, E> {
+    let last = count.saturating_sub(1);
+    match test(last)? {
+        Answer::Bad => {}
+        answer => return Ok(Found::LastNotBad(answer)),
+    }
+    match test(0)? {
+        Answer::Good => {}
+        answer => return Ok(Found::FirstNotGood(answer)),
+    }
+    let (mut good, mut bad) = (0_usize, last);
+    let mut cannot_tell: Vec<usize> = Vec::new();
+    loop {
+        let middle = good.midpoint(bad);
+        let untested = (good + 1..bad).filter(|place| !cannot_tell.contains(place));
+        let Some(next) = untested.min_by_key(|place| place.abs_diff(middle)) else { return Ok(Found::Between { good, bad }) };
+        match test(next)? {
+            Answer::Good => good = next,
+            Answer::Bad => bad = next,
+            Answer::CannotTell => cannot_tell.push(next),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernels from `bad` on are bad, those in `mute` cannot tell; what was found, and how many tests it took.
+    fn found(count: usize, bad: usize, mute: &[usize]) -> (Found, usize) {
+        let mut tests = 0;
+        let answer = |place: usize| match () {
+            () if mute.contains(&place) => Answer::CannotTell,
+            () if place >= bad => Answer::Bad,
+            () => Answer::Good,
+        };
+        let found = bisect(count, |place| {
+            tests += 1;
+            Ok::<_, ()>(answer(place))
+        });
+        (found.unwrap(), tests)
+    }
+
+    #[test]
+    fn the_first_bad_kernel_is_found_wherever_it_is_in_few_tests() {
+        for bad in 1..64 {
+            let (found, tests) = found(64, bad, &[]);
+            assert_eq!(found, Found::Between { good: bad - 1, bad });
+            assert!(tests <= 2 + 6, "{bad}: {tests}");
+        }
+    }
+
+    #[test]
+    fn kernels_that_cannot_tell_are_passed_over_and_bound_what_is_known() {
+        assert_eq!(found(9, 5, &[4, 3]).0, Found::Between { good: 2, bad: 5 });
+        assert_eq!(found(3, 1, &[1]).0, Found::Between { good: 0, bad: 2 });
+    }
+
+    #[test]
+    fn ends_that_are_not_as_said_stop_the_search() {
+        assert_eq!(found(5, 9, &[]), (Found::LastNotBad(Answer::Good), 1));
+        assert_eq!(found(5, 0, &[]), (Found::FirstNotGood(Answer::Bad), 2));
+        assert_eq!(found(5, 2, &[4]).0, Found::LastNotBad(Answer::CannotTell));
+        assert_eq!(bisect(3, |_| Err::<Answer, _>("no QEMU")), Err("no QEMU"));
+    }
+}

@@ -1,0 +1,44 @@
+//! What `tardy lab bisect` takes.
+
+use clap::Args;
+use tardy_core::units::Nanos;
+use tardy_lab::kernel::KernelSource;
+
+use super::{MachineArguments, MeasureArguments};
+
+/// `tardy lab bisect`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Each kernel is tested as by `tardy lab check`: it is bad if a latency is above the limit in any replica, or if it panics or hangs once it has booted. \
+Kernels that do not boot, or lack the preemption model, are passed over.
+Exit codes: 0 found; 1 GOOD is bad or BAD is good; 2 wrong use; 3 this machine cannot tell."
+)]
+pub struct BisectArguments {
+    /// A kernel without the delay, as for --kernel of `tardy lab run`
+    #[arg(value_name = "GOOD")]
+    pub good: KernelSource,
+    /// A later kernel with it
+    #[arg(value_name = "BAD")]
+    pub bad: KernelSource,
+    /// The kernels between them, oldest first [default: those that the package sources have between the versions of GOOD and BAD]
+    #[arg(long, value_name = "KERNEL", num_args = 1..)]
+    pub among: Vec<KernelSource>,
+    /// Largest latency allowed: in the phases under load if there are any, otherwise in all
+    #[arg(long, value_name = "TIME")]
+    pub limit: Nanos,
+    /// Preemption model of all of them (none, voluntary, full, lazy) [default: each kernel's own]
+    #[arg(long, value_name = "MODEL")]
+    pub preempt: Option<String>,
+    /// Guests of each kernel; the first bad one decides
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: u32,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// The measurement.
+    #[command(flatten)]
+    pub measure: MeasureArguments,
+}

@@ -84,7 +84,7 @@ pub struct AtlasKernel {
     pub words: Vec<String>,
     /// `uname -r`; absent where no run says it.
     pub release: Option<String>,
-    /// How it preempts: none, voluntary, full, lazy or rt.
+    /// How it preempts: none, voluntary, full, lazy, rt, or rt with a model other than full, as rt-lazy.
     pub model: Option<String>,
 }
 
@@ -227,10 +227,14 @@ fn quantile(latency: &Histogram, share: f64) -> Option<Nanos> {
 fn model(kernel: &KernelFacts) -> Option<String> {
     let preemption = kernel.preemption.as_ref()?;
     let mode = preemption.mode.as_deref();
+    if preemption.compiled == CompiledPreemption::RealTime {
+        return Some(match mode {
+            None | Some("full") => "rt".to_owned(),
+            Some(mode) => format!("rt-{mode}"),
+        });
+    }
     Some(
         match (preemption.compiled, mode) {
-            (CompiledPreemption::RealTime, Some("lazy")) => "rt-lazy",
-            (CompiledPreemption::RealTime, _) => "rt",
             (_, Some(mode)) => mode,
             (CompiledPreemption::Full, None) => "full",
             (CompiledPreemption::Lazy, None) => "lazy",

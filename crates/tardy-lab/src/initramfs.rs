@@ -53,10 +53,10 @@ pub fn write<W: Write>(sink: W, binary: &Path, plan: &GuestPlan, added: &[AddedF
     writer.finish()
 }
 
-/// The digest of what [`write`] writes.
+/// The digest of what [`write()`] writes.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn digest(binary: &Path, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<Digest> {
     Ok(write(Digester::default(), binary, plan, added)?.finish())
 }

@@ -121,12 +121,12 @@ fn a_small_disk_takes_a_run_that_fits_and_the_remedy_helps() {
     if !may_run("a_small_disk_takes_a_run_that_fits_and_the_remedy_helps") {
         return;
     }
-    let place = Workplace::new();
     let short = r#""$0" run --for 300ms --load none --out disk/run"#;
-    on_small_disk(&place, 12, short).ends_with(0);
+    let outcome = on_small_disk(&Workplace::new(), 12, short);
+    assert!([0, 4].contains(&outcome.code()), "few samples may be inconclusive: {outcome:?}");
     let remedy = r#""$0" run --for 10h --keep tail:100us --dry-run --load none --out disk/run"#;
-    on_small_disk(&place, 20, remedy).ends_with(0);
-    let hopeless = on_small_disk(&place, 3, short).ends_with(2);
+    on_small_disk(&Workplace::new(), 20, remedy).ends_with(0);
+    let hopeless = on_small_disk(&Workplace::new(), 3, short).ends_with(2);
     assert!(hopeless.stderr.ends_with(" MB left: use another folder\n"), "{}", hopeless.stderr);
 }
 

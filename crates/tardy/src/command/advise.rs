@@ -40,7 +40,9 @@ enum AdviseError {
     Asking(#[from] io::Error),
     #[error("--plot: {0}")]
     Picture(#[from] PictureError),
-    #[error("--plot: there are no curves to draw: give runs of latencies of a real-time kernel and of another one")]
+    #[error(
+        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel and of another one, both on a machine's clock (the lab's is virtual)"
+    )]
     NoCurves,
 }
 
@@ -52,28 +54,38 @@ pub fn run(args: &AdviseArgs) -> Exit {
         None => of_runs(args),
     };
     match advised {
-        Ok((text, exit)) => match output::print(&text) {
-            Ok(()) => exit,
-            Err(error) => {
+        Ok(advised) => {
+            if let Err(error) = output::print(&advised.text) {
                 eprintln!("tardy: cannot write the advice: {error}");
-                Exit::Machine
+                return Exit::Machine;
             }
-        },
-        Err(error) => {
-            eprintln!("tardy: {error}");
-            if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
+            draw_figures(args, advised.charts).map_or_else(|error| refuse(&error), |()| advised.exit)
         }
+        Err(error) => refuse(&error),
     }
 }
 
-fn of_paper(args: &AdviseArgs) -> Result<(String, Exit), AdviseError> {
-    let found = mckenney2009::conclusions();
-    let names = ["real fast", "real time"];
-    draw_figures(args, found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect())?;
-    Ok((if args.json { json(&found) } else { report::advise::mckenney2009::text(&found) }, Exit::Done))
+/// What was asked for, in words and to be drawn.
+struct Advised {
+    text: String,
+    charts: Vec<Chart>,
+    exit: Exit,
 }
 
-fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), AdviseError> {
+fn refuse(error: &AdviseError) -> Exit {
+    eprintln!("tardy: {error}");
+    if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
+}
+
+fn of_paper(args: &AdviseArgs) -> Result<Advised, AdviseError> {
+    let found = mckenney2009::conclusions();
+    let names = ["real fast", "real time"];
+    let charts = found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect();
+    let text = if args.json { json(&found) } else { report::advise::mckenney2009::text(&found) };
+    Ok(Advised { text, charts, exit: Exit::Done })
+}
+
+fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
     let mut task = args.task.task();
     if task == Task::default() && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal() {
         questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr())?;
@@ -82,13 +94,14 @@ fn of_runs(args: &AdviseArgs) -> Result<(String, Exit), AdviseError> {
     let kernels = kernels::read(&args.runs)?;
     let advice = advice(&kernels, &task, args.probe.as_deref(), &Root::system())?;
     let figure = |comparison: &Comparison| chart(&comparison.curves, [&comparison.fast, &comparison.real_time], &task);
-    draw_figures(args, advice.comparisons.iter().map(figure).collect())?;
+    let charts = advice.comparisons.iter().map(figure).collect();
     let exit = match advice.outcome {
         None | Some(Outcome::Passed) => Exit::Done,
         Some(Outcome::Failed) => Exit::Failed,
         Some(Outcome::Inconclusive) => Exit::Inconclusive,
     };
-    Ok((if args.json { json(&advice) } else { report::advise::text::text(&advice, output::is_colored()) }, exit))
+    let text = if args.json { json(&advice) } else { report::advise::text::text(&advice, output::is_colored()) };
+    Ok(Advised { text, charts, exit })
 }
 
 /// Draws all of them beside each other, on the same axes, so that they compare by eye.

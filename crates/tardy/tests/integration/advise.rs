@@ -392,6 +392,7 @@ fn the_papers_figures_are_drawn_with_their_crossovers_on_the_same_axes() {
     let refused = place.tardy("advise --paper mckenney2009 --plot figures.gif").ends_with(2);
     assert!(refused.stdout.is_empty() && refused.stderr.contains(".svg"), "{refused:?}");
     let nothing = place.tardy("advise --work 100us --plot nothing.svg").ends_with(2);
+    assert!(!nothing.stdout.is_empty(), "the advice is there all the same");
     assert!(nothing.stderr.contains("no curves") && !place.path("nothing.svg").exists(), "{nothing:?}");
 }
 

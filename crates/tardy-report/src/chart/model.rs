@@ -186,6 +186,8 @@ pub struct Range {
     pub median: f64,
     /// Largest.
     pub max: f64,
+    /// Which of them is the bar's number.
+    pub figure: f64,
 }
 
 /// What a layer draws.

@@ -150,6 +150,10 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
     levels.map(|(level, steps)| filled(Tone::Heat(level), 1.0, steps)).collect()
 }
 
+/// Size of the number at a bar in px, and the width of its characters as a share of that.
+const LABEL_SIZE: f64 = 11.0;
+const CHARACTER_WIDTH: f64 = 0.56;
+
 fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> {
     let ((left, bottom), (right, top)) =
         (area.point(chart, range.x - range.width / 2.0, range.min), area.point(chart, range.x + range.width / 2.0, range.max));
@@ -161,10 +165,12 @@ fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> 
         Item::Path { steps: body, fill: Some((layer.tone, 0.22)), stroke: stroke(1.2) },
         Item::Path { steps: vec![Step::Move(left, median), Step::Line(left + width, median)], fill: None, stroke: stroke(3.0) },
     ];
-    if width > 30.0 {
-        let at = ((left + right) / 2.0, top - 5.0);
-        let label = text(at, Anchor::Middle, Tone::Ink, words::tick(&chart.y, range.max));
-        items.push(Item::Text(Text { size: 11.0, has_halo: true, ..label }));
+    // The number that the bar stands for, at its place; one that would run into its neighbour's is in the table and the tip only.
+    let words = words::tick(&chart.y, range.figure);
+    if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {
+        let at = ((left + right) / 2.0, area.y(chart, range.figure) - 5.0);
+        let label = text(at, Anchor::Middle, Tone::Ink, words);
+        items.push(Item::Text(Text { size: LABEL_SIZE, has_halo: true, ..label }));
     }
     items
 }

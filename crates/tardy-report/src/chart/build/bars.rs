@@ -40,7 +40,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
             let median = numbers.percentiles.first().map_or(numbers.min_ns, |percentile| percentile.value_ns);
             let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
             let (min, max) = (numbers.min_ns as f64, numbers.max_ns as f64);
-            ranges.push(Range { x, width: width * 0.86, min, median: median as f64, max });
+            ranges.push(Range { x, width: width * 0.86, min, median: median as f64, max, figure: max });
             let tail = numbers.percentiles.get(2).map_or_else(String::new, |percentile| words::micros(percentile.value_ns));
             let values = [words::micros(numbers.min_ns), words::micros(median), tail, words::micros(numbers.max_ns)];
             let names = [run.name.clone(), run.kernel(), load.clone(), words::whole(numbers.samples)];

@@ -85,7 +85,8 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         let drawn = |value: f64| if matches!(shown.unit, "us" | "s") { value } else { shown.value(value) };
         let (one, other) = (drawn(metric.min), drawn(metric.max));
         let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
-        Some(Range { x, width: width * 0.86, min: one.min(other), median: drawn(figure(metric)), max: one.max(other) })
+        let figure = drawn(figure(metric));
+        Some(Range { x, width: width * 0.86, min: one.min(other), median: figure, max: one.max(other), figure })
     };
     // Of nothing, which is what may be left when something was taken off, there is no place on a logarithmic axis: a least trial of that begins at the axis.
     names.iter().enumerate().filter_map(range).filter(|range| range.median > 0.0 && range.max.is_finite()).collect()

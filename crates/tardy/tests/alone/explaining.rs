@@ -18,7 +18,7 @@ const MOST: f64 = 2_000.0;
 fn instructions(place: &Workplace, tardy: &Path, cycles: u32) -> (u64, u64) {
     let (run, counts) = (format!("run-{cycles}"), format!("callgrind-{cycles}"));
     // Valgrind does not know the system calls by which the tool mounts tracefs for itself.
-    let mount = "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
+    let mount = "{ mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; } && exec \"$@\"";
     let mut valgrind = place.prepared(machine::program("unshare", "util-linux"), ["--mount", "sh", "-c", mount, "sh"]);
     valgrind.arg(machine::program("valgrind", "valgrind").get_program()).args(["--tool=callgrind", "--separate-threads=yes"]);
     valgrind.arg("--toggle-collect=tardy_tracer::follower::Follower::run*").arg(format!("--callgrind-out-file={counts}")).arg(tardy);

@@ -67,7 +67,7 @@ fn the_next_start_removes_what_an_import_left_and_says_so() {
         text.push_str(&format!("       0:{cycle:8}:{:8}\n", cycle % 97));
     }
     std::fs::write(place.path("verbose.txt"), text).unwrap();
-    let mut running = place.start("import verbose.txt --unit us --out run");
+    let mut running = place.start("import verbose.txt --unit us --period 1ms --out run");
     running.until("it began", || of_kind(place.folder(), SCRATCH).pop());
     running.signal(process::KILL);
     running.wait();

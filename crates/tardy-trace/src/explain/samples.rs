@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::wake_up::{Functions, PIECES_USUAL, Way};
+use super::wake_up::{Functions, Way};
 use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Target, WakeUp, Waker};
 use crate::merge::Item;
 use crate::text::Text;
 
 /// Wake-ups of one thread that are kept for samples that are still to come.
 const WAKE_UPS_MAX: usize = 1 << 14;
+/// Pieces that a sample mostly has beside those of its wake-up.
+const PIECES_BESIDE: usize = 3;
 
 /// Takes a trace in, and explains samples whose time it has reached.
 #[derive(Debug)]
@@ -101,7 +103,7 @@ impl Samples {
 
     fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64) -> Delay {
         let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None, functions: Functions::default() };
-        let mut pieces = Vec::with_capacity(wake_up.pieces.len() + PIECES_USUAL);
+        let mut pieces = Vec::with_capacity(wake_up.pieces.len() + PIECES_BESIDE);
         let (begin, before) = match wake_up.due_from {
             DueFrom::Waking => (wake_up.waking, Component::Waker),
             DueFrom::Timer | DueFrom::Period => (wake_up.due, Component::Request),

@@ -80,18 +80,15 @@ impl Timeline {
     /// How many moments are not later than `time`. What is asked for is mostly recent, and the whole list is larger than a cache: the search begins at
     /// its end.
     fn after(&self, time: u64) -> usize {
-        let length = self.moments.len();
-        let mut back = 64;
-        while back < length && self.moments[length - back].time > time {
+        let (older, newer) = self.moments.as_slices();
+        let is_newer = newer.first().is_some_and(|moment| moment.time <= time);
+        let (before, moments) = if is_newer { (older.len(), newer) } else { (0, older) };
+        let mut back = 16;
+        while back < moments.len() && moments[moments.len() - back].time > time {
             back *= 4;
         }
-        let begin = length.saturating_sub(back);
-        let (mut low, mut high) = (begin, length);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.moments[middle].time <= time { low = middle + 1 } else { high = middle }
-        }
-        low
+        let begin = moments.len().saturating_sub(back);
+        before + begin + moments[begin..].partition_point(|moment| moment.time <= time)
     }
 
     /// Takes an event in. `known` are names and priorities of threads by number.

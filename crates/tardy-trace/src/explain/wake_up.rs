@@ -16,7 +16,7 @@ use crate::text::Text;
 /// The most timers and threads that are remembered.
 const REMEMBERED_MAX: usize = 1 << 18;
 /// Pieces that most wake-ups have at most: room for so many is made at once.
-pub(super) const PIECES_USUAL: usize = 12;
+pub(super) const PIECES_USUAL: usize = 8;
 /// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// An interrupt that was sent comes within this time, or another one was; in ns.
@@ -235,7 +235,7 @@ impl Explainer {
         }
         let timeline = self.cpus.entry(event.cpu).or_default();
         let sender = match event.kind {
-            Kind::VectorEntry { name } if SENT.contains(&name.as_str()) => {
+            Kind::VectorEntry { name } if !self.sent.is_empty() && SENT.contains(&name.as_str()) => {
                 self.sent.get(&event.cpu).filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
             }
             _ => None,

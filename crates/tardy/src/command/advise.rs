@@ -49,17 +49,22 @@ enum AdviseError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &AdviseArgs) -> Exit {
-    let advised = match args.paper {
-        Some(AdviseSource::Mckenney2009) => of_paper(args),
-        None => of_runs(args),
-    };
+    // A name of no picture is refused before anything is asked or told.
+    let picture = args.plot.as_deref().map(Picture::at).transpose().map_err(AdviseError::from);
+    let advised = picture.and_then(|picture| {
+        let advised = match args.paper {
+            Some(AdviseSource::Mckenney2009) => of_paper(args),
+            None => of_runs(args),
+        };
+        Ok((advised?, picture))
+    });
     match advised {
-        Ok(advised) => {
+        Ok((advised, picture)) => {
             if let Err(error) = output::print(&advised.text) {
                 eprintln!("tardy: cannot write the advice: {error}");
                 return Exit::Machine;
             }
-            draw_figures(args, advised.charts).map_or_else(|error| refuse(&error), |()| advised.exit)
+            draw_figures(picture, advised.charts).map_or_else(|error| refuse(&error), |()| advised.exit)
         }
         Err(error) => refuse(&error),
     }
@@ -105,9 +110,8 @@ fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
 }
 
 /// Draws all of them beside each other, on the same axes, so that they compare by eye.
-fn draw_figures(args: &AdviseArgs, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
-    let Some(path) = &args.plot else { return Ok(()) };
-    let picture = Picture::at(path)?;
+fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), AdviseError> {
+    let Some(picture) = picture else { return Ok(()) };
     if charts.is_empty() {
         return Err(AdviseError::NoCurves);
     }

@@ -33,7 +33,7 @@ pub struct Entries {
     /// Interrupts that were moved.
     #[serde(default)]
     pub interrupts: Vec<IrqMove>,
-    /// What loads changed; the guardian undoes it too, if it lives.
+    /// What loads changed, which the guardian undoes too if it lives, and folders that commands made; the name is that of older journals.
     #[serde(default)]
     pub loads: Vec<Undo>,
 }
@@ -81,7 +81,7 @@ pub fn folder() -> PathBuf {
 }
 
 impl Journal {
-    /// Writes down `interrupts`, on the disk, before any of them is moved.
+    /// Writes down `interrupts` and what undoes `loads`, on the disk, before any of it is done.
     ///
     /// # Errors
     /// [`JournalError`].

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::disk::{self, Room};
 
-/// Part of a file system that stays free, and never less than this many bytes: logs and the run itself need room.
+/// Part of a file system that stays free, between a least and a most number of bytes: logs and the run itself need room,
+/// but a tenth of a large disk is more than they ever take.
 const DISK_FLOOR_PART: u64 = 10;
 const DISK_FLOOR_MIN: u64 = 256 << 20;
+const DISK_FLOOR_MAX: u64 = 4 << 30;
 
 /// Where to look; tests point it at folders of their own.
 #[derive(Debug, Clone)]
@@ -90,7 +92,7 @@ impl Host {
 /// Bytes that stay free on a file system of `total` bytes.
 #[must_use]
 pub fn disk_floor(total: u64) -> u64 {
-    (total / DISK_FLOOR_PART).max(DISK_FLOOR_MIN)
+    (total / DISK_FLOOR_PART).clamp(DISK_FLOOR_MIN, DISK_FLOOR_MAX)
 }
 
 #[cfg(test)]
@@ -142,8 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_system_keeps_the_least_room() {
+    fn a_tenth_stays_free_but_neither_too_little_nor_more_than_anything_needs() {
         assert_eq!(disk_floor(100 << 20), DISK_FLOOR_MIN);
-        assert_eq!(disk_floor(100 << 30), 10 << 30);
+        assert_eq!(disk_floor(10 << 30), 1 << 30);
+        assert_eq!(disk_floor(250 << 30), DISK_FLOOR_MAX);
     }
 }

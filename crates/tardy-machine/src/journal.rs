@@ -1,10 +1,11 @@
 //! What outlives the tool when it is killed is written to a journal before it is done, so that the next start and `tardy restore` can put back what a
 //! SIGKILL or a power cut left.
 //!
-//! One file for each thing that has an end of its own, removed when everything is back. Settings of the running kernel are gone after a restart: of the
-//! journal of another boot, only folders are looked after.
+//! One file for each thing that has an end of its own, removed when everything is back, and locked for as long as its process lives: the number of a process
+//! says nothing to who shares the folder from another container or host. Settings of the running kernel are gone after a restart: of the journal of another
+//! boot, only folders are looked after.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub struct Entries {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    /// Locked until the process is gone.
+    _file: File,
     entries: Entries,
     is_undone: bool,
 }
@@ -97,21 +100,24 @@ impl Journal {
             interrupts,
             loads,
         };
-        let write = || -> io::Result<()> {
+        let write = || -> io::Result<File> {
             fs::create_dir_all(folder)?;
             // Nobody ever sees half a journal.
             let part = folder.join(format!("{name}{PART}"));
             let mut file = File::create(&part)?;
+            // Where a file system has no locks, the process tells.
+            let _ = file.try_lock();
             file.write_all(&serde_json::to_vec_pretty(&entries)?)?;
             file.sync_all()?;
             fs::rename(&part, &path)?;
-            File::open(folder)?.sync_all()
+            File::open(folder)?.sync_all()?;
+            Ok(file)
         };
-        write().map_err(|error| {
+        let file = write().map_err(|error| {
             let _ = fs::remove_file(folder.join(format!("{name}{PART}")));
             JournalError { path: path.clone(), error }
         })?;
-        Ok(Self { path, entries, is_undone: false })
+        Ok(Self { path, _file: file, entries, is_undone: false })
     }
 
     /// Puts everything back and removes the journal; what could not be put back is told, and stays in the journal.
@@ -233,7 +239,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
         if rest.ends_with(PART) {
             // What it was written for was not done.
             let writer = rest.split('-').next().and_then(|process| process.parse().ok());
-            if writer.is_some_and(|process| process::start_time(root, process).is_none()) {
+            if writer.is_some_and(|process| process::start_time(root, process).is_none()) && !is_locked(&path) {
                 let _ = fs::remove_file(&path);
             }
             continue;
@@ -247,7 +253,7 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
                 let is_running = is_of_this_boot
                     && process::start_time(root, entries.process)
                         .is_some_and(|start| entries.process_start.is_none_or(|noted| noted == start));
-                if !is_running {
+                if !is_running && !is_locked(&path) {
                     found.journals.push(LeftBehind { path, entries, is_of_this_boot });
                 }
             }
@@ -259,6 +265,11 @@ pub fn left_behind(folder: &Path, root: &Root) -> io::Result<Leftovers> {
     found.journals.sort_by(|a, b| a.path.cmp(&b.path));
     found.unreadable.sort();
     Ok(found)
+}
+
+/// Whether somebody's journal is still in use.
+fn is_locked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// A journal names folders to remove and files to write: only one's own is believed.
@@ -333,13 +344,22 @@ mod tests {
             self.folder.path().join("state")
         }
 
+        fn write(&self, interrupts: Vec<IrqMove>, loads: Vec<Undo>) -> Journal {
+            Journal::write(&self.journals(), &self.root(), interrupts, loads).unwrap()
+        }
+
         fn change(&self) -> Journal {
             let path = self.folder.path().join("proc/irq/5/smp_affinity_list");
             let to = IrqMove { irq: 5, path, old: "0-1".parse().unwrap(), new: "1".parse().unwrap() };
-            let journal = Journal::write(&self.journals(), &self.root(), vec![to.clone()], Vec::new()).unwrap();
+            let journal = self.write(vec![to.clone()], Vec::new());
             to.apply().unwrap();
             journal
         }
+    }
+
+    /// What a SIGKILL does: nothing is put back, and the lock is gone.
+    fn kill(mut journal: Journal) {
+        journal.is_undone = true;
     }
 
     #[test]
@@ -363,7 +383,7 @@ mod tests {
     #[test]
     fn a_journal_left_by_a_killed_run_is_found_and_undone() {
         let machine = Machine::new();
-        std::mem::forget(machine.change());
+        kill(machine.change());
         let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert_eq!((found.len(), found[0].settings().len()), (1, 1));
         assert_eq!(found[0].undo().len(), 1);
@@ -376,16 +396,28 @@ mod tests {
         let machine = Machine::new();
         let me = std::process::id();
         machine.put(&format!("proc/{me}/stat"), &format!("{me} (a b) c) S {}777 0", "0 ".repeat(18)));
-        let _journal = machine.change();
+        let journal = machine.change();
         assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
+        kill(journal);
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty(), "without locks, the process tells");
         machine.put(&format!("proc/{me}/stat"), &format!("{me} (a) S {}778 0", "0 ".repeat(18)));
         assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1, "another process with the same number");
     }
 
     #[test]
+    fn the_journal_of_a_process_that_another_container_cannot_see_is_left_alone() {
+        let machine = Machine::new();
+        let journal = machine.change();
+        machine.put("proc/sys/kernel/random/boot_id", "boot-of-another-host\n");
+        assert!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.is_empty());
+        kill(journal);
+        assert_eq!(left_behind(&machine.journals(), &machine.root()).unwrap().journals.len(), 1);
+    }
+
+    #[test]
     fn after_a_restart_nothing_is_written_and_the_journal_is_removed() {
         let machine = Machine::new();
-        std::mem::forget(machine.change());
+        kill(machine.change());
         machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
         let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert!(found[0].settings().is_empty() && found[0].undo().is_empty());
@@ -400,7 +432,7 @@ mod tests {
         fs::create_dir(&scratch).unwrap();
         let setting = machine.folder.path().join("setting");
         let loads = vec![Undo::RemoveFolder(scratch.clone()), Undo::Write { path: setting.clone(), value: "1".into() }];
-        std::mem::forget(Journal::write(&machine.journals(), &machine.root(), Vec::new(), loads).unwrap());
+        kill(machine.write(Vec::new(), loads));
         machine.put("proc/sys/kernel/random/boot_id", "boot-2\n");
         let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert_eq!((found[0].settings().len(), found[0].undo().len()), (1, 1));
@@ -410,7 +442,7 @@ mod tests {
     #[test]
     fn a_journal_that_cannot_be_read_is_told_and_the_others_are_undone() {
         let machine = Machine::new();
-        std::mem::forget(machine.change());
+        kill(machine.change());
         machine.put("state/journal-1-0.json", "");
         machine.put("state/journal-2-0.part", "half of i");
         let found = left_behind(&machine.journals(), &machine.root()).unwrap();

@@ -3,6 +3,7 @@
 mod alike;
 pub mod blocks;
 mod bounded;
+pub mod changes;
 pub mod cost;
 pub mod cost_over_time;
 pub mod facts;

@@ -1,19 +1,15 @@
 //! Costs then and now: any number of runs in the order of time, and where a service's cost changed.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
 use tardy_run::cost::Group;
-use tardy_run::folder::folders;
-use tardy_statistics::change_point::Search;
 
+use super::changes::{self, Change, Step};
 use super::cost::{CostCompareError, Side};
-use super::facts;
 use super::margin::Margin;
 use super::model::Outcome;
-use super::over_time::{Change, RUNS_MIN, Step, steps};
 use crate::cost::shown::DisplayUnit;
 
 /// Runs of costs in the order of time.
@@ -54,7 +50,7 @@ pub struct CostTrack {
     pub is_program: bool,
     /// Its figure in each run, of one operation.
     pub values: Vec<f64>,
-    /// Changes that matter; `_ns` stands for the unit of the runs.
+    /// Changes that matter.
     pub steps: Vec<Step>,
 }
 
@@ -63,10 +59,7 @@ pub struct CostTrack {
 /// # Errors
 /// [`CostCompareError`] where a run cannot be read, or the runs share nothing.
 pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, CostCompareError> {
-    let mut known = BTreeSet::new();
-    // A run that is named twice would look like a level that lasted.
-    let mut is_new = |folder: &PathBuf| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
-    let folders = paths.iter().flat_map(|path| folders(path)).filter(|folder| is_new(folder)).collect::<Vec<_>>();
+    let folders = changes::folders_once(paths);
     let mut sides = folders.iter().map(|folder| Side::of_one(folder)).collect::<Result<Vec<_>, _>>()?;
     sides.sort_by_key(|side| (side.record.started.realtime_ns, side.name.clone()));
     let first = &sides[0];
@@ -82,17 +75,15 @@ pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, Cos
     if tracks.is_empty() {
         return Err(CostCompareError::NothingShared(first.name.clone(), "all others together".to_owned()));
     }
-    let mut places: Vec<usize> = tracks.iter().flat_map(|track| track.steps.iter().map(|step| step.run)).collect();
-    places.sort_unstable();
-    places.dedup();
-    let change = |run: usize| Change { run, changed: facts::differences(&sides[run - 1].record, &sides[run].record) };
+    let records: Vec<_> = sides.iter().map(|side| &side.record).collect();
+    let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
     let (verdict, reason) = verdict(&tracks, sides.len(), first.unit());
     Ok(CostsOverTime {
         verdict,
         reason,
         margin,
         unit: first.unit(),
-        changes: places.into_iter().map(change).collect(),
+        changes,
         runs: sides
             .iter()
             .map(|side| CostRunFacts {
@@ -105,7 +96,6 @@ pub fn over_time(paths: &[PathBuf], margin: Margin) -> Result<CostsOverTime, Cos
     })
 }
 
-/// Of many metrics some change by chance: they share the probability that one track may have.
 fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
     let mut tracks = Vec::new();
     for metric in &sides[0].runs[0].metrics {
@@ -117,9 +107,9 @@ fn tracks(sides: &[Side], margin: Margin) -> Vec<CostTrack> {
             tracks.push(CostTrack { metric: metric.name.clone(), bytes: metric.bytes, is_program, values, steps: Vec::new() });
         }
     }
-    let search = Search { probability_max: Search::default().probability_max / tracks.len().max(1) as f64, ..Search::default() };
+    let search = changes::search(tracks.len());
     for track in &mut tracks {
-        track.steps = steps(&track.values, margin, search);
+        track.steps = changes::steps(&track.values, margin, search);
     }
     tracks
 }
@@ -133,17 +123,10 @@ impl CostTrack {
 }
 
 fn verdict(tracks: &[CostTrack], runs: usize, unit: &str) -> (Outcome, String) {
-    let mut latest: Vec<(&CostTrack, Step)> = tracks.iter().filter_map(|track| Some((track, *track.steps.last()?))).collect();
-    latest.sort_by(|a, b| (b.1.after_ns / b.1.before_ns).total_cmp(&(a.1.after_ns / a.1.before_ns)));
-    let words = |(track, step): &(&CostTrack, Step)| {
-        let shown = track.shown(unit);
+    let latest = |track: &CostTrack| {
+        let (step, shown) = (*track.steps.last()?, track.shown(unit));
         let (before, after) = (shown.text(step.before_ns), shown.text(step.after_ns));
-        format!("{}: {before} {} -> {after} {} with run {}", track.metric, shown.unit, shown.unit, step.run + 1)
+        Some((step, format!("{}: {before} {} -> {after} {} with run {}", track.metric, shown.unit, shown.unit, step.run + 1)))
     };
-    match latest.first() {
-        Some(worst) if worst.1.after_ns > worst.1.before_ns => (Outcome::Worse, words(worst)),
-        Some(best) => (Outcome::Better, latest.last().map_or_else(|| words(best), words)),
-        None if runs >= RUNS_MIN => (Outcome::Equivalent, format!("no change in {runs} runs")),
-        None => (Outcome::Inconclusive, format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed")),
-    }
+    changes::verdict(tracks.iter().filter_map(latest), runs)
 }

@@ -1,26 +1,20 @@
 //! Then and now: any number of runs in the order of time, and where their numbers changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::units::three_digits;
-use tardy_run::folder::folders;
-use tardy_statistics::change_point::{Search, change_points};
 use tardy_statistics::compare::equal_length::median_maximum;
 use tardy_statistics::tally::Tally;
 
 use super::alike::all_alike;
-use super::facts::{self, FactDifference};
+use super::changes::{self, Change, Step};
 use super::group::{Key, RunGroup, groups};
-use super::margin::Margin;
 use super::model::{Outcome, RunFacts, Settings, SideSummary};
 use super::read::{one_clock, summary};
-
 use super::side::{CompareError, RunSide, Side};
 
-/// Fewer runs cannot show a change: the test wants several on each side of it.
-pub(super) const RUNS_MIN: usize = 8;
 /// Samples beyond a quantile that every run needs for it.
 const BEYOND_MIN: f64 = 10.0;
 
@@ -57,41 +51,13 @@ pub struct Track {
     pub steps: Vec<Step>,
 }
 
-/// A change of one number.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Place of the first run after it.
-    pub run: usize,
-    /// Geometric mean of the runs since the change before.
-    pub before_ns: f64,
-    /// Geometric mean of the runs up to the next change.
-    pub after_ns: f64,
-    /// Of such a difference by chance.
-    pub probability: f64,
-}
-
-/// What changed with a number.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// Place of the first run after it.
-    pub run: usize,
-    /// What the two runs say of their machines and plans that is not the same.
-    pub changed: Vec<FactDifference>,
-}
-
 /// Reads the runs at or below `paths` and looks for changes; the order is that of their starts.
 ///
 /// # Errors
 /// [`CompareError`] where a run cannot be read, or the runs share nothing.
 pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, CompareError> {
-    let mut runs: Vec<RunSide> = Vec::new();
-    let mut known = BTreeSet::new();
-    for folder in paths.iter().flat_map(|path| folders(path)) {
-        // A run that is named twice would look like a level that lasted.
-        if known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-            runs.push(RunSide::read(&folder, settings.window)?);
-        }
-    }
+    let folders = changes::folders_once(paths);
+    let mut runs = folders.iter().map(|folder| RunSide::read(folder, settings.window)).collect::<Result<Vec<_>, _>>()?;
     runs.sort_by_key(|run| (run.record.started.realtime_ns, run.folder.clone()));
     if !settings.is_across_clocks {
         one_clock(runs.iter())?;
@@ -100,11 +66,8 @@ pub fn over_time(paths: &[PathBuf], settings: &Settings) -> Result<OverTime, Com
     all_alike(&names.join(", "), &runs, false)?;
     let tracks = tracks(&runs, settings)?;
     let (verdict, reason) = verdict(&tracks, runs.len());
-    let mut places: Vec<usize> = tracks.iter().flat_map(|track| track.steps.iter().map(|step| step.run)).collect();
-    places.sort_unstable();
-    places.dedup();
-    let change = |run: usize| Change { run, changed: facts::differences(&runs[run - 1].record, &runs[run].record) };
-    let changes = places.into_iter().map(change).collect();
+    let records: Vec<_> = runs.iter().map(|run| &run.record).collect();
+    let changes = changes::changes(tracks.iter().flat_map(|track| &track.steps), &records);
     let SideSummary { runs, .. } = summary(&Side { name: String::new(), runs });
     Ok(OverTime { verdict, reason, settings: settings.clone(), runs, tracks, changes })
 }
@@ -128,7 +91,12 @@ fn tracks(runs: &[RunSide], settings: &Settings) -> Result<Vec<Track>, CompareEr
             other_has: "nothing that every run has".into(),
         });
     }
-    Ok(whole.iter().flat_map(|(key, tallies)| tracks_of(key, tallies, settings)).collect())
+    let mut tracks: Vec<Track> = whole.iter().flat_map(|(key, tallies)| tracks_of(key, tallies, settings)).collect();
+    let search = changes::search(tracks.len());
+    for track in &mut tracks {
+        track.steps = changes::steps(&track.values_ns, settings.margin, search);
+    }
+    Ok(tracks)
 }
 
 fn tally(group: &RunGroup) -> Tally {
@@ -148,42 +116,17 @@ fn tracks_of(key: &Key, tallies: &[Tally], settings: &Settings) -> Vec<Track> {
         .into_iter()
         .map(|quantile| {
             let values_ns: Vec<f64> = tallies.iter().filter_map(|tally| tally.quantile(quantile)).collect();
-            let steps = steps(&values_ns, settings.margin, Search::default());
-            Track { key: key.clone(), quantile, values_ns, maxima_ns: maxima_ns.clone(), maxima_of: shortest, steps }
+            Track { key: key.clone(), quantile, values_ns, maxima_ns: maxima_ns.clone(), maxima_of: shortest, steps: Vec::new() }
         })
         .collect()
 }
 
-/// The test wants numbers that are about normal: those of a high quantile's logarithm are.
-pub(super) fn steps(values_ns: &[f64], margin: Margin, search: Search) -> Vec<Step> {
-    let logarithms: Vec<f64> = values_ns.iter().map(|value| value.max(1.0).ln()).collect();
-    let difference_min = match margin {
-        Margin::Share(share) => share.ln_1p(),
-        Margin::Time(_) => 0.0,
-    };
-    let found = change_points(&logarithms, Search { difference_min, ..search });
-    let steps = found.into_iter().map(|change| Step {
-        run: change.index,
-        before_ns: change.mean_before.exp(),
-        after_ns: change.mean_after.exp(),
-        probability: change.probability,
-    });
-    steps.filter(|step| (step.after_ns - step.before_ns).abs() > margin.of(step.before_ns)).collect()
-}
-
 fn verdict(tracks: &[Track], runs: usize) -> (Outcome, String) {
-    let latest = |track: &Track| track.steps.last().map(|&step| (track.clone(), step));
-    let mut latest: Vec<(Track, Step)> = tracks.iter().filter_map(latest).collect();
-    latest.sort_by(|a, b| (b.1.after_ns / b.1.before_ns).total_cmp(&(a.1.after_ns / a.1.before_ns)));
-    let words = |(track, step): &(Track, Step)| {
+    let latest = |track: &Track| {
+        let step = *track.steps.last()?;
         let percent = (track.quantile * 1e9).round() / 1e7;
         let (before, after) = (three_digits(step.before_ns.round()), three_digits(step.after_ns.round()));
-        format!("{percent} % quantile of {}: {before} -> {after} with run {}", track.key, step.run + 1)
+        Some((step, format!("{percent} % quantile of {}: {before} -> {after} with run {}", track.key, step.run + 1)))
     };
-    match latest.first() {
-        Some(worst) if worst.1.after_ns > worst.1.before_ns => (Outcome::Worse, words(worst)),
-        Some(best) => (Outcome::Better, latest.last().map_or_else(|| words(best), words)),
-        None if runs >= RUNS_MIN => (Outcome::Equivalent, format!("no change in {runs} runs")),
-        None => (Outcome::Inconclusive, format!("{runs} runs are too few to show a change: at least {RUNS_MIN} are needed")),
-    }
+    changes::verdict(tracks.iter().filter_map(latest), runs)
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use tardy_results::compare::changes::Change;
 use tardy_results::compare::margin::Margin;
 use tardy_results::compare::model::Outcome;
-use tardy_results::compare::over_time::Change;
 
 use super::cells::shouted;
 use super::{junit, markdown};

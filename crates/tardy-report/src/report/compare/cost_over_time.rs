@@ -48,7 +48,7 @@ fn changes(found: &CostsOverTime) -> Changes<'_> {
 fn steps(found: &CostsOverTime) -> Vec<String> {
     let words = |track: &CostTrack| -> Vec<String> {
         let shown = track.shown(found.unit);
-        let word = |step: &tardy_results::compare::over_time::Step| {
+        let word = |step: &tardy_results::compare::changes::Step| {
             let (before, after) = (shown.text(step.before_ns), shown.text(step.after_ns));
             let more = advantage_percent(step.before_ns, step.after_ns);
             let (name, unit) = (&track.metric, shown.unit);

@@ -54,7 +54,7 @@ fn name(track: &Track) -> String {
 
 fn steps(found: &OverTime) -> Vec<String> {
     let words = |track: &Track| -> Vec<String> {
-        let words = |step: &tardy_results::compare::over_time::Step| {
+        let words = |step: &tardy_results::compare::changes::Step| {
             let (before, after) = (time(step.before_ns), time(step.after_ns));
             format!("{}: {before} -> {after} with run {} (p {})", name(track), step.run + 1, probability(step.probability))
         };

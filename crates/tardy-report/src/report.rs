@@ -13,6 +13,7 @@ pub mod explain_text;
 pub mod html;
 pub mod junit;
 pub mod ladder_text;
+mod page;
 pub mod plan_text;
 pub mod repeat;
 pub mod reproduce_html;

@@ -1,54 +1,42 @@
 //! An atlas as one HTML file that needs nothing else: a heat map for the largest latency and one for 99.9 %. It holds no time and no path, so that equal
 //! atlases make equal files.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use tardy_core::units::Nanos;
 use tardy_results::atlas::{Atlas, AtlasCell};
 
 use super::atlas_text::{Shown, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks, summary, word};
+use super::page::{Page, maker, themed};
 use crate::chart::model::{HEAT_LEVELS, Tone};
-use crate::chart::palette::{DARK, LIGHT, variable};
+use crate::chart::palette::variable;
 
 const STYLE: &str = include_str!("atlas_html/style.css");
 
 /// The whole file.
 #[must_use]
 pub fn page(atlas: &Atlas) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Atlas of kernels" }
-                style { (PreEscaped(style())) }
+    let body = html! {
+        main {
+            h1 { "Atlas of kernels" }
+            p { (summary(atlas)) "." }
+            @for note in notes(atlas) { p.note { (note) } }
+            @for shown in Shown::ALL { (heat_map(atlas, shown)) }
+            h2 { "From release to release" }
+            p { (changes_title(atlas)) "." }
+            @if !atlas.changes.is_empty() {
+                (table(&change_head(), atlas.changes.iter().map(change_row)))
             }
-            body {
-                main {
-                    h1 { "Atlas of kernels" }
-                    p { (summary(atlas)) "." }
-                    @for note in notes(atlas) { p.note { (note) } }
-                    @for shown in Shown::ALL { (heat_map(atlas, shown)) }
-                    h2 { "From release to release" }
-                    p { (changes_title(atlas)) "." }
-                    @if !atlas.changes.is_empty() {
-                        (table(&change_head(), atlas.changes.iter().map(change_row)))
-                    }
-                    h2 { "Kernels" }
-                    (table(&kernel_head(), atlas.kernels.iter().map(kernel_row)))
-                    @let remarks = remarks(atlas);
-                    @if !remarks.is_empty() {
-                        h2 { "Not as asked for" }
-                        ul { @for remark in &remarks { li { (remark) } } }
-                    }
-                    footer { "Made by tardy " (env!("CARGO_PKG_VERSION")) ". This file is complete in itself." }
-                }
+            h2 { "Kernels" }
+            (table(&kernel_head(), atlas.kernels.iter().map(kernel_row)))
+            @let remarks = remarks(atlas);
+            @if !remarks.is_empty() {
+                h2 { "Not as asked for" }
+                ul { @for remark in &remarks { li { (remark) } } }
             }
+            footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    page.into_string()
+    Page { title: "Atlas of kernels", style: &style(), scripts: "" }.around(&body)
 }
 
 fn style() -> String {
@@ -58,7 +46,7 @@ fn style() -> String {
         format!(".h{level}{{background:var({});color:var({ink})}}", variable(Tone::Heat(level)))
     };
     let levels: String = (0..HEAT_LEVELS).map(levels).collect();
-    format!(":root{{{}}}@media screen and (prefers-color-scheme:dark){{:root{{{}}}}}{STYLE}{levels}", LIGHT.style(), DARK.style())
+    themed(&format!("{STYLE}{levels}"))
 }
 
 fn heat_map(atlas: &Atlas, shown: Shown) -> Markup {

@@ -18,18 +18,18 @@ mod unit;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use tardy_core::units::Nanos;
+use tardy_results::compare::model::Comparison;
+use tardy_results::cost::run::CostRun;
 
+use super::page::{Page, maker, themed};
 use crate::chart::build;
 use crate::chart::data::{LANES_MAX, RunData};
 use crate::chart::json;
 use crate::chart::model::Kind;
-use crate::chart::palette::{DARK, LIGHT};
 use figure::Figures;
-use tardy_results::compare::model::Comparison;
-use tardy_results::cost::run::CostRun;
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -68,49 +68,26 @@ pub fn cost_page(runs: &[CostRun], now: Nanos) -> String {
 /// The page around `content`; `hint` ends the sentence on how charts are read.
 fn whole(title: &str, runs: usize, content: &Markup, hint: &str, figures: Figures, now: Nanos) -> String {
     let columns = format!("--runs:{runs}");
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy());
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(style())) }
-            }
-            body {
-                main class=(match runs { 1 => "one", runs if runs >= IN_ROWS_FROM => "many", _ => "two" }) style=(columns) {
-                    (content)
-                    footer {
-                        "Made by tardy " (env!("CARGO_PKG_VERSION")) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
-                        "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
-                    }
-                }
-                script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
-                script { (PreEscaped(SCRIPT)) }
+    let body = html! {
+        main class=(match runs { 1 => "one", runs if runs >= IN_ROWS_FROM => "many", _ => "two" }) style=(columns) {
+            (content)
+            footer {
+                "Made by " (maker()) ", " (super::date::date_and_time(now)) " UTC. This file is complete in itself. "
+                "Charts: hover or use the arrow keys for values, the legend to show and hide, " (hint) "."
             }
         }
+        script type="application/json" id="charts" { (PreEscaped(json::embedded(&figures.data()))) }
+        script { (PreEscaped(SCRIPT)) }
     };
-    page.into_string()
+    Page { title, style: &themed(STYLE), scripts: &scripts() }.around(&body)
 }
 
 /// Several runs that have no room beside each other stand in rows.
 const IN_ROWS_FROM: usize = 3;
 
-/// Nothing is fetched, and only our own script runs, even if some text did end up as markup.
-fn policy() -> String {
-    let digest = Sha256::digest(SCRIPT.as_bytes());
-    format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        STANDARD.encode(digest)
-    )
-}
-
-/// Paper is light, whatever the screen is.
-fn style() -> String {
-    let (light, dark) = (LIGHT.style(), DARK.style());
-    format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{STYLE}")
+/// Only our own script runs.
+fn scripts() -> String {
+    format!("script-src 'sha256-{}'; ", STANDARD.encode(Sha256::digest(SCRIPT.as_bytes())))
 }
 
 fn charts(runs: &[RunData], figures: &mut Figures) -> Markup {

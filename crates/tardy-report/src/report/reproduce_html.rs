@@ -1,9 +1,10 @@
 //! Papers reproduced, as one HTML file that needs nothing else. It holds no time and no path, so that equal runs make equal files.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use tardy_papers::experiment::Place;
 use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult};
 
+use super::page::{Page, maker};
 use super::reproduce_text::{VIRTUAL, note, outcome, summary, times, value};
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
@@ -11,29 +12,16 @@ const STYLE: &str = include_str!("reproduce_html/style.css");
 /// The whole file.
 #[must_use]
 pub fn page(found: &Reproduction) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Papers reproduced" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                main {
-                    h1 { "Papers reproduced" }
-                    p { (summary(found)) "." }
-                    @if found.place == Place::Lab { p { (VIRTUAL) } }
-                    @for paper in &found.papers { (of_paper(paper)) }
-                    footer { "Made by tardy " (env!("CARGO_PKG_VERSION")) ". This file is complete in itself." }
-                }
-            }
+    let body = html! {
+        main {
+            h1 { "Papers reproduced" }
+            p { (summary(found)) "." }
+            @if found.place == Place::Lab { p { (VIRTUAL) } }
+            @for paper in &found.papers { (of_paper(paper)) }
+            footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    page.into_string()
+    Page { title: "Papers reproduced", style: STYLE, scripts: "" }.around(&body)
 }
 
 fn of_paper(paper: &PaperResult) -> Markup {

@@ -8,77 +8,62 @@ use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
 const FILES: &[&str] = &["boot/config-*|lib/modules/*/config|proc/config.gz"];
 const SOURCE: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-pub(super) const LOCKUP_DETECTOR: Check = Check {
-    name: "config-lockup-detector",
-    weight: Weight::of(Importance::High),
-    reads: FILES,
-    why: "it sets timers that run every few seconds with interrupts off",
-    source: SOURCE,
-    look: |examined| either(lockup_detector(examined)),
-};
+/// A rule of the kernel's own document, read from the kernel's configuration.
+const fn rule(name: &'static str, weight: Weight, why: &'static str, look: fn(&CheckInput<'_>) -> State) -> Check {
+    Check { name, weight, reads: FILES, why, source: SOURCE, look }
+}
 
-pub(super) const FREQUENCY_SCALING: Check = Check {
-    name: "config-frequency-scaling",
-    weight: Weight::of(Importance::High),
-    reads: FILES,
-    why: "a boot loader may leave the CPU at a low frequency, and nothing raises it then",
-    source: SOURCE,
-    look: |examined| option_on(examined, "CPU_FREQ"),
-};
+pub(super) const LOCKUP_DETECTOR: Check = rule(
+    "config-lockup-detector",
+    Weight::of(Importance::High),
+    "it sets timers that run every few seconds with interrupts off",
+    |examined| either(lockup_detector(examined)),
+);
 
-pub(super) const DEFAULT_GOVERNOR: Check = Check {
-    name: "config-default-governor",
-    weight: Weight::of(Importance::High),
-    reads: FILES,
-    why: "until someone sets another governor, the frequency changes with the load",
-    source: SOURCE,
-    look: |examined| either(default_governor(examined)),
-};
+pub(super) const FREQUENCY_SCALING: Check = rule(
+    "config-frequency-scaling",
+    Weight::of(Importance::High),
+    "a boot loader may leave the CPU at a low frequency, and nothing raises it then",
+    |examined| option_on(examined, "CPU_FREQ"),
+);
 
-pub(super) const OTHER_GOVERNORS: Check = Check {
-    name: "config-other-governors",
-    weight: Weight::of(Importance::Medium),
-    reads: FILES,
-    why: "any program with the right to do so can choose a governor that changes the frequency while tasks run",
-    source: SOURCE,
-    look: |examined| either(other_governors(examined)),
-};
+pub(super) const DEFAULT_GOVERNOR: Check = rule(
+    "config-default-governor",
+    Weight::of(Importance::High),
+    "until someone sets another governor, the frequency changes with the load",
+    |examined| either(default_governor(examined)),
+);
 
-pub(super) const TICK: Check = Check {
-    name: "config-tick",
-    weight: Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
-    reads: FILES,
-    why: "accounting without a tick makes each way into the kernel and back longer; only tasks that stay in user space gain from it",
-    source: SOURCE,
-    look: |examined| either(tick(examined)),
-};
+pub(super) const OTHER_GOVERNORS: Check = rule(
+    "config-other-governors",
+    Weight::of(Importance::Medium),
+    "any program with the right to do so can choose a governor that changes the frequency while tasks run",
+    |examined| either(other_governors(examined)),
+);
 
-pub(super) const IDLE: Check = Check {
-    name: "config-idle",
-    weight: Weight::of(Importance::Low),
-    reads: FILES,
-    why: "without idle states a CPU runs hot and wears; limiting their depth is enough",
-    source: SOURCE,
-    look: |examined| option_on(examined, "CPU_IDLE"),
-};
+pub(super) const TICK: Check = rule(
+    "config-tick",
+    Weight::of(Importance::Medium).but(&[(Profile::Polling, Importance::High), (Profile::VmHost, Importance::High)]),
+    "accounting without a tick makes each way into the kernel and back longer; only tasks that stay in user space gain from it",
+    |examined| either(tick(examined)),
+);
 
-pub(super) const GRAPHICS: Check = Check {
-    name: "config-graphics",
-    weight: Weight::of(Importance::Low),
-    reads: FILES,
-    why: "a graphics CPU shares cache and memory bandwidth with the CPUs",
-    source: SOURCE,
-    look: |examined| either(graphics(examined)),
-};
+pub(super) const IDLE: Check = rule(
+    "config-idle",
+    Weight::of(Importance::Low),
+    "without idle states a CPU runs hot and wears; limiting their depth is enough",
+    |examined| option_on(examined, "CPU_IDLE"),
+);
 
-pub(super) const TRACING: Check = Check {
-    name: "config-tracing",
-    weight: Weight::of(Importance::Low),
-    reads: FILES,
-    why: "without tracing nobody can find out later who made a task late",
-    source: SOURCE,
-    look: |examined| option_on(examined, "TRACING"),
-};
+pub(super) const GRAPHICS: Check =
+    rule("config-graphics", Weight::of(Importance::Low), "a graphics CPU shares cache and memory bandwidth with the CPUs", |examined| {
+        either(graphics(examined))
+    });
+
+pub(super) const TRACING: Check =
+    rule("config-tracing", Weight::of(Importance::Low), "without tracing nobody can find out later who made a task late", |examined| {
+        option_on(examined, "TRACING")
+    });
 
 pub(super) const REAL_TIME_GROUPS: Check = Check {
     name: "real-time-groups",

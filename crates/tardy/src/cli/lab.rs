@@ -39,11 +39,11 @@ pub enum LabCommand {
     Atlas(Box<AtlasArguments>),
     /// Find the first kernel with a delay among those between a good and a bad one
     Bisect(Box<BisectArguments>),
-    /// Boot one kernel as `run` does, with a shell on its console
+    /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
     Fetch(FetchArguments),
-    /// List the kernels that this machine can offer
+    /// List the kernels that --kernel can name: packages of the distribution, and those fetched before
     Kernels(KernelsArguments),
 }
 
@@ -282,7 +282,7 @@ pub struct ShellArguments {
     /// Copy a file of this machine into the guest
     #[arg(long, value_name = "FILE:PATH")]
     pub add: Vec<AddArgument>,
-    /// The static busybox for the guest's architecture, which brings the shell
+    /// Static busybox that the shell comes from, of the guest's architecture (package busybox-static)
     #[arg(long, value_name = "FILE", default_value = "/bin/busybox")]
     pub busybox: PathBuf,
 }
@@ -307,7 +307,7 @@ pub struct KernelsArguments {
     /// Architecture: amd64, arm64 or riscv64 [default: this machine's]
     #[arg(long)]
     pub arch: Option<Architecture>,
-    /// Fetch the package lists of every release first
+    /// Fetch the distribution's lists of packages first
     #[arg(long)]
     pub refresh: bool,
     /// Print the list as JSON

@@ -39,7 +39,7 @@ impl Bench {
     pub(crate) fn measured_cpu(&self) -> Result<u32> {
         let cpus = affinity::get(0).while_doing(|| "asking for the CPUs".to_owned())?;
         if cpus.len() < 2 {
-            return Err(Failure::new("this figure needs a second processor, for everything but the measuring thread"));
+            return Err(Failure::new("this figure needs a second CPU, for everything but the measuring thread"));
         }
         cpus.last().copied().ok_or_else(|| Failure::new("this process may use no CPU"))
     }

@@ -110,7 +110,7 @@ mod tests {
 ";
 
     #[test]
-    fn threads_that_left_a_processor_are_counted_by_it() {
+    fn threads_that_left_a_cpu_are_counted_by_it() {
         assert_eq!(switches(TEXT, &[55, 797]), BTreeMap::from([((1, 797), 1), ((0, 55), 1)]));
     }
 

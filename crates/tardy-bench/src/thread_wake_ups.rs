@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_taken_from_whole_runs_on_the_right_processors() {
+    fn means_are_taken_from_whole_runs_on_the_right_cpus() {
         let result = r#"{"thread": {"0": {"sender": {"cpu": 1}, "receiver": {"cpu": 0, "avg": 3.21}}}}"#;
         assert_eq!(mean_of_ptsematest(result, 1, 0), Some(3.21));
         assert_eq!(mean_of_ptsematest(result, 0, 0), None);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_are_counted_by_thread_and_processor() {
+    fn switches_are_counted_by_thread_and_cpu() {
         let switches = BTreeMap::from([((1, 50), 1000), ((1, 51), 3), ((0, 51), 40), ((0, 52), 2)]);
         let counted = count(&switches, 50, 1);
         assert_eq!((counted.to_measuring, counted.others_on_measured, counted.others_elsewhere), (1000, 3, 42));

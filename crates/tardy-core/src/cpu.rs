@@ -119,7 +119,7 @@ impl fmt::Display for CpuList {
 
 /// Why a text is no list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a list of processors: write numbers and ranges, as in 0-3,6")]
+#[error("`{0}` is not a list of CPUs: write numbers and ranges, as in 0-3,6")]
 pub struct ParseCpuListError(String);
 
 impl FromStr for CpuList {

@@ -91,11 +91,13 @@ pub enum Warning {
     /// Loads died, so that a part of the run was not under them.
     NotUnderLoad { unloaded: Nanos, planned: Nanos, causes: Vec<String> },
     /// The tool's own threads share the measured CPUs.
-    NoProcessorLeft { cpus: CpuList },
+    #[serde(alias = "no-processor-left")]
+    NoCpuLeft { cpus: CpuList },
     /// Some CPUs are set apart for real-time work; `others` are those of the tool's own threads.
     IsolatedCpus { isolated: CpuList, measured: CpuList, others: CpuList },
     /// Two probes share a CPU and its priority.
-    ProbesShareProcessors { probes: Vec<String> },
+    #[serde(alias = "probes-share-processors")]
+    ProbesShareCpus { probes: Vec<String> },
     /// A latency stopped the run.
     StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
     /// The kernel's trace was recorded, which costs time.
@@ -283,7 +285,7 @@ impl fmt::Display for Warning {
                 "{unloaded} of the {planned} that were to be under load were not ({}), so the run says nothing about latency under these loads: run it again",
                 causes.join(", ")
             ),
-            Self::NoProcessorLeft { cpus } => {
+            Self::NoCpuLeft { cpus } => {
                 write!(f, "the tool's own threads share the measured CPUs {cpus}: leave one out with --cpus to keep them apart")
             }
             Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
@@ -296,7 +298,7 @@ impl fmt::Display for Warning {
                     "CPUs {isolated} are isolated (isolcpus or nohz_full), and {measured} are measured: --cpus isolated measures the isolated ones"
                 )
             }
-            Self::ProbesShareProcessors { probes } => {
+            Self::ProbesShareCpus { probes } => {
                 write!(f, "the probes {} share CPUs and priority, and delay each other", probes.join(", "))
             }
             Self::StoppedAbove { cpu, latency, limit } => {

@@ -174,7 +174,7 @@ mod tests {
     const TICK: Nanos = Nanos::from_millis(10);
 
     #[test]
-    fn ticks_become_nanoseconds_and_the_sum_of_all_processors_is_left_out() {
+    fn ticks_become_nanoseconds_and_the_sum_of_all_cpus_is_left_out() {
         let read = CpuTimes::parse("cpu  1 1 1 1 1 1 1 1 1 1\ncpu3 1 2 3 4 5 6 7 8 9 10\nintr 5 0\nctxt 77\nprocesses 9\n", TICK);
         assert_eq!(read.cpus.len(), 1);
         let time = read.cpus[&CpuId(3)];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_never_negative_and_leaves_out_processors_that_came_or_went() {
+    fn a_difference_is_never_negative_and_leaves_out_cpus_that_came_or_went() {
         let before = CpuTimes::parse("cpu0 5 0 0 0 50 0 0 1\ncpu1 5 0 0 0 0 0 0 0\nctxt 100\n", TICK);
         let after = CpuTimes::parse("cpu0 9 0 0 0 49 0 0 3\ncpu2 5 0 0 0 0 0 0 0\nctxt 140\n", TICK);
         let delta = after.since(&before);

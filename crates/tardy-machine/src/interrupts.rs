@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_blanks_offline_processors_and_machine_wide_lines_are_told_apart() {
+    fn names_with_blanks_offline_cpus_and_machine_wide_lines_are_told_apart() {
         let read = Interrupts::parse(X86);
         assert_eq!(read.cpus, [CpuId(0), CpuId(2)]);
         assert_eq!(read.lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["24", "28", "LOC"]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_is_taken_by_processor_and_label_not_by_place() {
+    fn the_difference_is_taken_by_cpu_and_label_not_by_place() {
         let before = Interrupts::parse("  CPU0 CPU1 CPU2\n 1: 10 20 30 a\n 9: 1 1 1 gone\n LOC: 5 5 5 timer\n");
         let after = Interrupts::parse("  CPU0 CPU2 CPU3\n 5: 4 0 9 new\n 1: 10 37 99 a\n LOC: 6 9 1 timer\n");
         let delta = after.since(&before);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_touched_the_given_processors_comes_largest_first() {
+    fn what_touched_the_given_cpus_comes_largest_first() {
         let before = Interrupts::parse("  CPU0 CPU1\n 1: 0 0 a\n 2: 0 0 b\n 3: 0 0 c\n");
         let after = Interrupts::parse("  CPU0 CPU1\n 1: 900 1 a\n 2: 0 7 b\n 3: 5 0 c\n");
         let touching = after.since(&before).on(&cpus("1"));

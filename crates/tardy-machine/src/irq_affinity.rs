@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_reach_the_freed_processors_goes_to_the_others_it_may_reach() {
+    fn what_may_reach_the_freed_cpus_goes_to_the_others_it_may_reach() {
         let mut fake = irq(FakeRoot::new(), 24, "0-3", "disk");
         fake = irq(fake, 25, "2-3", "net");
         fake = irq(fake, 26, "0-1", "far");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn offline_processors_are_no_place_to_go() {
+    fn offline_cpus_are_no_place_to_go() {
         let fake = irq(FakeRoot::new(), 24, "0-7", "disk");
         assert_eq!(plan(&fake, "1", "0-1").moves[0].new, cpus("0"));
         let all = plan(&fake, "0-1", "0-1");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_processors_are_measured_and_the_tool_keeps_to_the_others() {
+    fn isolated_cpus_are_measured_and_the_tool_keeps_to_the_others() {
         assert_eq!(chosen(&processors("0-3", "0-1", "2-3", "")), ("2-3".into(), "0-1".into()));
         assert_eq!(chosen(&processors("0-3", "0-1", "2", "2-3")), ("2-3".into(), "0-1".into()));
         // nohz_full= alone leaves the shell where it was.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn without_isolated_processors_everything_is_as_the_shell_has_it() {
+    fn without_isolated_cpus_everything_is_as_the_shell_has_it() {
         assert_eq!(chosen(&processors("0-3", "0-3", "", "")), ("0-3".into(), String::new()));
         assert_eq!(chosen(&processors("0-3", "1-2", "", "")), ("1-2".into(), String::new()));
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_of_isolated_processors_alone_measures_them_all() {
+    fn a_container_of_isolated_cpus_alone_measures_them_all() {
         let container = processors("2-3", "2-3", "2-3", "2-3");
         assert_eq!(chosen(&container), ("2-3".into(), String::new()));
         assert_eq!(container.housekeeping().to_string(), "2-3");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn online_processors_come_from_proc_stat_where_sysfs_is_not_mounted() {
+    fn online_cpus_come_from_proc_stat_where_sysfs_is_not_mounted() {
         let fake = FakeRoot::new().with("proc/stat", "cpu  1 2\ncpu0 1\ncpu2 1\nintr 5\n");
         assert_eq!(fake.root().online_cpus().unwrap().to_string(), "0,2");
         assert_eq!(FakeRoot::new().root().online_cpus(), None);

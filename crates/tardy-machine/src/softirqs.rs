@@ -69,7 +69,7 @@ mod tests {
         "                    CPU0       CPU1       \n          HI:          0          4\n       TIMER:       7850       6833\n";
 
     #[test]
-    fn the_difference_names_what_ran_on_the_given_processors_largest_first() {
+    fn the_difference_names_what_ran_on_the_given_cpus_largest_first() {
         let delta = Softirqs::parse(AFTER).since(&Softirqs::parse(BEFORE));
         assert_eq!(delta.on(&"1".parse().unwrap()), [("HI", 3), ("TIMER", 1)]);
         assert_eq!(delta.on(&"0".parse().unwrap()), [("TIMER", 10)]);

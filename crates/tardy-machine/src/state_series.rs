@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_what_the_files_say_and_nothing_for_an_offline_processor() {
+    fn a_sample_has_what_the_files_say_and_nothing_for_an_offline_cpu() {
         let fake = machine();
         let mut reader = StateReader::open(&fake.root(), &options("0-2"));
         let mut sample = StateSample::default();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn heat_is_counted_between_two_readings_where_the_processor_tells() {
+    fn heat_is_counted_between_two_readings_where_the_cpu_tells() {
         let fake = FakeRoot::new()
             .with("sys/devices/system/cpu/online", "0-1\n")
             .with("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n");

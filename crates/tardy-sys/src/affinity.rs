@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_do_not_exist_are_an_error() {
+    fn cpus_that_do_not_exist_are_an_error() {
         assert_eq!(set(0, &[8000]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert_eq!(get(i32::MAX).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }

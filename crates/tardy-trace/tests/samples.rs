@@ -117,7 +117,7 @@ fn a_timers_way_goes_on_to_the_clock_read() {
 }
 
 #[test]
-fn a_timer_that_was_set_late_and_a_thread_that_took_the_processor_are_parts_of_the_way() {
+fn a_timer_that_was_set_late_and_a_thread_that_took_the_cpu_are_parts_of_the_way() {
     let mut made = Made::new(PROBE);
     // The sample counts from a clock read before the timer was set, and from 300 ns before the timer's own due time.
     made.timer_set(100, 1_000_300).switch(200, OTHER).timer_interrupt(1_000_400).switch(1_004_000, PROBE);

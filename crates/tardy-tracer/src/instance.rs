@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_has_the_highest_processors_first() {
+    fn a_mask_has_the_highest_cpus_first() {
         assert_eq!(mask(&"0-1".parse().unwrap()), "00000003");
         assert_eq!(mask(&"1,33,64".parse().unwrap()), "00000001,00000002,00000002");
     }

@@ -12,7 +12,7 @@ use crate::peer::Peer;
 pub(super) const METRIC: Metric = Metric {
     name: "tcp-connect",
     group: Group::Communication,
-    operation: "connection over TCP and loopback to a server on another processor, where there is one: made and closed",
+    operation: "connection over TCP and loopback to a server on another CPU, where there is one: made and closed",
     bytes: None,
     state: CacheState::Warm,
     lmbench: Some("lat_connect localhost"),

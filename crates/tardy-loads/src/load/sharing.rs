@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_of_a_group_is_that_of_one_on_each_processor() {
+    fn the_weight_of_a_group_is_that_of_one_on_each_cpu() {
         let root = tempfile::tempdir().unwrap();
         for (file, weight, written) in [("cpu.shares", 4.0, "4096"), ("cpu.weight", 4.0, "400"), ("cpu.weight", 1000.0, "10000")] {
             let group = root.path().join(format!("{file}-{weight}"));

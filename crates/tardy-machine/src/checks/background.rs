@@ -6,7 +6,7 @@ pub(super) const NMI_WATCHDOG: Check = Check {
     name: "nmi-watchdog",
     weight: Weight::of(Importance::Medium),
     reads: &["proc/sys/kernel/nmi_watchdog"],
-    why: "an interrupt that nothing can hold off comes to every processor, and a performance counter is taken for it",
+    why: "an interrupt that nothing can hold off comes to every CPU, and a performance counter is taken for it",
     source: "Documentation/admin-guide/sysctl/kernel.rst, nmi_watchdog; TuneD, realtime",
     look: |examined| number_is(examined, "proc/sys/kernel/nmi_watchdog", |value| value == 0, "0", "sysctl kernel.nmi_watchdog=0"),
 };

@@ -27,7 +27,7 @@ pub(super) const ACPI: Check = Check {
     name: "acpi",
     weight: Weight::of(Importance::Low),
     reads: &["sys/firmware/acpi/interrupts/gpe_all|proc/cmdline"],
-    why: "events of the firmware interrupt a processor, and code of the firmware then runs in the kernel",
+    why: "events of the firmware interrupt a CPU, and code of the firmware then runs in the kernel",
     source: "koolwal2009, section 2.3; Documentation/ABI/testing/sysfs-firmware-acpi",
     look: |examined| either(acpi(examined)),
 };
@@ -81,7 +81,7 @@ pub(super) const SECURE_WORLD: Check = Check {
     name: "secure-world",
     weight: Weight::of(Importance::Low),
     reads: &["proc/device-tree/firmware/*/compatible", "dev/tee*"],
-    why: "the secure world can take a processor, and Linux cannot hold its interrupts off",
+    why: "the secure world can take a CPU, and Linux cannot hold its interrupts off",
     source: "hardware.rst, OP-TEE",
     look: |examined| either(secure_world(examined)),
 };

@@ -21,7 +21,7 @@ pub(super) const HOUSEKEEPING: Check = Check {
     name: "housekeeping",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/devices/system/cpu/cpu*/topology/physical_package_id"],
-    why: "what the kernel and other programs must do somewhere needs a processor, best one in each package",
+    why: "what the kernel and other programs must do somewhere needs a CPU, best one in each package",
     source: "Documentation/admin-guide/cpu-isolation.rst, housekeeping; TuneD, realtime",
     look: |examined| either(housekeeping(examined)),
 };
@@ -45,7 +45,7 @@ pub(super) const FULL_DYNTICKS: Check = Check {
 };
 
 pub(super) const OFFLINE: Check = Check {
-    name: "offline-processors",
+    name: "offline-cpus",
     weight: Weight::of(Importance::Low),
     reads: &["sys/devices/system/cpu/offline"],
     why: "a CPU that is taken away or brought back stops all others for a moment",

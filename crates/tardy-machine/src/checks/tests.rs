@@ -52,7 +52,7 @@ const CASES: [Case; 14] = [
 
 /// Rows that are worth knowing on every machine and never a fault: only the user can tell.
 const NOTED_ONLY: [&str; 7] =
-    ["turbo", "hardware-latency", "time-coordinated-computing", "secure-world", "firmware-version", "mitigations", "offline-processors"];
+    ["turbo", "hardware-latency", "time-coordinated-computing", "secure-world", "firmware-version", "mitigations", "offline-cpus"];
 /// Rows that are good or noted, never a fault.
 const NEVER_FAULTS: [&str; 2] = ["lockdown", "deadline-admission"];
 
@@ -301,7 +301,7 @@ fn kernels_with_a_fair_server_are_checked_for_that_and_not_for_the_old_limit() {
 }
 
 #[test]
-fn a_daemon_that_leaves_the_processors_alone_is_no_fault() {
+fn a_daemon_that_leaves_the_cpus_alone_is_no_fault() {
     let banned = |list: &str| {
         let tree = with_common(&[UNTUNED]).with("etc/default/irqbalance", format!("IRQBALANCE_BANNED_CPULIST={list}\n"));
         CASES[1].states(&tree)["irqbalance"].clone()

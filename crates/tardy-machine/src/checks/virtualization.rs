@@ -35,7 +35,7 @@ pub(super) const HOST_THREADS: Check = Check {
     name: "kvm-host",
     weight: Weight::of(Importance::Medium),
     reads: &["sys/module/kvm/parameters/*", "sys/module/kvm_intel/parameters/ple_gap"],
-    why: "these make the host work beside a virtual processor: clocks that are set again, pages that are split, loops that are noticed",
+    why: "these make the host work beside a virtual CPU: clocks that are set again, pages that are split, loops that are noticed",
     source: "TuneD, realtime-virtual-host; Documentation/virt/kvm/halt-polling.rst",
     look: |examined| either(host_threads(examined)),
 };

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_grouped_by_what_they_share() {
+    fn cpus_are_grouped_by_what_they_share() {
         let mut fake = FakeRoot::new()
             .with("sys/devices/system/cpu/online", "0-2\n")
             .with("sys/devices/system/cpu/isolated", "\n")
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_architecture_names_its_processor_in_its_own_way() {
+    fn each_architecture_names_its_cpu_in_its_own_way() {
         assert_eq!(model("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD   EPYC\n").as_deref(), Some("AMD EPYC"));
         assert_eq!(model("CPU implementer\t: 0x41\nCPU part\t: 0xd08\n").as_deref(), Some("implementer 0x41 part 0xd08"));
         assert_eq!(model("hart : 0\nisa : rv64imafdc\nuarch : sifive,u74-mc\n").as_deref(), Some("sifive,u74-mc"));

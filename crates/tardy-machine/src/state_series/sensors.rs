@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sensors_that_interrupt_a_processor_are_left_out_of_a_quiet_series() {
+    fn sensors_that_interrupt_a_cpu_are_left_out_of_a_quiet_series() {
         let fake = FakeRoot::new()
             .with("sys/class/thermal/thermal_zone0/type", "acpitz\n")
             .with("sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n")

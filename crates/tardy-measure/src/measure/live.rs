@@ -146,7 +146,7 @@ mod tests {
     use tardy_probes::record::series::Worst;
 
     #[test]
-    fn the_worst_processor_comes_first_and_losses_are_loud() {
+    fn the_worst_cpu_comes_first_and_losses_are_loud() {
         let progress = |cpu, latency, lost| Progress {
             probe: "cyclic".into(),
             cpu: Some(CpuId(cpu)),

@@ -54,7 +54,7 @@ pub enum PlanError {
     #[error("--scenario {scenario}: none of its loads is there: `tardy run --dry-run` says what is missing")]
     NoPhaseLeft { scenario: String },
     /// An empty list.
-    #[error("--cpus names no processor: choose from {usable}")]
+    #[error("--cpus names no CPU: choose from {usable}")]
     NoCpu { usable: CpuList },
     /// More dither than half a period.
     #[error("--dither {} is more than half of --period {}: use at most half", dither.exact(), period.exact())]

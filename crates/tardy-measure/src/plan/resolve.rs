@@ -68,7 +68,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     warnings.extend(staying);
     warnings.extend(isolation(request, &measured, &left, &processors));
     if left.is_empty() {
-        warnings.push(Warning::NoProcessorLeft { cpus: measured.clone() });
+        warnings.push(Warning::NoCpuLeft { cpus: measured.clone() });
     }
     warnings.extend(sharing(&probes));
     warnings.extend(without_tai(&probes));
@@ -191,7 +191,7 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
         let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority);
         probes.iter().filter(is_like).map(|(_, plan)| plan.name.clone()).collect::<Vec<_>>()
     });
-    of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareProcessors { probes })
+    of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareCpus { probes })
 }
 
 /// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.

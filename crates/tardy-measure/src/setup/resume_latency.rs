@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_measured_processor_is_limited_and_put_back() {
+    fn every_measured_cpu_is_limited_and_put_back() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let file = |cpu: u32| folder.path().join(format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"));

@@ -49,7 +49,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     context: "stock: no timer: the waker's system call; RT: the same, and the kernel's locks in it can be waited for asleep",
     source: "",
     parameters: &[
-        Parameter::choice("waker", "where the waking thread runs: on the same processor, or on another one", &["same", "other"]),
+        Parameter::choice("waker", "where the waking thread runs: on the same CPU, or on another one", &["same", "other"]),
         Parameter::choice(
             "pace",
             "who keeps the time: the waker sleeps, then wakes; or the woken thread sleeps, then asks to be woken, as the programs of rt-tests do",
@@ -382,7 +382,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_waker_is_one_priority_below_and_on_the_next_processor() {
+    fn the_waker_is_one_priority_below_and_on_the_next_cpu() {
         assert_eq!(below(Policy::Fifo { priority: 95 }), Policy::Fifo { priority: 94 });
         assert_eq!(below(Policy::Other { nice: 0 }), Policy::Other { nice: 0 });
         let measured: CpuList = "2,5,7".parse().unwrap();

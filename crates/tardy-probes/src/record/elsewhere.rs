@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_lasts_as_long_as_samples_come_from_one_processor() {
+    fn a_stretch_lasts_as_long_as_samples_come_from_one_cpu() {
         let stretches = Stretches::default();
         for (due, cpu, goes_on) in [(10, 3, false), (20, 3, true), (30, 2, true), (70, 2, false)] {
             stretches.note(cpu, Nanos(due), goes_on);

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn many_processors_share_rows_and_keep_their_largest_latency() {
+    fn many_cpus_share_rows_and_keep_their_largest_latency() {
         let cpus: CpuList = (0..1024).map(CpuId).collect();
         let mut map = CpuMap::new(&cpus);
         assert_eq!((map.rows.len(), map.rows[1].first, map.rows[1].last), (128, CpuId(8), CpuId(15)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn few_processors_have_a_row_each_and_processors_that_were_not_measured_none() {
+    fn few_cpus_have_a_row_each_and_cpus_that_were_not_measured_none() {
         let mut map = CpuMap::new(&"1,3".parse().unwrap());
         assert_eq!(map.rows.len(), 2);
         map.add(CpuId(2), &columns(vec![Some((1, 1)); 10]));

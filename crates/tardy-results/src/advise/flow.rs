@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_work_at_barriers_gains_from_real_time_however_full_the_processor_is() {
+    fn parallel_work_at_barriers_gains_from_real_time_however_full_the_cpu_is() {
         let (steps, choice) = walk(&Task { utilisation: Some(0.99), has_barriers: Some(true), ..task() }, &machine(None, 1));
         assert_eq!((choice, steps[2].0, steps[2].1), (Choice::RealTime, Rule::Barriers, true));
     }

@@ -44,7 +44,7 @@ fn words(cause: Cause, who: &str) -> String {
         Cause::Softirq => named("softirq"),
         Cause::HigherPriority => format!("thread of higher priority: {who}"),
         Cause::EqualPriority => format!("thread of the same priority: {who}"),
-        Cause::Turns => format!("thread that shares the processor: {who}"),
+        Cause::Turns => format!("thread that shares the CPU: {who}"),
         Cause::FairServer => format!("fair server or throttling let {who} run"),
         Cause::InterruptsOff => format!("interrupts off in {who}"),
         Cause::PreemptionOff => format!("preemption off in {who}"),

@@ -37,21 +37,21 @@ fn shares(run: &MadeRun) -> (f64, f64) {
 }
 
 #[test]
-fn without_a_miss_eight_processors_bound_the_share_no_better_than_one() {
+fn without_a_miss_eight_cpus_bound_the_share_no_better_than_one() {
     let (_, upper) = shares(&with_common_stalls(10_000, &[]));
     // The rule of three: a stall that was not seen may hit all of them.
     assert!((3.0e-4..4.5e-4).contains(&upper), "{upper}");
 }
 
 #[test]
-fn a_stall_of_all_processors_is_one_event() {
+fn a_stall_of_all_cpus_is_one_event() {
     let (lower, upper) = shares(&with_common_stalls(10_000, &[2_000, 7_000]));
     // Two events in 10,000 periods: 0.355 and 6.296 of them at 95 % each.
     assert!((1.5e-5..3.6e-5).contains(&lower) && (6.2e-4..9.0e-4).contains(&upper), "{lower} {upper}");
 }
 
 #[test]
-fn misses_of_processors_that_are_hit_each_by_itself_count_each() {
+fn misses_of_cpus_that_are_hit_each_by_itself_count_each() {
     let mut run = with_common_stalls(20_000, &[]);
     let mut random = Pcg64Mcg::seed_from_u64(8);
     for latencies in &mut run.latencies {

@@ -86,7 +86,7 @@ impl Drop for CpuGroup {
 }
 
 #[test]
-fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_processors() {
+fn each_worker_of_loads_that_run_together_has_a_group_of_the_weight_of_its_cpus() {
     let Some(group) = CpuGroup::make() else {
         return machine::left_out(
             "control groups of loads that run together",

@@ -48,7 +48,7 @@ fn samples_before_and_after_a_load_worked_are_not_in_its_row() {
 }
 
 #[test]
-fn a_load_that_worked_on_one_processor_for_longer_has_more_samples_there() {
+fn a_load_that_worked_on_one_cpu_for_longer_has_more_samples_there() {
     let place = Workplace::new();
     let load_work = json!([work(1, "io", Some(0), 5, 900_000_000, Some((2000, 4000))), work(1, "io", Some(1), 5, 0, Some((2500, 3000)))]);
     made("io", load_work).write(&place.path("run"));
@@ -73,7 +73,7 @@ fn a_run_of_an_older_tool_counts_whole_phases() {
 }
 
 #[test]
-fn a_load_that_needs_no_processor_time_stresses_by_what_it_does() {
+fn a_load_that_needs_no_cpu_time_stresses_by_what_it_does() {
     let place = Workplace::new();
     // Output to a console: hardly any time of its own, and none of a CPU's.
     made("console", json!([work(1, "console", None, 300, 2_000_000, None)])).write(&place.path("output"));

@@ -351,7 +351,7 @@ fn cycles_are_reads_of_each_clock_and_intervals_between_reads() {
 }
 
 #[test]
-fn copies_share_the_measured_processors_and_have_series_of_their_own() {
+fn copies_share_the_measured_cpus_and_have_series_of_their_own() {
     let place = Workplace::new();
     let cpu = machine::last_cpu();
     let outcome = place.tardy(&format!("run --cycles 50 --probe parallel:5 --cpus {cpu} --quiet --json --out run")).ends_with(0);

@@ -26,7 +26,7 @@ fn show(run: &MadeRun, flags: &str) -> String {
 }
 
 #[test]
-fn two_processors_in_three_phases_with_a_deadline() {
+fn two_cpus_in_three_phases_with_a_deadline() {
     let run = MadeRun {
         phases: vec![("idle", 0, 10), ("io", 10, 20), ("fork+io", 20, 30)],
         ..MadeRun::new(vec![latencies(30_000, &[(12_000, 95_000), (25_000, 180_500)]), latencies(30_000, &[(24_321, 240_000)])])
@@ -107,7 +107,7 @@ fn a_run_that_was_cut_off() {
 }
 
 #[test]
-fn more_processors_than_a_screen_has_lines() {
+fn more_cpus_than_a_screen_has_lines() {
     let series = (0..40).map(|cpu| latencies(1_000, &[(500, 20_000 + cpu * 1_000)])).collect();
     insta::assert_snapshot!(show(&MadeRun::new(series), ""));
 }

@@ -140,7 +140,7 @@ fn a_share_of_misses_is_decided_by_its_bounds() {
 }
 
 #[test]
-fn a_processor_that_misses_more_than_its_share_is_not_made_good_by_the_others() {
+fn a_cpu_that_misses_more_than_its_share_is_not_made_good_by_the_others() {
     let mut run = late_each(100_000, 600);
     run.latencies.push(latencies(100_000, &[]));
     let outcome = show(&run, "--deadline 200us --misses 1e-3").ends_with(1);

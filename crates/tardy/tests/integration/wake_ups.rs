@@ -77,7 +77,7 @@ fn each_way_to_wake_a_thread_accounts_for_every_period() {
 }
 
 #[test]
-fn the_waker_may_be_on_another_processor() {
+fn the_waker_may_be_on_another_cpu() {
     let place = Workplace::new();
     let cpus = machine::cpus();
     let cpu = machine::last_cpu().to_string();

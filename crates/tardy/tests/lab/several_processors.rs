@@ -24,7 +24,7 @@ fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
 const ISOLATED: &str = "isolcpus=1 nohz_full=1 rcu_nocbs=1";
 
 #[test]
-fn isolated_processors_are_measured_by_default_while_loads_and_the_tool_keep_to_the_other() {
+fn isolated_cpus_are_measured_by_default_while_loads_and_the_tool_keep_to_the_other() {
     if !lab_is_there("isolated CPUs", false) {
         return;
     }
@@ -46,7 +46,7 @@ fn isolated_processors_are_measured_by_default_while_loads_and_the_tool_keep_to_
 }
 
 #[test]
-fn a_pair_of_threads_is_measured_on_an_isolated_processor_and_woken_from_the_other() {
+fn a_pair_of_threads_is_measured_on_an_isolated_cpu_and_woken_from_the_other() {
     if !lab_is_there("pairs on isolated CPUs", false) {
         return;
     }

@@ -34,3 +34,19 @@ fn a_load_that_was_named_itself_must_be_there() {
     assert!(refused.stderr.contains("--load kernel-build: "), "{}", refused.stderr);
     without_programs(&place, "load kernel-build --for 500ms").ends_with(3);
 }
+
+/// Whoever names a scenario has not named its loads.
+#[test]
+fn a_scenario_s_loads_that_can_disturb_people_need_their_own_yes() {
+    let place = Workplace::new();
+    let planned = place.tardy("run --scenario abeni2002 --for 10s --dry-run --json").json();
+    let absent: Vec<&serde_json::Value> =
+        planned["warnings"].as_array().unwrap().iter().filter(|warning| warning["warning"] == "load-absent").collect();
+    assert!(
+        absent.iter().any(|warning| warning["load"].as_str().unwrap().starts_with("kcore") && warning["remedy"] == "give --allow kcore"),
+        "{absent:?}"
+    );
+    let allowed = place.tardy("run --scenario abeni2002 --allow kcore --for 10s --dry-run --json").json();
+    let remedies = allowed["warnings"].as_array().unwrap().iter().filter_map(|warning| warning["remedy"].as_str());
+    assert!(remedies.clone().all(|remedy| remedy != "give --allow kcore"), "{:?}", remedies.collect::<Vec<_>>());
+}

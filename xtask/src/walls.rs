@@ -13,6 +13,7 @@ mod tests {
         ("tardy-costs", &["clap", "tardy-loads", "tardy-probes", "tardy-measure", "tardy-results"]),
         ("tardy-measure", &["clap", "tardy-costs", "tardy-results", "tardy-report"]),
         ("tardy-run", &["clap"]),
+        ("tardy-tune", &["clap", "tardy-run", "tardy-results", "tardy-measure"]),
         ("tardy-papers", &["clap", "tardy-run", "tardy-results", "tardy-report", "tardy-measure"]),
         ("tardy-results", &["clap", "tardy-report", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
         ("tardy-report", &["clap", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
@@ -31,6 +32,36 @@ mod tests {
             let product = text.split("[dev-dependencies]").next().unwrap_or_default();
             let used = |name: &&&str| product.lines().any(|line| line.split(['.', ' ', '=']).next() == Some(**name));
             assert_eq!(forbidden.iter().find(used), None, "{name} must not use it (ARCHITECTURE.md)");
+        }
+    }
+
+    #[test]
+    fn nothing_that_measures_has_a_runtime_of_its_own() {
+        let output = workspace::cargo()
+            .args(["tree", "--locked", "--offline", "--package", "tardy", "--edges", "normal", "--prefix", "none"])
+            .output()
+            .unwrap();
+        let tree = String::from_utf8(output.stdout).unwrap();
+        assert!(tree.lines().count() > 50, "{}", String::from_utf8_lossy(&output.stderr));
+        let runtimes = ["tokio", "async-std", "smol", "async-executor", "rayon-core"];
+        assert_eq!(tree.lines().find(|line| runtimes.contains(&line.split(' ').next().unwrap_or_default())), None);
+    }
+
+    /// A decision that nobody finds in the code is forgotten at the next change.
+    #[test]
+    fn every_decision_names_the_place_that_it_is_found_in() {
+        let text = std::fs::read_to_string(workspace::root().join("docs/decisions.md")).unwrap();
+        let decisions: Vec<&str> = text.lines().filter(|line| line.starts_with("- **")).collect();
+        assert!(decisions.len() > 100, "{}", decisions.len());
+        for decision in decisions {
+            let places: Vec<&str> = decision.split('`').skip(1).step_by(2).collect();
+            assert!(!places.is_empty(), "{decision}");
+            let folders = ["", "crates/tardy", "crates/tardy-report/src/report"].map(|folder| workspace::root().join(folder));
+            let is_there = |place: &&str| folders.iter().any(|folder| folder.join(place).exists());
+            let of_files = places.into_iter().filter(|place| place.contains('/') && place.ends_with(".rs") && !place.contains(' '));
+            let tests: Vec<&str> =
+                of_files.filter(|place| ["tests/", "crates/", "xtask/"].iter().any(|start| place.starts_with(start))).collect();
+            assert_eq!(tests.iter().find(|place| !is_there(place)), None, "{decision}");
         }
     }
 

@@ -20,6 +20,7 @@ pub mod reproduce;
 pub mod respond;
 pub mod run;
 pub mod suggest;
+pub mod tune;
 
 use std::path::PathBuf;
 
@@ -61,6 +62,8 @@ pub enum Command {
     Advise(Box<advise::AdviseArgs>),
     /// Check whether this machine is set up for real time, worst first
     Doctor(doctor::DoctorArgs),
+    /// Change settings for the time of a program, or measure what each is worth here
+    Tune(Box<tune::TuneArgs>),
     /// Make runs from the output of other tools
     Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool

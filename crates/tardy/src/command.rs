@@ -23,3 +23,4 @@ pub mod run;
 pub mod scenarios;
 pub mod show;
 pub mod top;
+pub mod tune;

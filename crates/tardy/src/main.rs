@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let is_making = match &command {
         Command::Run(args) => !args.dry_run,
         Command::Reproduce(args) => !args.dry_run,
+        Command::Tune(args) => !args.plan,
         Command::Cost(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
         _ => false,
     };
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => command::compare::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),
         Command::Doctor(args) => command::doctor::run(&args).into(),
+        Command::Tune(args) => command::tune::run(&args),
         Command::Import(args) => command::import::run(&args).into(),
         Command::Export(args) => command::export::run(&args).into(),
         Command::Plot(args) => command::plot::run(&args).into(),

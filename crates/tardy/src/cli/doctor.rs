@@ -35,6 +35,9 @@ pub struct DoctorArgs {
     /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
+    /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is not as there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on"])]
+    pub against: Option<PathBuf>,
     /// Print every row as JSON
     #[arg(long)]
     pub json: bool,

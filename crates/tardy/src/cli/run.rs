@@ -50,6 +50,9 @@ pub struct RunArgs {
     /// Only say what would be done and changed
     #[arg(long)]
     pub dry_run: bool,
+    /// Measure with the settings that `tardy tune --plan` prints, or with those of a file, and put them back afterwards
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "dry_run")]
+    pub tune: Option<Option<PathBuf>>,
     /// Say nothing while measuring
     #[arg(long, short)]
     pub quiet: bool,

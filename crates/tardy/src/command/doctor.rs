@@ -34,6 +34,9 @@ enum DoctorError {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &DoctorArgs) -> Exit {
+    if let Some(file) = &args.against {
+        return super::tune::against(file, args.json);
+    }
     let diagnosis = match diagnose(args) {
         Ok(diagnosis) => diagnosis,
         Err(error) => {

@@ -14,7 +14,7 @@ use tardy_report::report::plan_text;
 use tardy_results::exit::Exit;
 
 use super::show::{self, Format};
-use super::{folder_name, output};
+use super::{folder_name, output, tune};
 use crate::cli::configuration::{self, Configuration};
 use crate::cli::run::RunArgs;
 
@@ -41,6 +41,13 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             return Exit::Usage;
         }
     };
+    let tuned = match args.tune.as_ref().map(|file| tune::for_run(file.as_deref(), args.cpus.as_ref(), &root)).transpose() {
+        Ok(tuned) => tuned,
+        Err(error) => {
+            eprintln!("tardy: --tune: {error}");
+            return error.exit();
+        }
+    };
     let mut plan = match resolve(&request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
@@ -51,6 +58,9 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     plan.defaults = configuration::sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));
     plan.labels = configuration.labels.iter().map(|(name, default)| (name.clone(), default.value.clone())).collect();
     plan.labels.extend(args.labels.iter().cloned());
+    if let Some(tuned) = &tuned {
+        plan.labels.entry("tuned".to_owned()).or_insert_with(|| tuned.names.join(" "));
+    }
     if args.dry_run {
         let text = if args.json {
             serde_json::to_string_pretty(&plan).expect("all keys are text and all numbers finite or null") + "\n"

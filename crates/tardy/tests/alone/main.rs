@@ -16,6 +16,7 @@ mod passes;
 mod readers;
 mod shares;
 mod tool;
+mod tune;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -49,6 +49,7 @@ mod start;
 mod statistics;
 mod summaries;
 mod thresholds;
+mod tune;
 mod unprivileged;
 mod verdicts;
 mod wake_ups;

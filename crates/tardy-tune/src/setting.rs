@@ -1,0 +1,210 @@
+//! One setting: the values that it wants in which files, or a program that runs while it is on. Also as TOML, which users write and a search ends with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What can be on or off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Its name; of a known one, that of its row in `tardy doctor`.
+    pub name: String,
+    /// Why it may help, in a sentence's end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// What is written while it is on: a value for each file of /proc or /sys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<PathBuf, String>,
+    /// A program that runs while it is on, with its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub while_on: Vec<String>,
+    /// Whether it is left alone unless it is named: it has a price that a latency does not show.
+    #[serde(skip)]
+    pub only_named: bool,
+}
+
+/// A file of settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    #[serde(default, rename = "setting")]
+    pub settings: Vec<Setting>,
+}
+
+/// Why a file of settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{0}: {1}")]
+    Read(PathBuf, std::io::Error),
+    #[error("{0}: {1}")]
+    Toml(PathBuf, Box<toml::de::Error>),
+    #[error("{path}: setting `{name}` {what}")]
+    Bad { path: PathBuf, name: String, what: &'static str },
+}
+
+/// One file that a setting changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    pub path: PathBuf,
+    /// What is in it, as it is written back.
+    pub now: String,
+    pub wanted: String,
+}
+
+/// How a setting stands on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// All is as it wants.
+    AsWanted,
+    /// These would be changed; none for a program.
+    Changeable(Vec<Change>),
+    /// A file is not there, or cannot be read.
+    Absent(String),
+}
+
+impl Settings {
+    /// Reads a file, of 1 MiB at most.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let bytes = text_file(path).map_err(|error| SettingsError::Read(path.to_owned(), error))?;
+        let found: Self = toml::from_str(&bytes).map_err(|error| SettingsError::Toml(path.to_owned(), Box::new(error)))?;
+        let mut known = std::collections::BTreeSet::new();
+        for setting in &found.settings {
+            let bad = |what| SettingsError::Bad { path: path.to_owned(), name: setting.name.clone(), what };
+            if setting.name.is_empty() || setting.name.chars().any(|c| c.is_control() || c == ',') {
+                return Err(bad("has no plain name: write one without commas"));
+            }
+            if !known.insert(&setting.name) {
+                return Err(bad("stands there twice: give each a name of its own"));
+            }
+            if setting.files.is_empty() == setting.while_on.is_empty() {
+                return Err(bad("must have either `files` or `while_on`"));
+            }
+            if setting.files.keys().any(|path| !path.is_absolute()) {
+                return Err(bad("names a file by a path that does not begin with /"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// As TOML.
+    ///
+    /// # Errors
+    /// None for values of this type.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+}
+
+impl Setting {
+    /// What it would change on this machine.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        if !self.while_on.is_empty() {
+            return Standing::Changeable(Vec::new());
+        }
+        let mut changes = Vec::new();
+        for (path, wanted) in &self.files {
+            match current(path) {
+                Ok(now) if is_alike(&now, wanted) => {}
+                Ok(now) => changes.push(Change { path: path.clone(), now, wanted: wanted.clone() }),
+                Err(error) => return Standing::Absent(format!("{}: {error}", path.display())),
+            }
+        }
+        if changes.is_empty() { Standing::AsWanted } else { Standing::Changeable(changes) }
+    }
+}
+
+/// The value of a file as it could be written back: of a list of choices the chosen one.
+///
+/// # Errors
+/// Those of reading the file.
+pub fn current(path: &Path) -> std::io::Result<String> {
+    let text = text_file(path)?;
+    let text = text.trim();
+    let chosen = [('[', ']'), ('(', ')')].into_iter().find_map(|(open, close)| text.split_once(open)?.1.split_once(close));
+    // Only a list of words has a choice among them.
+    Ok(chosen.filter(|_| text.contains(' ')).map_or(text, |(chosen, _)| chosen).to_owned())
+}
+
+/// The text of a regular file, of 1 MiB at most; bytes that are not UTF-8 are replaced.
+fn text_file(path: &Path) -> std::io::Result<String> {
+    let bytes = tardy_sys::regular_file::read(path, 1 << 20)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether two texts are one value: blanks, leading zeros of masks and the ways to write a list of CPUs aside.
+#[must_use]
+pub fn is_alike(one: &str, other: &str) -> bool {
+    let words = |text: &str| text.split_whitespace().map(|word| word.trim_start_matches(['0', ',']).to_owned()).collect::<Vec<_>>();
+    words(one) == words(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(path: &Path, value: &str) -> Setting {
+        let files = BTreeMap::from([(path.to_owned(), value.to_owned())]);
+        Setting { name: "made".into(), why: String::new(), files, while_on: Vec::new(), only_named: false }
+    }
+
+    #[test]
+    fn of_a_list_of_choices_the_chosen_one_is_the_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("enabled");
+        for (text, expected) in [
+            ("always [madvise] never\n", "madvise"),
+            ("none voluntary (full)\n", "full"),
+            ("[default] performance powersave powersupersave \n", "default"),
+            ("performance\n", "performance"),
+            ("7\t4\t1\t7\n", "7\t4\t1\t7"),
+            ("(null)\n", "(null)"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(current(&path).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn one_value_may_be_written_in_several_ways() {
+        assert!(is_alike("7\t4\t1\t7", "7 4 1 7") && is_alike("00000000,00000003", "3") && is_alike("0", "00"));
+        assert!(!is_alike("3", "13") && !is_alike("never", "always") && !is_alike("0", "1"));
+    }
+
+    #[test]
+    fn a_setting_is_as_wanted_changeable_or_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("value");
+        assert!(matches!(setting(&path, "1").standing(), Standing::Absent(_)));
+        std::fs::write(&path, "0\n").unwrap();
+        let change = Change { path: path.clone(), now: "0".into(), wanted: "1".into() };
+        assert_eq!(setting(&path, "1").standing(), Standing::Changeable(vec![change]));
+        std::fs::write(&path, "1\n").unwrap();
+        assert_eq!(setting(&path, "1").standing(), Standing::AsWanted);
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_is_written_and_refused_where_it_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.toml");
+        let all = Settings { settings: vec![setting(Path::new("/proc/sys/kernel/x"), "1")] };
+        std::fs::write(&path, all.to_toml().unwrap()).unwrap();
+        assert_eq!(Settings::read(&path).unwrap(), all);
+        for (text, expected) in [
+            ("[[setting]]\nname = \"a\"\n", "must have either"),
+            ("[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n[[setting]]\nname = \"a\"\nwhile_on = [\"true\"]\n", "stands there twice"),
+            ("[[setting]]\nname = \"a\"\nfiles = { \"x\" = \"1\" }\n", "does not begin with /"),
+            ("[[setting]]\nname = \"a\"\ncolour = 1\n", "unknown field"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = Settings::read(&path).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `tardy tune`: what can be set on this machine, set for a while, or searched for what each setting is worth.
+
+mod chosen;
+mod error;
+mod question;
+mod search;
+mod text;
+mod waiting;
+
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use tardy_machine::checks::Profile;
+use tardy_machine::facts::MachineFacts;
+use tardy_machine::journal;
+use tardy_machine::root::Root;
+use tardy_measure::request::MeasuredCpus;
+use tardy_results::exit::Exit;
+use tardy_tune::apply::Applied;
+use tardy_tune::boot;
+use tardy_tune::known::{self, Target};
+use tardy_tune::setting::{Setting, Settings, Standing};
+
+use super::output;
+use crate::cli::tune::TuneArgs;
+use chosen::{changing, cpus, settings};
+pub(super) use error::TuneError;
+use waiting::Signals;
+
+/// Runs the command. Call it before the process has threads.
+#[must_use]
+pub fn run(args: &TuneArgs) -> ExitCode {
+    let result = match (&args.resume, args.search, args.apply) {
+        (Some(folder), ..) => search::resume(folder, args.json).map(ExitCode::from),
+        (None, true, _) => search::begin(args).map(ExitCode::from),
+        (None, _, true) => apply(args),
+        _ => plan(args).map(ExitCode::from),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("tardy: {error}");
+        error.exit().into()
+    })
+}
+
+fn plan(args: &TuneArgs) -> Result<Exit, TuneError> {
+    let root = Root::system();
+    let cpus = cpus(args.cpus.as_ref(), &root)?;
+    let settings = settings(args, &root, &cpus)?;
+    let facts = MachineFacts::read(&root);
+    let command_line = root.text("proc/cmdline").unwrap_or_default();
+    let is_real_time = root.text("sys/kernel/realtime").as_deref() == Some("1");
+    let words = boot::words(args.profile, &cpus.0, &cpus.1.minus(&cpus.0), &command_line, is_real_time);
+    let rows: Vec<(&Setting, Standing)> = settings.iter().map(|setting| (setting, setting.standing())).collect();
+    let text = if args.json {
+        text::plan_json(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words)
+    } else {
+        let is_debugfs_missing = root.names("sys/kernel/debug").is_empty();
+        text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing)
+    };
+    output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
+    Ok(Exit::Done)
+}
+
+fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
+    let root = Root::system();
+    let cpus = cpus(args.cpus.as_ref(), &root)?;
+    let is_named = |setting: &Setting| args.settings.is_some() || args.only.contains(&setting.name);
+    let settings = changing(settings(args, &root, &cpus)?, is_named)?;
+    let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
+    let applied = Applied::apply(&settings, &journal::folder(), &root)?;
+    for change in &applied.changes {
+        eprintln!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
+    }
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    let status = signals.wait_for(&mut command);
+    let mut is_back = true;
+    for undone in applied.undo() {
+        if let Err(error) = &undone.result {
+            is_back = false;
+            eprintln!("tardy: {}: NOT put back: {error}", undone.setting);
+        }
+    }
+    let (status, _) = status.map_err(|error| TuneError::Program(args.command[0].clone(), error))?;
+    if is_back { Ok(code_of(status)) } else { Ok(Exit::Machine.into()) }
+}
+
+/// Settings that are in force for a run, until this is dropped.
+pub(super) struct Tuned {
+    pub(super) names: Vec<String>,
+    _applied: Applied,
+}
+
+/// Puts in force what a run asks for: the settings of a file, or those that are known for its CPUs.
+pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &Root) -> Result<Tuned, TuneError> {
+    let settings = match file {
+        Some(file) => Settings::read(file)?.settings,
+        None => {
+            let (cpus, online) = cpus(asked.or(Some(&MeasuredCpus::All)), root)?;
+            let known = known::settings(&Target { root, profile: Profile::default(), cpus: &cpus, online: &online });
+            known.into_iter().filter(|setting| !setting.only_named).collect()
+        }
+    };
+    let settings = changing(settings, |_| file.is_some())?;
+    let applied = Applied::apply(&settings, &journal::folder(), root)?;
+    Ok(Tuned { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied })
+}
+
+/// `tardy doctor --against FILE`.
+pub(super) fn against(file: &Path, is_json: bool) -> Exit {
+    let settings = match Settings::read(file) {
+        Ok(settings) => settings.settings,
+        Err(error) => {
+            eprintln!("tardy: --against: {error}");
+            return Exit::Usage;
+        }
+    };
+    let rows: Vec<(&Setting, Standing)> =
+        settings.iter().filter(|setting| setting.while_on.is_empty()).map(|setting| (setting, setting.standing())).collect();
+    let text = if is_json { text::against_json(&rows) } else { text::against(&rows) };
+    match output::print(&text) {
+        Ok(()) if rows.iter().all(|(_, standing)| *standing == Standing::AsWanted) => Exit::Done,
+        Ok(()) => Exit::Failed,
+        Err(_) => Exit::Machine,
+    }
+}
+
+/// As a shell has it: 128 and the signal for a program that a signal ended.
+fn code_of(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

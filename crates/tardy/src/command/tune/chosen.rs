@@ -1,0 +1,58 @@
+//! Which settings are meant, for which CPUs.
+
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_machine::processors::Processors;
+use tardy_machine::root::Root;
+use tardy_measure::request::MeasuredCpus;
+use tardy_tune::apply::ApplyError;
+use tardy_tune::known::{self, Target};
+use tardy_tune::setting::{Setting, Settings, Standing};
+
+use super::error::TuneError;
+use crate::cli::tune::TuneArgs;
+
+/// The CPUs of the work, and all.
+pub(super) fn cpus(asked: Option<&MeasuredCpus>, root: &Root) -> Result<(CpuList, CpuList), TuneError> {
+    let processors = Processors::read(root).map_err(|error| TuneError::Machine(format!("cannot ask for this process's CPUs: {error}")))?;
+    let online = processors.usable.clone();
+    let found = match asked {
+        Some(MeasuredCpus::List(list)) => list.and(&online),
+        Some(MeasuredCpus::Isolated) => processors.set_apart(),
+        Some(MeasuredCpus::Housekeeping) => processors.housekeeping(),
+        Some(MeasuredCpus::All) => online.clone(),
+        None if !processors.set_apart().is_empty() => processors.set_apart(),
+        None if online.len() > 1 => online.iter().skip(1).collect::<Vec<CpuId>>().into_iter().collect(),
+        None => online.clone(),
+    };
+    if found.is_empty() { Err(TuneError::NoCpu(online)) } else { Ok((found, online)) }
+}
+
+/// The settings that were asked for, as they are known here or stand in a file.
+pub(super) fn settings(args: &TuneArgs, root: &Root, (cpus, online): &(CpuList, CpuList)) -> Result<Vec<Setting>, TuneError> {
+    let all = match &args.settings {
+        Some(file) => Settings::read(file)?.settings,
+        None => known::settings(&Target { root, profile: args.profile, cpus, online }),
+    };
+    if let Some(missing) = args.only.iter().chain(&args.with).find(|name| !all.iter().any(|setting| setting.name == **name)) {
+        let names: Vec<&str> = all.iter().map(|setting| setting.name.as_str()).collect();
+        return Err(TuneError::NoSetting(missing.clone(), names.join(", ")));
+    }
+    let is_chosen = |setting: &Setting| {
+        if args.only.is_empty() { !setting.only_named || args.with.contains(&setting.name) } else { args.only.contains(&setting.name) }
+    };
+    Ok(all.into_iter().filter(is_chosen).collect())
+}
+
+/// The settings that change something here; those that are not for this machine are named and left out unless they were asked for by name.
+pub(super) fn changing(settings: Vec<Setting>, is_named: impl Fn(&Setting) -> bool) -> Result<Vec<Setting>, TuneError> {
+    let mut found = Vec::new();
+    for setting in settings {
+        match setting.standing() {
+            Standing::AsWanted => {}
+            Standing::Changeable(_) => found.push(setting),
+            Standing::Absent(why) if is_named(&setting) => return Err(ApplyError::Absent(setting.name, why).into()),
+            Standing::Absent(why) => eprintln!("tardy: left out {}: {why}", setting.name),
+        }
+    }
+    Ok(found)
+}

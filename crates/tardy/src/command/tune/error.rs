@@ -1,0 +1,57 @@
+//! Why nothing was tuned, and what the tool ends with then.
+
+use std::path::PathBuf;
+
+use tardy_core::cpu::CpuList;
+use tardy_results::exit::Exit;
+use tardy_tune::apply::ApplyError;
+use tardy_tune::search::SearchError;
+use tardy_tune::setting::SettingsError;
+
+/// Why nothing was tuned.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::command) enum TuneError {
+    #[error("--settings: {0}")]
+    Settings(#[from] SettingsError),
+    #[error("there is no setting `{0}` here: choose from {1}")]
+    NoSetting(String, String),
+    #[error("--cpus: no such CPU is online: name some of {0}")]
+    NoCpu(CpuList),
+    #[error("{0}: nothing is changed without its journal, or where it does not hold")]
+    Apply(#[from] ApplyError),
+    #[error("cannot run {0:?}: {1}")]
+    Program(String, std::io::Error),
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Machine(String),
+    #[error(transparent)]
+    Search(#[from] Box<SearchError<RunError>>),
+}
+
+impl TuneError {
+    pub(in crate::command) fn exit(&self) -> Exit {
+        match self {
+            Self::Settings(_) | Self::NoSetting(..) | Self::NoCpu(_) | Self::Usage(_) => Exit::Usage,
+            Self::Search(error) => match **error {
+                SearchError::Run(RunError::Interrupted) => Exit::Interrupted,
+                SearchError::Run(_) => Exit::Machine,
+                _ => Exit::Usage,
+            },
+            Self::Apply(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
+        }
+    }
+}
+
+/// Why a run of a search gave no number.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::command) enum RunError {
+    #[error("interrupted: what was measured is kept; go on with tardy tune --resume")]
+    Interrupted,
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("{folder}: the run gave no number ({why}): run it by hand to see more: {command}")]
+    NoNumber { folder: PathBuf, why: String, command: String },
+    #[error("cannot run {0}: {1}")]
+    Start(String, std::io::Error),
+}

@@ -1,0 +1,271 @@
+//! What `tardy tune` prints.
+
+use std::path::Path;
+
+use serde_json::json;
+use tardy_core::cpu::CpuList;
+use tardy_core::units::three_digits;
+use tardy_report::report::table::Table;
+use tardy_tune::boot::{BootWord, LOADERS};
+use tardy_tune::search::{Found, Outcome, SettingResult};
+use tardy_tune::setting::{Setting, Standing};
+
+use super::question::{BEST, Question};
+
+/// Files of a setting that are named; the others are counted.
+const FILES_SHOWN: usize = 1;
+
+pub(super) fn plan(
+    machine: &str,
+    profile: &str,
+    cpus: &CpuList,
+    rows: &[(&Setting, Standing)],
+    words: &[BootWord],
+    is_debugfs_missing: bool,
+) -> String {
+    let mut out = format!("{machine}\nsettings for tasks on CPUs {cpus}, profile {profile}\n\n");
+    let mut table = Table::new(["setting", "now", "wanted", "file"]);
+    let mut is_any = false;
+    for (setting, standing) in rows {
+        match standing {
+            Standing::Changeable(changes) if changes.is_empty() => {
+                table.row([setting.name.as_str(), "off", "on", &format!("(runs {})", setting.while_on.join(" "))]);
+                is_any = true;
+            }
+            Standing::Changeable(changes) => {
+                let more = changes.len() - FILES_SHOWN.min(changes.len());
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let now = changes[0].now.split_whitespace().collect::<Vec<_>>().join(" ");
+                table.row([setting.name.as_str(), &now, &changes[0].wanted, &format!("{}{more}", changes[0].path.display())]);
+                is_any = true;
+            }
+            Standing::AsWanted | Standing::Absent(_) => {}
+        }
+    }
+    out.push_str(&if is_any { table.text() } else { "nothing to change without a restart\n".to_owned() });
+    let named = |wanted: fn(&Standing) -> bool| {
+        let names: Vec<&str> = rows.iter().filter(|(_, standing)| wanted(standing)).map(|(setting, _)| setting.name.as_str()).collect();
+        names.join(", ")
+    };
+    for (title, names) in [
+        ("as wanted", named(|standing| matches!(standing, Standing::AsWanted))),
+        ("cannot be read", named(|standing| matches!(standing, Standing::Absent(_)))),
+    ] {
+        if !names.is_empty() {
+            out.push_str(&format!("\n{title}: {names}\n"));
+        }
+    }
+    if !words.is_empty() {
+        out.push_str("\nwith a restart, on the kernel's command line:\n");
+        let mut table = Table::new(["word", "what for"]);
+        words.iter().for_each(|word| table.row([word.word.as_str(), word.why]));
+        out.push_str(&left(&table));
+        for (loader, how) in LOADERS {
+            out.push_str(&format!("{loader}: {how}\n"));
+        }
+    }
+    if is_debugfs_missing {
+        out.push_str("\nnot looked at: /sys/kernel/debug (preemption-mode, fair-server): mount -t debugfs debugfs /sys/kernel/debug\n");
+    }
+    out.push_str("\nwhat each is worth here: tardy tune --search; for the time of a program: tardy tune --apply -- PROGRAM\n");
+    out
+}
+
+/// A table of two columns of text, both to the left.
+fn left(table: &Table) -> String {
+    let (head, rows) = table.parts();
+    let width = rows.iter().chain([&head.to_vec()]).map(|row| row[0].chars().count()).max().unwrap_or(0);
+    let line = |row: &[String]| format!("{:<width$}  {}\n", row[0], row[1]);
+    std::iter::once(line(head)).chain(rows.iter().map(|row| line(row))).collect()
+}
+
+pub(super) fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
+    let settings: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
+    let value = json!({ "machine": machine, "profile": profile, "cpus": cpus, "settings": settings, "boot": words });
+    format!("{value:#}\n")
+}
+
+/// Settings of a file, each with how it stands.
+pub(super) fn against(rows: &[(&Setting, Standing)]) -> String {
+    let mut table = Table::new(["setting", "stands", "now", "wanted", "file"]);
+    for (setting, standing) in rows {
+        match standing {
+            Standing::AsWanted => table.row([setting.name.as_str(), "as wanted", "", "", ""]),
+            Standing::Absent(why) => table.row([setting.name.as_str(), "NOT READ", "", "", why]),
+            Standing::Changeable(changes) => {
+                for change in changes {
+                    table.row([setting.name.as_str(), "DIFFERS", &change.now, &change.wanted, &change.path.display().to_string()]);
+                }
+            }
+        }
+    }
+    table.text()
+}
+
+pub(super) fn against_json(rows: &[(&Setting, Standing)]) -> String {
+    let rows: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
+    format!("{:#}\n", json!({ "settings": rows }))
+}
+
+fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
+    let (state, changes, missing) = match standing {
+        Standing::AsWanted => ("as-wanted", None, None),
+        Standing::Changeable(changes) => ("changeable", Some(changes), None),
+        Standing::Absent(why) => ("absent", None, Some(why)),
+    };
+    json!({ "name": setting.name, "why": setting.why, "state": state, "changes": changes, "missing": missing, "while_on": setting.while_on })
+}
+
+pub(super) fn found(question: &Question, found: &Found, out: &Path) -> String {
+    let goal = goal(question);
+    let mut text = format!(
+        "{}\n{goal} of cyclic {} on CPUs {}, as found: {}\n\n",
+        question.machine,
+        if question.loads == ["none"] { "without load".to_owned() } else { format!("under {}", question.loads.join(" and ")) },
+        question.cpus,
+        three_digits(found.base_ns.round())
+    );
+    let mut order: Vec<usize> = (0..found.settings.len()).collect();
+    order.sort_by(|&a, &b| rank(&found.settings[a]).total_cmp(&rank(&found.settings[b])));
+    let mut table = Table::new(["setting", "pairs", "what it does to it"]);
+    for place in order {
+        let result = &found.settings[place];
+        let pairs = if result.pairs == 0 { "-".to_owned() } else { result.pairs.to_string() };
+        table.row([question.settings.settings[place].name.clone(), pairs, words(result, found.base_ns)]);
+    }
+    if let Some(together) = found.together {
+        let result = SettingResult { outcome: outcome(&together), difference: together, pairs: 0 };
+        table.row(["all that lower it".to_owned(), "10".to_owned(), words(&result, found.base_ns)]);
+    }
+    text.push_str(&three_columns(&table));
+    text.push_str(&format!(
+        "\n{} runs of {}. All statements on settings hold together at 95 %. A change by {} % would have been found in nine searches of ten.\n",
+        found.runs,
+        question.length,
+        (found.smallest_share * 100.0).ceil()
+    ));
+    let best = out.join(BEST);
+    if found.useful().is_empty() {
+        text.push_str("No setting lowers it here: a larger --budget finds smaller effects.\n");
+    } else {
+        text.push_str(&format!("Use what lowers it: tardy tune --apply --settings {} -- PROGRAM\n", best.display()));
+    }
+    text
+}
+
+/// What helps first, what harms next, then the rest.
+fn rank(result: &SettingResult) -> f64 {
+    match result.outcome {
+        Outcome::Lowers => -1e6 + result.difference.value,
+        Outcome::Raises => -result.difference.value,
+        Outcome::NothingSeen => 1e6,
+    }
+}
+
+fn outcome(difference: &tardy_tune::pairs::Difference) -> Outcome {
+    match difference.is_decided() {
+        false => Outcome::NothingSeen,
+        true if difference.value < 0.0 => Outcome::Lowers,
+        true => Outcome::Raises,
+    }
+}
+
+fn goal(question: &Question) -> String {
+    if question.goal == "max" { "max".to_owned() } else { format!("{} %", question.goal) }
+}
+
+/// Differences of logarithms as times, from the goal with all as found.
+fn words(result: &SettingResult, base_ns: f64) -> String {
+    let interval = result.difference.interval;
+    let by = |logarithm: f64| three_digits((base_ns * logarithm.exp_m1().abs()).round());
+    let percent = |logarithm: f64| (logarithm.exp_m1().abs() * 100.0).round();
+    match result.outcome {
+        _ if !interval.is_finite() => "too few runs to tell".to_owned(),
+        Outcome::Lowers => {
+            format!(
+                "lowers it by {} to {} ({} to {} %)",
+                by(interval.upper),
+                by(interval.lower),
+                percent(interval.upper),
+                percent(interval.lower)
+            )
+        }
+        Outcome::Raises => {
+            format!(
+                "raises it by {} to {} ({} to {} %)",
+                by(interval.lower),
+                by(interval.upper),
+                percent(interval.lower),
+                percent(interval.upper)
+            )
+        }
+        Outcome::NothingSeen => {
+            format!(
+                "nothing seen: lowers it by {} at most, raises it by {} at most",
+                by(interval.lower.min(0.0)),
+                by(interval.upper.max(0.0))
+            )
+        }
+    }
+}
+
+fn three_columns(table: &Table) -> String {
+    let (head, rows) = table.parts();
+    let all: Vec<&[String]> = std::iter::once(head).chain(rows.iter().map(Vec::as_slice)).collect();
+    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (first, second) = (width(0), width(1));
+    all.iter().map(|row| format!("{:<first$}  {:>second$}  {}\n", row[0], row[1], row[2])).collect()
+}
+
+pub(super) fn found_json(question: &Question, found: &Found) -> String {
+    let factor = |logarithm: f64| logarithm.exp();
+    let settings: Vec<_> = question
+        .settings
+        .settings
+        .iter()
+        .zip(&found.settings)
+        .map(|(setting, result)| {
+            let interval = result.difference.interval;
+            let bounds = interval.is_finite().then(|| [factor(interval.lower), factor(interval.upper)]);
+            json!({
+                "name": setting.name, "outcome": result.outcome, "pairs": result.pairs,
+                "factor": factor(result.difference.value), "factor_interval": bounds,
+            })
+        })
+        .collect();
+    let together = found.together.map(|together| {
+        json!({ "factor": factor(together.value), "factor_interval": [factor(together.interval.lower), factor(together.interval.upper)] })
+    });
+    let value = json!({
+        "machine": question.machine, "goal": question.goal, "cpus": question.cpus, "loads": question.loads, "length_ns": question.length,
+        "as_found_ns": found.base_ns, "confidence": 0.95, "runs": found.runs, "smallest_share_found": found.smallest_share,
+        "settings": settings, "together": together,
+    });
+    format!("{value:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_statistics::confidence::Interval;
+    use tardy_tune::pairs::Difference;
+
+    fn result(outcome: Outcome, lower: f64, upper: f64) -> SettingResult {
+        SettingResult {
+            outcome,
+            difference: Difference { value: f64::midpoint(lower, upper), interval: Interval { lower, upper } },
+            pairs: 12,
+        }
+    }
+
+    #[test]
+    fn effects_are_told_as_times_and_shares() {
+        assert_eq!(words(&result(Outcome::Lowers, 0.5_f64.ln(), 0.8_f64.ln()), 100_000.0), "lowers it by 20.0 us to 50.0 us (20 to 50 %)");
+        assert_eq!(words(&result(Outcome::Raises, 1.1_f64.ln(), 1.3_f64.ln()), 100_000.0), "raises it by 10.0 us to 30.0 us (10 to 30 %)");
+        assert_eq!(
+            words(&result(Outcome::NothingSeen, 0.97_f64.ln(), 1.02_f64.ln()), 100_000.0),
+            "nothing seen: lowers it by 3.00 us at most, raises it by 2.00 us at most"
+        );
+        assert_eq!(words(&result(Outcome::NothingSeen, f64::NEG_INFINITY, f64::INFINITY), 1.0), "too few runs to tell");
+    }
+}

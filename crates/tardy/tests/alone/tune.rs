@@ -1,0 +1,82 @@
+//! `tardy tune --search`, with made settings whose effects are known.
+
+use crate::support;
+
+use support::machine;
+use support::workplace::Workplace;
+use tardy_sys::process;
+
+/// Two settings that do nothing, and a program that takes the probe's CPU.
+fn settings(place: &Workplace) {
+    let mut text = String::new();
+    for name in ["nothing", "nothing-else"] {
+        std::fs::write(place.path(name), "1\n").unwrap();
+        text.push_str(&format!("[[setting]]\nname = \"{name}\"\nfiles = {{ \"{}\" = \"2\" }}\n", place.path(name).display()));
+    }
+    let load = [env!("CARGO_BIN_EXE_tardy"), "load", "busy:length=3ms:period=10ms:priority=95", "--cpus", &machine::last_cpu().to_string()];
+    text.push_str(&format!("[[setting]]\nname = \"competitor\"\nwhile_on = {load:?}\n"));
+    std::fs::write(place.path("own.toml"), text).unwrap();
+}
+
+#[test]
+fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
+    let _turn = crate::turn();
+    let test = "a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed";
+    if !machine::is_root() {
+        return machine::left_out(test, "a load of higher priority than the probe needs the right to one");
+    }
+    let place = Workplace::new();
+    settings(&place);
+    let cpu = machine::last_cpu();
+    let mut running =
+        place.start(&format!("tune --search --settings own.toml --for 200ms --budget 60s --load none --cpus {cpu} --out search"));
+    running.until("some runs are there", || place.path("search/runs/0005").exists().then_some(()));
+    running.signal(process::KILL);
+    running.wait();
+    let resumed = place.tardy("tune --resume search").ends_with(0);
+    assert!(resumed.stderr.contains("of the runs were there"), "{}", resumed.stderr);
+    for name in ["nothing", "nothing-else"] {
+        assert_eq!(std::fs::read_to_string(place.path(name)).unwrap().trim(), "1", "{name}");
+    }
+    assert_eq!(place.journals(), [""; 0]);
+    let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(place.path("search/result.json")).unwrap()).unwrap();
+    let competitor = found["settings"].as_array().unwrap().iter().find(|setting| setting["name"] == "competitor").unwrap();
+    assert_eq!(competitor["outcome"], "raises", "{found}");
+    assert!(!std::fs::read_to_string(place.path("search/best.toml")).unwrap().contains("competitor"));
+    assert!(resumed.stdout.contains("raises it by"), "{}", resumed.stdout);
+    // The same runs give the same answer.
+    let again = place.tardy("tune --resume search --json").ends_with(0);
+    assert_eq!(again.json(), found);
+}
+
+/// Settings of the kernel are never left changed, whenever the tool is killed.
+#[test]
+fn after_a_kill_at_any_moment_restore_puts_every_file_back() {
+    let _turn = crate::turn();
+    for moment in 0..20 {
+        let place = Workplace::new();
+        let mut text = String::new();
+        for number in 0..10 {
+            let path = place.path(&format!("value-{number}"));
+            std::fs::write(&path, "old\n").unwrap();
+            text.push_str(&format!("[[setting]]\nname = \"made-{number}\"\nfiles = {{ \"{}\" = \"new\" }}\n", path.display()));
+        }
+        std::fs::write(place.path("own.toml"), text).unwrap();
+        let is_search = moment % 2 == 1;
+        let line = if is_search {
+            "tune --search --settings own.toml --for 100ms --budget 300s --load none --out search"
+        } else {
+            "tune --apply --settings own.toml -- sleep 600"
+        };
+        let running = place.start(line);
+        std::thread::sleep(std::time::Duration::from_millis(5 + 17 * moment * if is_search { 4 } else { 1 }));
+        running.signal(process::KILL);
+        running.wait();
+        place.tardy("restore").ends_with(0);
+        for number in 0..10 {
+            let value = std::fs::read_to_string(place.path(&format!("value-{number}"))).unwrap();
+            assert_eq!(value.trim(), "old", "value {number} after moment {moment}");
+        }
+        assert_eq!(place.journals(), [""; 0], "after moment {moment}");
+    }
+}

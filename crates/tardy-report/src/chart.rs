@@ -5,6 +5,7 @@ pub mod area;
 pub mod bins;
 pub mod build;
 pub mod cpu_map;
+pub mod csv;
 pub mod data;
 pub mod draw;
 pub mod json;

@@ -68,7 +68,7 @@ pub enum Command {
     Import(Box<import::ImportArgs>),
     /// Write a run in the format of another tool
     Export(Box<export::ExportArgs>),
-    /// Draw a chart of runs as SVG or PNG
+    /// Draw a chart of runs as SVG or PNG, or write its numbers as CSV
     Plot(plot::PlotArgs),
     /// Write one HTML file about runs: verdict, charts, numbers, machine
     Report(plot::ReportArgs),

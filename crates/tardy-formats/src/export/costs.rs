@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
+use tardy_report::chart::csv::quoted;
 use tardy_report::report::compare::markdown;
 use tardy_results::cost::run::CostRun;
 use tardy_results::cost::shown::DisplayUnit;
 use tardy_run::cost::Group;
 
 use super::ExportError;
-use super::csv::quoted;
 use super::openmetrics::{escape, family};
 
 /// What can be written of costs.

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use tardy_report::chart::csv::quoted;
+
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
 
@@ -51,22 +53,4 @@ fn counts(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
         written?;
     }
     Ok(())
-}
-
-/// A field that may hold anything. What a spreadsheet would take for a formula gets a quote in front.
-pub(super) fn quoted(text: &str) -> String {
-    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_break_out_of_their_field() {
-        assert_eq!(quoted("io"), "io");
-        assert_eq!(quoted("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
-        assert_eq!(quoted("=1+1"), "'=1+1");
-    }
 }

@@ -10,6 +10,8 @@ const TITLE: f64 = 15.0;
 const LEGEND_LINE: f64 = 18.0;
 /// The names of phases stand above the axes, where no line crosses them.
 const SPAN_LINE: f64 = 16.0;
+/// From one name in the chart to the one below it.
+const LABEL_LINE: f64 = 15.0;
 /// From the axis to the names of its ticks.
 const TICK: f64 = 6.0;
 
@@ -39,8 +41,9 @@ pub fn draw(chart: &Chart, (width, height): (f64, f64), frame: Frame) -> (Scene,
         }
     }
     items.push(group("layers", area.clip(), layers));
-    items.push(group("rules", None, chart.rules.iter().flat_map(|rule| self::rule(chart, rule, &area)).collect()));
-    items.push(group("marks", None, marks(chart, &area)));
+    let mut labels = Labels::default();
+    items.push(group("rules", None, chart.rules.iter().flat_map(|rule| self::rule(chart, rule, &area, &mut labels)).collect()));
+    items.push(group("marks", None, marks(chart, &area, &mut labels)));
     let description = format!("{}. {}", chart.title, chart.note);
     (Scene { width, height, description, items }, area)
 }
@@ -256,12 +259,12 @@ fn spans(chart: &Chart, area: &Area) -> Vec<Item> {
     items
 }
 
-fn rule(chart: &Chart, rule: &Rule, area: &Area) -> Vec<Item> {
+fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Vec<Item> {
     let axis = if rule.is_vertical { &chart.x } else { &chart.y };
     if !(0.0..=1.0).contains(&axis.fraction(rule.value)) {
         return Vec::new();
     }
-    let (from, to, label) = if rule.is_vertical {
+    let (from, to, mut label) = if rule.is_vertical {
         let x = area.x(chart, rule.value);
         let anchor = if x > area.left + area.width * 0.6 { Anchor::End } else { Anchor::Start };
         let beside = if anchor == Anchor::End { -5.0 } else { 5.0 };
@@ -270,12 +273,40 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area) -> Vec<Item> {
         let y = area.y(chart, rule.value);
         ((area.left, y), (area.right(), y), text((area.left + 6.0, y - 5.0), Anchor::Start, Tone::Alarm, rule.text.clone()))
     };
+    label.at.1 = labels.place(&label, area);
     let stroke = Stroke { tone: Tone::Alarm, width: 1.2, is_dashed: true, opacity: 0.9 };
     let steps = vec![Step::Move(from.0, from.1), Step::Line(to.0, to.1)];
     vec![Item::Path { steps, fill: None, stroke: Some(stroke) }, Item::Text(Text { has_halo: true, ..label })]
 }
 
-fn marks(chart: &Chart, area: &Area) -> Vec<Item> {
+/// Names that stand in the chart, so that none covers another.
+#[derive(Default)]
+struct Labels {
+    /// Left, right, and the line under each.
+    taken: Vec<(f64, f64, f64)>,
+}
+
+impl Labels {
+    /// Where the name's line goes: where it wants to be, or as near above or below as it is clear of the names before.
+    fn place(&mut self, label: &Text, area: &Area) -> f64 {
+        let width = text_width(&label.text, SMALL);
+        let left = match label.anchor {
+            Anchor::Start => label.at.0,
+            Anchor::Middle => label.at.0 - width / 2.0,
+            Anchor::End => label.at.0 - width,
+        };
+        let wanted = label.at.1;
+        let is_free =
+            |line: f64| self.taken.iter().all(|&(from, to, other)| left > to || left + width < from || (line - other).abs() >= LABEL_LINE);
+        let is_inside = |line: f64| line - LABEL_LINE > area.top && line < area.bottom();
+        let places = (0..8).flat_map(|step| [f64::from(step), -f64::from(step)]).map(|step| wanted + step * LABEL_LINE);
+        let line = places.into_iter().find(|&line| is_free(line) && (line == wanted || is_inside(line))).unwrap_or(wanted);
+        self.taken.push((left, left + width, line));
+        line
+    }
+}
+
+fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
     let mut items = Vec::new();
     for mark in &chart.marks {
         let (x, y) = area.point(chart, mark.x, mark.y);
@@ -289,8 +320,53 @@ fn marks(chart: &Chart, area: &Area) -> Vec<Item> {
         };
         // Above the point, or below it where there is no room.
         let base = if y - area.top > 40.0 { y - 10.0 } else { y + 20.0 };
-        let label = text((at, base), anchor, Tone::Ink, mark.text.clone());
+        let mut label = text((at, base), anchor, Tone::Ink, mark.text.clone());
+        label.at.1 = labels.place(&label, area);
         items.push(Item::Text(Text { is_bold: true, has_halo: true, ..label }));
     }
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Axis, Kind, Mark, Values};
+    use super::super::scale::Scale;
+    use super::*;
+
+    /// Left, right and line of every name in the chart.
+    fn names(items: &[Item]) -> Vec<(f64, f64, f64)> {
+        let of_item = |item: &Item| match item {
+            Item::Group(group) if ["rules", "marks", "layer"].contains(&group.class) => names(&group.items),
+            Item::Text(text) => {
+                let width = text_width(&text.text, SMALL);
+                let left = text.at.0
+                    - if text.anchor == Anchor::End {
+                        width
+                    } else if text.anchor == Anchor::Middle {
+                        width / 2.0
+                    } else {
+                        0.0
+                    };
+                vec![(left, left + width, text.at.1)]
+            }
+            _ => Vec::new(),
+        };
+        items.iter().flat_map(of_item).collect()
+    }
+
+    #[test]
+    fn names_of_moments_and_of_the_maximum_do_not_cover_one_another() {
+        let axis = |values| Axis::new("", Scale::Linear, values, (0.0, 100.0));
+        let mut chart = Chart::new(Kind::Timeline, "", "", axis(Values::Seconds), axis(Values::Latency));
+        let rule = |value: f64| Rule { is_vertical: true, value, text: format!("mark {value}") };
+        chart.rules = vec![rule(40.0), rule(40.5), rule(41.0)];
+        chart.marks = vec![Mark { x: 41.0, y: 97.0, text: "max 240 µs".to_owned() }];
+        let groups: Vec<Item> = draw(&chart, (640.0, 360.0), Frame::Plot).0.items;
+        let names = names(&groups);
+        assert_eq!(names.len(), 4, "{names:?}");
+        for (index, one) in names.iter().enumerate() {
+            let clear = |other: &(f64, f64, f64)| one.0 > other.1 || one.1 < other.0 || (one.2 - other.2).abs() >= LABEL_LINE;
+            assert!(names[..index].iter().all(clear), "{names:?}");
+        }
+    }
 }

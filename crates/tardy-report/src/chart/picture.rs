@@ -1,19 +1,21 @@
-//! A scene as a picture's file: SVG or PNG by the end of its name.
+//! Charts as a file: a picture, or their numbers, by the end of its name.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tardy_run::output_file::replace;
 
+use super::csv;
+use super::draw::{Frame, beside, draw};
+use super::model::Chart;
 use super::png::{self, PngError};
-use super::scene::Scene;
 use super::svg;
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// The name tells no format.
-    #[error("{0} ends neither in .svg nor in .png: give the picture such a name")]
+    #[error("{0} ends in none of .svg, .png and .csv: give the file such a name")]
     Format(PathBuf),
     /// It could not be drawn.
     #[error(transparent)]
@@ -27,7 +29,14 @@ pub enum PictureError {
 #[derive(Debug, Clone)]
 pub struct Picture {
     path: PathBuf,
-    is_svg: bool,
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Svg,
+    Png,
+    Csv,
 }
 
 impl Picture {
@@ -36,20 +45,27 @@ impl Picture {
     /// # Errors
     /// [`PictureError::Format`].
     pub fn at(path: &Path) -> Result<Self, PictureError> {
-        let is_svg = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("svg") => true,
-            Some("png") => false,
+        let format = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => Format::Svg,
+            Some("png") => Format::Png,
+            Some("csv") => Format::Csv,
             _ => return Err(PictureError::Format(path.to_owned())),
         };
-        Ok(Self { path: path.to_owned(), is_svg })
+        Ok(Self { path: path.to_owned(), format })
     }
 
-    /// Writes it; `scale` is how many pixels of a PNG stand for each px of the scene.
+    /// Writes the charts, which have the same axes, beside each other, or their numbers with the names of the charts.
+    /// `size` is that of each in px, `scale` how many pixels of a PNG stand for each px.
     ///
     /// # Errors
     /// [`PictureError::Png`], [`PictureError::Unwritable`].
-    pub fn write(&self, scene: &Scene, scale: f64) -> Result<(), PictureError> {
-        let bytes = if self.is_svg { svg::file(scene).into_bytes() } else { png::file(scene, scale)? };
+    pub fn write(&self, charts: &[(&str, &Chart)], size: (f64, f64), scale: f64) -> Result<(), PictureError> {
+        let scene = || beside(charts.iter().map(|(_, chart)| draw(chart, size, Frame::Figure).0).collect());
+        let bytes = match self.format {
+            Format::Svg => svg::file(&scene()).into_bytes(),
+            Format::Png => png::file(&scene(), scale)?,
+            Format::Csv => csv::text(charts).into_bytes(),
+        };
         replace(&self.path, |mut file| file.write_all(&bytes)).map_err(|error| PictureError::Unwritable(self.path.clone(), error))
     }
 }

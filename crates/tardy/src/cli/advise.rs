@@ -24,7 +24,7 @@ pub struct AdviseArgs {
     /// Probe to judge by [default: one that times completions, else one that times late starts]
     #[arg(long, value_name = "NAME", conflicts_with = "paper")]
     pub probe: Option<String>,
-    /// Draw the curves of total delay into this file, whose name ends in .svg or .png
+    /// Draw the curves of total delay into this file, whose name ends in .svg or .png, or in .csv for their numbers
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// Print the advice as JSON

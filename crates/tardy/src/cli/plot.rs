@@ -15,6 +15,7 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy plot board7 --kind ccdf -o tail.svg
   tardy plot board7 board7-rt --kind timeline -o timeline.png     (a panel a run, axes the same)
   tardy plot board7 board7-rt --kind bars -o bars.svg             (one chart, a bar a run and load)
+  tardy plot board7 --kind hist -o hist.csv                       (the numbers of the chart, in ns and s)
   tardy plot cost cost-rt --kind bars --probe CPU -o cost.svg   (costs: a bar a run and service)")]
 pub struct PlotArgs {
     /// Folders that `tardy run`, `tardy import` or `tardy cost` made, or folders of such folders
@@ -23,7 +24,7 @@ pub struct PlotArgs {
     /// What to draw
     #[arg(long, value_name = "KIND", value_parser = choice::parser::<Kind>())]
     pub kind: Kind,
-    /// File to write; its name ends in .svg or .png
+    /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
     /// Probe to draw, if a run has several; for costs, the group of services (`tardy list costs`)

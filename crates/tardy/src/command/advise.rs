@@ -8,7 +8,6 @@ use serde::Serialize;
 use tardy_core::verdict::Outcome;
 use tardy_machine::root::Root;
 use tardy_report::chart::build::total_delay::chart;
-use tardy_report::chart::draw::{Frame, beside, draw};
 use tardy_report::chart::model::Chart;
 use tardy_report::chart::picture::{Picture, PictureError};
 use tardy_report::report;
@@ -120,8 +119,8 @@ fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), 
     for chart in &mut charts {
         (chart.y.low, chart.y.high) = (low, high);
     }
-    let scenes = charts.iter().map(|chart| draw(chart, FIGURE, Frame::Figure).0).collect();
-    Ok(picture.write(&beside(scenes), SCALE)?)
+    let named: Vec<(&str, &Chart)> = charts.iter().map(|chart| (chart.title.as_str(), chart)).collect();
+    Ok(picture.write(&named, FIGURE, SCALE)?)
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -1,11 +1,10 @@
-//! `tardy plot`: a chart of runs as a file for papers.
+//! `tardy plot`: a chart of runs as a file for papers, or its numbers.
 
 use std::path::PathBuf;
 
 use tardy_report::chart::build;
 use tardy_report::chart::build::costs;
 use tardy_report::chart::data::{DataError, Detail, RunData};
-use tardy_report::chart::draw::{Frame, beside, draw};
 use tardy_report::chart::model::{Chart, Kind};
 use tardy_report::chart::names::tell_apart;
 use tardy_report::chart::picture::{Picture, PictureError};
@@ -87,8 +86,13 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
         }
     }
     let size = (args.size.width, args.size.height);
-    let scenes: Vec<_> = charts.iter().flatten().map(|chart| draw(chart, size, Frame::Figure).0).collect();
-    if scenes.is_empty() {
+    // One chart of several runs has their names on its series.
+    let named: Vec<(&str, &Chart)> = charts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, chart)| Some((if charts.len() == runs.len() { runs[index].name.as_str() } else { "all" }, chart.as_ref()?)))
+        .collect();
+    if named.is_empty() {
         return Err(PlotError::Nothing(
             "the samples were not stored, only their histogram: --kind hist, cdf, ccdf, percentiles and bars show that",
         ));
@@ -98,7 +102,7 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
             eprintln!("tardy: {} is left out: it has nothing for this kind of chart", run.folder);
         }
     }
-    Ok(picture.write(&beside(scenes), args.scale)?)
+    Ok(picture.write(&named, size, args.scale)?)
 }
 
 /// The run, its kernel, its samples and its day: a picture is seen without its file's name.
@@ -120,9 +124,7 @@ fn plot_costs(args: &PlotArgs, picture: &Picture) -> Result<(), PlotError> {
         charts.retain(|(group, _)| group.name() == wanted);
     }
     match (charts.as_slice(), &args.probe) {
-        ([(_, chart)], _) => {
-            Ok(picture.write(&beside(vec![draw(chart, (args.size.width, args.size.height), Frame::Figure).0]), args.scale)?)
-        }
+        ([(group, chart)], _) => Ok(picture.write(&[(group.name(), chart)], (args.size.width, args.size.height), args.scale)?),
         (_, Some(wanted)) => Err(PlotError::NoSuchGroup(wanted.clone(), names)),
         ([], None) => Err(PlotError::Nothing("no service was measured")),
         (_, None) => Err(PlotError::Group(names)),

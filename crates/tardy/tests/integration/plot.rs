@@ -47,6 +47,40 @@ fn every_kind_is_drawn_as_svg_and_png_and_names_the_largest_latency() {
 }
 
 #[test]
+fn every_kind_has_its_numbers_as_csv() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("a"));
+    MadeRun::new(vec![latencies(2_000, &[(500, 90_000)])]).write(&place.path("b"));
+    let csv = |kind: &str, runs: &str| {
+        place.tardy(&format!("plot {runs} --kind {kind} --deadline 200us -o {kind}.csv")).ends_with(0);
+        std::fs::read_to_string(place.path(&format!("{kind}.csv"))).unwrap()
+    };
+    for kind in Kind::OF_RUNS {
+        let text = csv(kind.name(), "a b");
+        let columns = text.lines().next().unwrap().split(',').count();
+        assert!(columns == 9 && text.starts_with("chart,series,shape,x_"), "{text}");
+        let has = |what: &str| text.lines().any(|line| line.contains(what));
+        assert!(has("200000") && text.lines().skip(1).all(|line| line.split(',').count() >= 9), "{}: {text}", kind.name());
+        if !matches!(kind, Kind::Cdf | Kind::Ccdf | Kind::Bars) {
+            assert!(text.contains("\na,") && text.contains("\nb,"), "{}: both runs: {text}", kind.name());
+        }
+    }
+    let field = |line: &str, index: usize| line.split(',').nth(index).unwrap().parse::<f64>().unwrap_or(0.0);
+    let of_shape =
+        |text: &str, shape: &str| text.lines().filter(|line| line.contains(&format!(",{shape},"))).map(str::to_owned).collect::<Vec<_>>();
+    let hist = csv("hist", "a");
+    let counted: f64 = of_shape(&hist, "bin").iter().filter(|line| line.starts_with("a,CPU 0,")).map(|line| field(line, 5)).sum();
+    assert_eq!(counted, 30_000.0, "every sample of CPU 0 is in a bin: {hist}");
+    let stretches = of_shape(&csv("timeline", "a"), "stretch");
+    assert_eq!(stretches.iter().map(|line| field(line, 7)).fold(0.0, f64::max), 240_000.0);
+    let cells = of_shape(&csv("heatmap", "a"), "cell");
+    assert_eq!(cells.iter().map(|line| field(line, 8)).sum::<f64>(), 60_000.0);
+    let bars = csv("bars", "a");
+    assert!(bars.contains(",bar,fork+io,,") && bars.contains(",240000,"), "{bars}");
+    place.tardy("plot a --kind hist -o x.jpg").ends_with(2);
+}
+
+#[test]
 fn pictures_name_their_runs_have_a_scale_for_colours_and_one_chart_for_several_distributions() {
     let place = Workplace::new();
     std::fs::create_dir_all(place.path("lab/none")).unwrap();
@@ -125,7 +159,7 @@ fn wrong_use_is_said_with_its_remedy() {
         let outcome = place.tardy(line).ends_with(2);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     };
-    refused("plot a --kind hist -o a.gif", ".svg nor in .png");
+    refused("plot a --kind hist -o a.gif", "none of .svg, .png and .csv");
     refused("plot a --kind hist -o a.svg --probe nanosleep", "they have cyclic");
     refused("plot a --kind hist -o a.svg --size 10x10", "760x440");
     refused("plot nowhere --kind hist -o a.svg", "not a run folder");

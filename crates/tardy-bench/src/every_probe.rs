@@ -41,7 +41,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     let place = tempfile::tempdir().while_doing(|| "making a temporary folder".to_owned())?;
     let example = example(place.path())?;
     let listed: Value = parsed(&program::capture(Command::new(&bench.tardy).args(["list", "probes", "--json"]))?)?;
-    let names: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(|probe| probe["name"].as_str()).collect();
+    let names: Vec<&str> = listed["probes"].as_array().into_iter().flatten().filter_map(|probe| probe["name"].as_str()).collect();
     let mut requests: Vec<String> = names.iter().map(|name| request(name, &example)).collect();
     // The two players of one probe.
     requests.push("media:player=mpv".to_owned());

@@ -7,6 +7,7 @@ pub mod atlas;
 pub mod compare;
 pub mod cost;
 pub mod doctor;
+pub mod document;
 pub mod exit;
 pub mod explain;
 pub mod reproduce;

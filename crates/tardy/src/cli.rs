@@ -96,6 +96,8 @@ pub enum Command {
     Man(generated::ManArgs),
     /// Print the completions for bash, zsh or fish
     Completions(generated::CompletionsArgs),
+    /// Print the JSON schema of what a command prints with --json
+    Schema(generated::SchemaArgs),
 }
 
 /// A deadline and how strictly it is meant.

@@ -21,6 +21,7 @@ pub mod respond;
 pub mod restore;
 pub mod run;
 pub mod scenarios;
+pub mod schema;
 pub mod show;
 pub mod top;
 pub mod tune;

@@ -61,5 +61,6 @@ fn main() -> ExitCode {
         Command::Restore(args) => command::restore::run(&args).into(),
         Command::Man(args) => command::generated::man(&args).into(),
         Command::Completions(args) => command::generated::completions(&args).into(),
+        Command::Schema(args) => command::schema::run(&args).into(),
     }
 }

@@ -7,6 +7,7 @@ use tardy_report::chart::csv::quoted;
 use tardy_report::report::compare::markdown;
 use tardy_results::cost::run::CostRun;
 use tardy_results::cost::shown::DisplayUnit;
+use tardy_results::document::Format;
 use tardy_run::cost::Group;
 
 use super::ExportError;
@@ -22,7 +23,7 @@ pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];
 pub fn write(run: &CostRun, format: &str, out: &mut dyn Write) -> Result<(), ExportError> {
     let text = match format {
         "csv" => trials(run),
-        "json" => serde_json::to_string_pretty(&run.summary).expect("all keys are text and all numbers finite") + "\n",
+        "json" => Format::COST.document(&run.summary),
         "markdown" => table(run),
         "openmetrics" => metrics(run),
         _ => return Err(ExportError::CostFormat { run: run.folder.clone(), format: format.to_owned() }),

@@ -3,12 +3,10 @@
 use std::io::Write;
 
 use serde_json::json;
+use tardy_results::document::Format;
 
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};
-
-/// Version of the document, as key `format`. History: 1 (2026-11): first.
-const FORMAT: u32 = 1;
 
 /// `--format json`.
 pub(super) struct Json;
@@ -39,15 +37,13 @@ impl Exporter for Json {
             }));
         }
         let document = json!({
-            "format": FORMAT,
             "kind": run.record.kind,
             "tool": run.record.tool,
             "summary": run.summary,
             "machine": run.record.machine,
             "histograms": histograms,
         });
-        serde_json::to_writer(&mut *out, &document).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        writeln!(out, "{}", Format::EXPORT.line(&document))?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `tardy man` and `tardy completions`: what is made of the definition of the command line.
+//! `tardy man`, `tardy completions` and `tardy schema`: what describes the tool to other programs.
 
 use std::path::PathBuf;
 
@@ -26,4 +26,14 @@ pub struct CompletionsArgs {
     /// Shell to write for
     #[arg(value_enum)]
     pub shell: Shell,
+}
+
+/// `tardy schema`.
+#[derive(Debug, Args)]
+#[command(after_help = "Every document begins with its format: {\"format\": {\"name\": \"show\", \"version\": 1}, ...}.
+The version grows when a key changes its meaning or goes away. Keys may be added without it: skip those that you do not know.")]
+pub struct SchemaArgs {
+    /// Format, as key format.name of a document has it; without one, the formats that there are
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
 }

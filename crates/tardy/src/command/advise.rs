@@ -4,7 +4,6 @@ mod questions;
 
 use std::io::{self, IsTerminal};
 
-use serde::Serialize;
 use tardy_core::verdict::Outcome;
 use tardy_machine::root::Root;
 use tardy_report::chart::build::total_delay::chart;
@@ -15,6 +14,7 @@ use tardy_results::advise::advice::{Comparison, advice};
 use tardy_results::advise::kernels::ReadError;
 use tardy_results::advise::task::{Task, TaskError};
 use tardy_results::advise::{kernels, mckenney2009};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::summary::read::SummaryError;
 
@@ -85,7 +85,7 @@ fn of_paper(args: &AdviseArgs) -> Result<Advised, AdviseError> {
     let found = mckenney2009::conclusions();
     let names = ["real fast", "real time"];
     let charts = found.figures.iter().map(|figure| chart(figure, names, &Task::default())).collect();
-    let text = if args.json { json(&found) } else { report::advise::mckenney2009::text(&found) };
+    let text = if args.json { Format::ADVISE_PAPER.document(&found) } else { report::advise::mckenney2009::text(&found) };
     Ok(Advised { text, charts, exit: Exit::Done })
 }
 
@@ -104,7 +104,7 @@ fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
         Some(Outcome::Failed) => Exit::Failed,
         Some(Outcome::Inconclusive) => Exit::Inconclusive,
     };
-    let text = if args.json { json(&advice) } else { report::advise::text::text(&advice, output::is_colored()) };
+    let text = if args.json { Format::ADVISE.document(&advice) } else { report::advise::text::text(&advice, output::is_colored()) };
     Ok(Advised { text, charts, exit })
 }
 
@@ -121,8 +121,4 @@ fn draw_figures(picture: Option<Picture>, mut charts: Vec<Chart>) -> Result<(), 
     }
     let named: Vec<(&str, &Chart)> = charts.iter().map(|chart| (chart.title.as_str(), chart)).collect();
     Ok(picture.write(&named, FIGURE, SCALE)?)
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("all keys are text and all numbers finite or null") + "\n"
 }

@@ -1,6 +1,7 @@
 //! `tardy breakdown`: timer resolution, scheduling jitter and non-preemptable sections side by side.
 
 use tardy_report::report::breakdown_text;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::summary::breakdown::breakdown;
 
@@ -17,11 +18,7 @@ pub fn run(args: &BreakdownArgs) -> Exit {
             return Exit::Usage;
         }
     };
-    let text = if args.json {
-        serde_json::to_string_pretty(&breakdown).expect("all keys are text and all numbers finite or null") + "\n"
-    } else {
-        breakdown_text::text(&breakdown)
-    };
+    let text = if args.json { Format::BREAKDOWN.document(&breakdown) } else { breakdown_text::text(&breakdown) };
     match output::print(&text) {
         Ok(()) if breakdown.isolated.is_empty() => Exit::Inconclusive,
         Ok(()) => Exit::Done,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
 use tardy_report::report::compare::{
     cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
 };
@@ -12,6 +11,7 @@ use tardy_results::compare::over_time::over_time;
 use tardy_results::compare::read::compare;
 use tardy_results::compare::side::CompareError;
 use tardy_results::compare::{cost, cost_over_time};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::output;
@@ -45,7 +45,7 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
         let found = cost_over_time::over_time(&paths, args.margin).map_err(|error| error.to_string())?;
         let printed = match args.format {
             CompareFormat::Text => cost_over_time_text::text(&found, output::is_colored()),
-            CompareFormat::Json => json(&found),
+            CompareFormat::Json => Format::COST_COMPARE_OVER_TIME.document(&found),
             CompareFormat::Markdown => cost_over_time_text::markdown(&found),
             CompareFormat::Junit => cost_over_time_text::junit(&found),
         };
@@ -54,7 +54,7 @@ fn compared_costs(args: &CompareArgs) -> Result<(Outcome, String), String> {
     let found = cost::compare(&args.base, &args.candidates, args.margin, args.confidence).map_err(|error| error.to_string())?;
     let printed = match args.format {
         CompareFormat::Text => cost_text::text(&found, output::is_colored()),
-        CompareFormat::Json => json(&found),
+        CompareFormat::Json => Format::COST_COMPARE.document(&found),
         CompareFormat::Markdown => cost_text::markdown(&found),
         CompareFormat::Junit => cost_text::junit(&found),
     };
@@ -68,7 +68,7 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
         let found = over_time(&paths, &settings)?;
         let printed = match args.format {
             CompareFormat::Text => over_time_text::text(&found, output::is_colored()),
-            CompareFormat::Json => json(&found),
+            CompareFormat::Json => Format::COMPARE_OVER_TIME.document(&found),
             CompareFormat::Markdown => over_time_text::markdown(&found),
             CompareFormat::Junit => over_time_text::junit(&found),
         };
@@ -86,15 +86,11 @@ fn compared(args: &CompareArgs) -> Result<(Outcome, String), CompareError> {
     let folder = args.candidates.is_empty().then(|| args.base.display().to_string());
     let printed = match args.format {
         CompareFormat::Text => text::text(&found, folder.as_deref(), output::screen_or_page(), args.full, output::is_colored()),
-        CompareFormat::Json => json(&found),
+        CompareFormat::Json => Format::COMPARE.document(&found),
         CompareFormat::Markdown => markdown::text(&found),
         CompareFormat::Junit => junit::text(&found),
     };
     Ok((found.verdict, printed))
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("all keys are text and all numbers finite or null") + "\n"
 }
 
 fn exit(outcome: Outcome) -> Exit {

@@ -12,6 +12,7 @@ use tardy_machine::root::Root;
 use tardy_report::report::cost_text;
 use tardy_results::cost::reference::{Reference, published};
 use tardy_results::cost::summary::{CostSummary, CostSummaryError, summarize};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::record::{RunRecord, State};
 
@@ -128,5 +129,5 @@ fn json(summary: &CostSummary, published: Option<&tardy_results::cost::reference
     if let Some(published) = published {
         value["reference"] = serde_json::to_value(published).expect("all keys are text and all numbers finite");
     }
-    serde_json::to_string_pretty(&value).expect("a value is JSON already") + "\n"
+    Format::COST.document(&value)
 }

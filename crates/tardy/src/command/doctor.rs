@@ -13,6 +13,7 @@ use tardy_machine::watch::{Watch, WatchDelta};
 use tardy_measure::request::MeasuredCpus;
 use tardy_report::report::doctor_text;
 use tardy_results::doctor::Diagnosis;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::output;
@@ -45,7 +46,7 @@ pub fn run(args: &DoctorArgs) -> Exit {
         }
     };
     let text = if args.json {
-        serde_json::to_string_pretty(&diagnosis).expect("all keys are text and no number is a fraction") + "\n"
+        Format::DOCTOR.document(&diagnosis)
     } else {
         doctor_text::text(&diagnosis, output::screen(), args.all, output::is_colored())
     };

@@ -3,8 +3,8 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use tardy_report::report::{explain_run_text, explain_text};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::explain::run::{RunError, explain_run, perfetto, trace_dat};
 use tardy_results::explain::stacks::write_folded;
@@ -69,10 +69,6 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
-fn json(explanation: &impl Serialize) -> String {
-    serde_json::to_string_pretty(explanation).expect("all keys are text and all numbers finite") + "\n"
-}
-
 fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
     let path = args.path.clone();
     if let Some(flag) = args.only_for_traces() {
@@ -94,7 +90,7 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
         let written = output::replace(place, |file| write_folded(&explanation.stacks, &mut BufWriter::new(file)));
         written.map_err(|error| CommandError::Write { path: place.clone(), error })?;
     }
-    Ok(if args.json { json(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })
+    Ok(if args.json { Format::EXPLAIN_RUN.document(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })
 }
 
 fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
@@ -103,7 +99,7 @@ fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
         return Err(CommandError::NotOfTraces { flag, path: args.path.clone() });
     }
     let explanation = explained(args)?;
-    Ok(if args.json { json(&explanation) } else { explain_text::text(&explanation, args.above().get()) })
+    Ok(if args.json { Format::EXPLAIN_TRACE.document(&explanation) } else { explain_text::text(&explanation, args.above().get()) })
 }
 
 fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use tardy_report::report::table::Table;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::nearest::did_you_mean;
 
@@ -60,7 +61,7 @@ pub fn run(args: &ListArgs) -> Exit {
     let text = match () {
         () if args.json => {
             let values: Vec<_> = entries.iter().map(|entry| &entry.json).collect();
-            serde_json::to_string_pretty(&values).expect("text, numbers and booleans become JSON") + "\n"
+            Format::LIST.document(&serde_json::json!({ list_name(what): values }))
         }
         () if args.full || !args.names.is_empty() => entries.iter().map(|entry| entry.full.as_str()).collect::<String>() + &line(note),
         () => lines(&entries, output::screen().columns) + &line(note) + &line(Some(more(&entries, what))),

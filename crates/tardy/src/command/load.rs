@@ -15,6 +15,7 @@ use tardy_machine::host::Host;
 use tardy_machine::journal::{self, Journal, JournalError};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
+use tardy_results::document::Format;
 use tardy_run::device_writes;
 use tardy_run::plan::LoadPlan;
 use tardy_sys::clock;
@@ -170,7 +171,7 @@ impl Session<'_> {
             LoadEvent::Ended { how: LoadEnd::Died { .. } | LoadEnd::Killed, .. } if self.code == 0 => self.code = 1,
             _ => {}
         }
-        let text = if self.json { serde_json::to_string(event)? } else { self.text(event) };
+        let text = if self.json { Format::LOAD.line(event) } else { self.text(event) };
         if text.is_empty() {
             return Ok(());
         }

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use tardy_papers::claim::{Paper, papers};
 use tardy_papers::experiment::Experiment;
 use tardy_report::report::{reproduce_html, reproduce_text};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::reproduce::measured::why_file;
-use tardy_results::reproduce::{Reproduction, reproduce};
+use tardy_results::reproduce::reproduce;
 
 use super::{folder_name, output};
 use crate::cli::reproduce::ReproduceArgs;
@@ -67,7 +68,7 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
         }
     }
     let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
-    let json = json(&found);
+    let json = Format::REPRODUCE.document(&found);
     fs::write(out.join("reproduce.json"), &json)?;
     fs::write(out.join("reproduce.html"), reproduce_html::page(&found))?;
     let shown = if args.json { json } else { reproduce_text::text(&found) };
@@ -76,10 +77,6 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
         eprintln!("report: {}", out.join("reproduce.html").display());
     }
     Ok(exit)
-}
-
-fn json(found: &Reproduction) -> String {
-    serde_json::to_string_pretty(found).expect("all keys are text and all numbers finite") + "\n"
 }
 
 /// Runs one experiment into a folder that gets its name once all of it is there.

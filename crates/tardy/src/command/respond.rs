@@ -14,6 +14,7 @@ use tardy_measure::measure::responding::{RespondRun, ResponderRequest};
 use tardy_measure::measure::session::SessionError;
 use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::link::respond::{Responder, ResponderResult};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
@@ -194,7 +195,7 @@ fn json(answered: &ResponderResult, warnings: &[Warning], out: &Path) -> String 
         "answers": answered.answers, "failures": answered.failures, "others": answered.others,
         "wake_up": numbers(&answered.wake_up), "in_responder": numbers(&answered.in_responder), "warnings": warnings, "run": out,
     });
-    serde_json::to_string_pretty(&all).expect("all keys are text and all numbers finite or null") + "\n"
+    Format::RESPOND.document(&all)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
 use tardy_report::report::plan_text;
+use tardy_results::document;
 use tardy_results::exit::Exit;
 
 use super::show::{self, Format};
@@ -62,11 +63,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         plan.labels.entry("tuned".to_owned()).or_insert_with(|| tuned.names.join(" "));
     }
     if args.dry_run {
-        let text = if args.json {
-            serde_json::to_string_pretty(&plan).expect("all keys are text and all numbers finite or null") + "\n"
-        } else {
-            plan_text::text(&plan)
-        };
+        let text = if args.json { document::Format::PLAN.document(&plan) } else { plan_text::text(&plan) };
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
     }
     if !args.quiet {

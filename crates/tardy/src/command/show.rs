@@ -6,6 +6,7 @@ use serde::Serialize;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
+use tardy_results::document;
 use tardy_results::exit::Exit;
 use tardy_results::statistics::read::{Question, Statistics, statistics};
 use tardy_results::summary::model::{ProbeSummary, Summary};
@@ -93,10 +94,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
         }
     };
     let text = if format == Format::Json {
-        let mut json = serde_json::to_string_pretty(&ShowDocument { summary: &summary, statistics: statistics.as_ref() })
-            .expect("all keys are text and all numbers finite or null");
-        json.push('\n');
-        json
+        document::Format::SHOW.document(&ShowDocument { summary: &summary, statistics: statistics.as_ref() })
     } else {
         let (blocks, screen) = (Blocks::of_environment(), output::screen_or_page());
         let histogram = |probe: &ProbeSummary, lines| {

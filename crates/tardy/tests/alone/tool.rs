@@ -143,7 +143,7 @@ impl Tool {
     fn next_event(&mut self) -> Option<LoadEvent> {
         let mut line = String::new();
         self.events.read_line(&mut line).unwrap();
-        if line.is_empty() { None } else { Some(serde_json::from_str(&line).unwrap()) }
+        if line.is_empty() { None } else { Some(serde_json::from_value(crate::support::document::read_as(&line, "load")).unwrap()) }
     }
 
     fn find_guardian(&self) -> i32 {

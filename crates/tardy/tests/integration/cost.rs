@@ -66,7 +66,7 @@ fn every_service_is_measured_or_left_out_by_name_and_nothing_stays_behind() {
     let listed = place.tardy("list costs --json").ends_with(0).json();
     let left_out: Vec<&Value> = costs["left_out"].as_array().unwrap().iter().collect();
     assert!(left_out.iter().all(|one| MAY_BE_ABSENT.contains(&one["name"].as_str().unwrap())), "{left_out:?}");
-    for service in listed.as_array().unwrap() {
+    for service in listed["costs"].as_array().unwrap() {
         let name = service["name"].as_str().unwrap();
         let is_left_out = left_out.iter().any(|one| one["name"] == name);
         assert!(is_left_out || numbers(&metric(&costs, name)["values"]).len() == 2, "{name}");
@@ -214,6 +214,6 @@ fn costs_are_compared_metric_by_metric_and_never_with_anything_else() {
 fn a_run_of_another_kind_is_no_cost_and_a_cost_is_no_latency() {
     let place = Workplace::new();
     let listed = place.tardy("list costs --json").ends_with(0).json();
-    assert!(listed.as_array().unwrap().iter().any(|metric| metric["name"] == "fork-exec" && metric["lmbench"] == "lat_proc exec"));
+    assert!(listed["costs"].as_array().unwrap().iter().any(|metric| metric["name"] == "fork-exec" && metric["lmbench"] == "lat_proc exec"));
     assert!(place.tardy("show --paper koolwal2009 nothing").ends_with(2).stderr.contains("not a run folder"));
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::support::document;
 use crate::support::workplace::Workplace;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ fn explain(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
 fn json(name: &str, arguments: &[&str]) -> Value {
     let (code, stdout, stderr) = explain(name, &[arguments, &["--json"]].concat());
     assert_eq!(code, Some(0), "{stderr}");
-    serde_json::from_str(&stdout).unwrap()
+    document::read_as(&stdout, "explain-trace")
 }
 
 fn number(value: &Value) -> u64 {

@@ -124,7 +124,7 @@ fn copies_of_an_unbound_probe_keep_their_own_numbers() {
     let csv = text("csv");
     assert_eq!((csv.matches("cyclic,,0,idle,").count(), csv.matches("cyclic,,2,idle,").count()), (3, 5), "{csv}");
     assert!(text("csv --histogram").ends_with("cyclic,,0,10000,3\ncyclic,,1,20000,4\ncyclic,,2,30000,5\n"));
-    let json: serde_json::Value = serde_json::from_str(&text("json")).unwrap();
+    let json = support::document::read_as(&text("json"), "export");
     assert_eq!((&json["histograms"][2]["copy"], &json["histograms"][2]["counts"]), (&json!(2), &json!([[30_000, 5]])));
     let threads: serde_json::Value = serde_json::from_str(&text("rt-tests-json")).unwrap();
     assert_eq!([0, 1, 2].map(|thread| threads["thread"][thread.to_string()]["max"].clone()), [10, 20, 30]);

@@ -44,6 +44,7 @@ mod report;
 mod reproduce;
 mod response;
 mod run;
+mod schema;
 mod several_probes;
 mod start;
 mod statistics;

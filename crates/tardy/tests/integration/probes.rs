@@ -174,7 +174,7 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
     let short = place.tardy("list probes").ends_with(0).stdout;
     let text = place.tardy("list probes --full").ends_with(0).stdout;
     let list = place.tardy("list probes --json").ends_with(0).json();
-    assert_eq!(list.as_array().unwrap().len(), tardy_probes::probe::PROBES.len());
+    assert_eq!(list["probes"].as_array().unwrap().len(), tardy_probes::probe::PROBES.len());
     for probe in tardy_probes::probe::PROBES {
         assert!(text.contains(&format!("{} ({}", probe.name, probe.series[0].quantity)) && text.contains(probe.context), "{text}");
         assert!(short.contains(&format!("{}  ", probe.name)) && short.contains(probe.about), "{short}");
@@ -185,7 +185,7 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
     let refused = place.tardy("list probes cyclik").ends_with(2);
     assert!(refused.stdout.is_empty() && refused.stderr.contains("did you mean `cyclic`?"), "{refused:?}");
     assert!(place.tardy("list").ends_with(0).stdout.contains("tardy list loads "));
-    assert_eq!(place.tardy("list loads hackbench --json").ends_with(0).json()[0]["name"], "hackbench");
+    assert_eq!(place.tardy("list loads hackbench --json").ends_with(0).json()["loads"][0]["name"], "hackbench");
 }
 
 /// Whether the run could be made; else what this machine lacks is named, with its exit code, and the test is left out.

@@ -208,7 +208,7 @@ fn a_parallel_port_needs_its_driver() {
 fn links_are_listed_as_they_are_written() {
     let place = Workplace::new();
     let list = place.tardy("list links --json").ends_with(0).json();
-    let forms: Vec<&str> = list.as_array().unwrap().iter().map(|link| link["form"].as_str().unwrap()).collect();
+    let forms: Vec<&str> = list["links"].as_array().unwrap().iter().map(|link| link["form"].as_str().unwrap()).collect();
     assert!(["icmp:HOST", "udp:HOST[:PORT]", "loopback"].iter().all(|form| forms.contains(form)), "{forms:?}");
     let text = place.tardy("list links --full").ends_with(0).stdout;
     let refused = place.tardy("respond tcp:board7").ends_with(2).stderr;

@@ -27,7 +27,7 @@ fn the_first_bad_kernel_is_found_past_one_that_cannot_tell() {
     let conclusion = format!("the first bad kernel is {STOCK}, the last good one {REAL_TIME}; between them cannot tell: {broken}");
     assert!(text.contains(&conclusion), "{text}");
     let (code, text, _) = bisect([STOCK, REAL_TIME], &["--json"]);
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let report = crate::support::document::read_as(&text, "lab-bisect");
     assert_eq!((code, &report["first_bad"]), (1, &serde_json::Value::Null), "{text}");
     assert!(report["conclusion"].as_str().unwrap().contains("is not bad"), "{text}");
     assert_eq!(report["tested"].as_array().unwrap().len(), 1, "one test tells that the ends are wrong");
@@ -49,6 +49,9 @@ fn a_kernel_that_is_worse_than_its_baseline_fails_and_one_that_is_better_passes(
     let check = |kernel: &str, baseline: &str| told(&[&["check", "--kernel", kernel, "--baseline", baseline], &MEASURE[..]].concat());
     let (code, text, said) = check(STOCK, REAL_TIME);
     assert!(code == 1 && text.contains("failed: under procfs, 99.9 % of latencies"), "{code}: {text}{said}");
+    let (code, text, said) = told(&[&["check", "--json", "--kernel", STOCK, "--limit", "1s"], &MEASURE[..]].concat());
+    let checked = crate::support::document::read_as(&text, "lab-check");
+    assert_eq!((code, &checked["verdict"]["above"]), (0, &0.into()), "{text}{said}");
     let (code, text, said) = check(REAL_TIME, STOCK);
     assert!(code == 0 && text.contains("within the margin of the baseline"), "{code}: {text}{said}");
     assert!(text.contains("99.9 %") && text.contains("samples"), "the table has quantiles and counts: {text}");

@@ -46,7 +46,7 @@ fn timer_resolution_stands_side_by_side_with_and_without_high_resolution_timers(
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let found: Value = serde_json::from_str(&breakdown(&["--json"])).unwrap();
+    let found = crate::support::document::read_as(&breakdown(&["--json"]), "breakdown");
     let of = |source: &str, probe: &str| -> Vec<Value> {
         let all = found["isolated"].as_array().unwrap().iter();
         all.filter(|row| row["source"] == source && row["probe"].as_str().unwrap().starts_with(probe)).cloned().collect()

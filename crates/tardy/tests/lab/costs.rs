@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{REAL_TIME, STOCK, compared, lab_is_there};
+use super::{REAL_TIME, STOCK, compared, lab_is_there, support};
 
 const METRICS: &str = "null-call,pipe-latency,page-fault-new,shared-line,fork-sh";
 
@@ -42,7 +42,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
         let run = out.join(name).join("replica-000");
         let record = tardy_run::folder::open(&run).unwrap();
         assert_eq!(serde_json::to_value(record.kind).unwrap(), "cost");
-        let shown: Value = serde_json::from_str(&tardy(&["show", "--json"], &[&run]).1).unwrap();
+        let shown = support::document::read_as(&tardy(&["show", "--json"], &[&run]).1, "cost");
         assert_eq!((&shown["unit"], &shown["clock"], &shown["state"]), (&"instructions".into(), &"virtual".into(), &"finished".into()));
         assert_eq!(shown["metrics"][0]["cost"].as_f64(), Some(cost(0)), "the comparison says what the run says");
         assert!(shown["metrics"].as_array().unwrap().iter().all(|metric| metric["megabytes_per_second"].is_null()));
@@ -63,7 +63,7 @@ fn costs_of_guests_are_counts_of_instructions_the_same_twice_and_no_times() {
     }
     let task = ["advise", "--json", "--work", "100us", "--deadline", "250us", "--period", "1ms", "--kind", "syscalls"];
     let (code, text) = tardy(&task, &[&stock, &real_time]);
-    let advice: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let advice = support::document::read_as(&text, "advise");
     assert_eq!(code, Some(4), "{text}");
     assert_eq!((&advice["outcome"], &advice["comparisons"]), (&"inconclusive".into(), &Value::Array(Vec::new())), "{text}");
     assert!(advice["kernels"].as_array().unwrap().iter().all(|kernel| kernel["verdict"].is_null()), "{text}");

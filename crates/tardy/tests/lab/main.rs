@@ -83,7 +83,7 @@ fn compared(out: &Path, arguments: &[&str]) -> BTreeMap<String, Value> {
     all.extend_from_slice(arguments);
     let output = lab(&all);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let comparison = support::document::read(&String::from_utf8_lossy(&output.stdout));
     let variants = comparison["variants"].as_array().unwrap().clone();
     variants.into_iter().map(|variant| (variant["variant"]["name"].as_str().unwrap().to_owned(), variant)).collect()
 }
@@ -98,6 +98,16 @@ fn max_us(variant: &Value, phase: &str) -> f64 {
     let phases = variant["phases"].as_array().unwrap();
     let found = phases.iter().find(|entry| entry["phase"] == phase).unwrap_or_else(|| panic!("no phase {phase}: {phases:?}"));
     found["max_ns"].as_f64().unwrap() / 1000.0
+}
+
+#[test]
+fn kernels_are_listed_as_their_schema_says() {
+    if !lab_is_there("lab kernels", false) {
+        return;
+    }
+    let output = lab(&["kernels", "--json"]);
+    let listing = support::document::read_as(&String::from_utf8_lossy(&output.stdout), "lab-kernels");
+    assert!(!listing["pinned"].as_array().unwrap().is_empty(), "{listing}");
 }
 
 /// Every due time of every series is accounted for, and there are some.

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: the real binary, this machine, and run folders made by hand.
 #![allow(dead_code, reason = "each test file is a program of its own, and uses its part")]
 
+pub(crate) mod document;
 pub(crate) mod machine;
 pub(crate) mod made_cost;
 pub(crate) mod made_run;

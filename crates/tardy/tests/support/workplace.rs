@@ -150,9 +150,10 @@ impl Outcome {
         self
     }
 
+    /// What was printed as JSON, held to its schema if it names one.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        super::document::read(&self.stdout)
     }
 
     /// The first line that warns, without its mark.

@@ -11,6 +11,7 @@ use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::{Variant, make_names_unique};
 use tardy_report::report::{atlas_html, atlas_text};
 use tardy_results::atlas::{Atlas, AtlasInput, CellFailure, CellInput, KernelInput};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{SETTLE, check_snapshots};
@@ -145,7 +146,7 @@ fn tell(index: &Index, end: &GroupEnd) {
 fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let folder = &arguments.out;
     let atlas = Atlas::new(input(index, folder));
-    let json = serde_json::to_string_pretty(&atlas).expect("an atlas is plain data") + "\n";
+    let json = Format::LAB_ATLAS.document(&atlas);
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(|error| unreadable(&path, &error))

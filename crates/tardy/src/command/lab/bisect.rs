@@ -5,6 +5,7 @@ use tardy_lab::bisect::{Answer, Found, bisect};
 use tardy_lab::kernel::{self, Kernel, KernelError, KernelSource, versions_between};
 use tardy_lab::variant::Variant;
 use tardy_report::report::table::Table;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::setting::{LabError, Setting};
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
         Ok::<_, LabError>(answer)
     })?;
     let report = report(&found, &kernels, tested);
-    let text = if arguments.json { serde_json::to_string_pretty(&report).expect("a report is plain data") + "\n" } else { text(&report) };
+    let text = if arguments.json { Format::LAB_BISECT.document(&report) } else { text(&report) };
     output::print(&text).map_err(|error| LabError::Unable(error.to_string()))?;
     Ok(match found {
         Found::Between { .. } => Exit::Done,

@@ -11,6 +11,7 @@ use tardy_lab::experiment::Outcome;
 use tardy_lab::kernel;
 use tardy_lab::variant::Variant;
 use tardy_results::compare::margin::Margin;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{Ensemble, compare, refuse_used_folder, run_all};
@@ -42,8 +43,8 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     refuse_used_folder(&out)?;
     let (verdict, comparison) = judge(&setting, &variants, &arguments.measure, (arguments.replicas, arguments.all), asked, &out)?;
     if arguments.json {
-        let json = serde_json::to_string_pretty(&Report { verdict: &verdict, comparison: &comparison }).expect("a report is plain data");
-        output::print(&(json + "\n")).map_err(|error| LabError::Unable(error.to_string()))?;
+        let json = Format::LAB_CHECK.document(&Report { verdict: &verdict, comparison: &comparison });
+        output::print(&json).map_err(|error| LabError::Unable(error.to_string()))?;
     } else {
         print(&comparison, false)?;
         output::print(&(verdict.text() + "\n")).map_err(|error| LabError::Unable(error.to_string()))?;

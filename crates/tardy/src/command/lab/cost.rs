@@ -6,6 +6,7 @@ use tardy_lab::experiment::Outcome;
 use tardy_lab::plan::{OUTPUT_FOLDER, Program};
 use tardy_lab::variant::Variant;
 use tardy_results::cost::summary::summarize;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{Ensemble, code, run_programs};
@@ -25,11 +26,7 @@ pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Settin
     let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&comparison).expect("a comparison is plain data") + "\n"
-    } else {
-        super::cost_comparison_text::text(&comparison)
-    };
+    let text = if arguments.json { Format::LAB_COST.document(&comparison) } else { super::cost_comparison_text::text(&comparison) };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
 }

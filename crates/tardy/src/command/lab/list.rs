@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use tardy_lab::cache::Cache;
 use tardy_lab::kernel::{Offer, offers, pinned};
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::setting::{LabError, architecture};
@@ -34,7 +35,7 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
         packages: offers(architecture, &cache, arguments.refresh)?,
     };
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&listing).expect("a listing is plain data"));
+        print!("{}", Format::LAB_KERNELS.document(&listing));
     } else {
         print(&listing);
     }

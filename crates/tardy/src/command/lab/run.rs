@@ -1,6 +1,7 @@
 //! `tardy lab run`.
 
 use tardy_lab::comparison::Comparison;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::ensemble::{Ensemble, code, compare, refuse_used_folder, run_all};
@@ -38,7 +39,7 @@ fn with_absent(exit: Exit, absent: usize) -> Exit {
 
 pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabError> {
     let text = if is_json {
-        serde_json::to_string_pretty(comparison).expect("a comparison is plain data") + "\n"
+        Format::LAB_RUN.document(comparison)
     } else {
         super::comparison_text::text(comparison, output::screen_or_page().columns)
     };

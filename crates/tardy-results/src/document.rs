@@ -1,0 +1,84 @@
+//! JSON documents of commands: the first key of each says what it is, so that a reader can refuse what it does not know.
+
+use serde::Serialize;
+
+/// What a document is, as key `format`.
+///
+/// The version grows when a key gets another meaning or goes away. Keys that come are no new version: readers skip those they do not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Format {
+    /// As `tardy schema` calls it.
+    pub name: &'static str,
+    /// From 1.
+    pub version: u32,
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    format: Format,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl Format {
+    pub const ADVISE: Self = Self::first("advise");
+    pub const ADVISE_PAPER: Self = Self::first("advise-paper");
+    pub const BREAKDOWN: Self = Self::first("breakdown");
+    pub const COMPARE: Self = Self::first("compare");
+    pub const COMPARE_OVER_TIME: Self = Self::first("compare-over-time");
+    pub const COST: Self = Self::first("cost");
+    pub const COST_COMPARE: Self = Self::first("cost-compare");
+    pub const COST_COMPARE_OVER_TIME: Self = Self::first("cost-compare-over-time");
+    pub const DOCTOR: Self = Self::first("doctor");
+    pub const EXPLAIN_RUN: Self = Self::first("explain-run");
+    pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
+    /// 1 (2026-11): its key `format` was a number.
+    pub const EXPORT: Self = Self { name: "export", version: 2 };
+    pub const LAB_ATLAS: Self = Self::first("lab-atlas");
+    pub const LAB_BISECT: Self = Self::first("lab-bisect");
+    pub const LAB_CHECK: Self = Self::first("lab-check");
+    pub const LAB_COST: Self = Self::first("lab-cost");
+    pub const LAB_KERNELS: Self = Self::first("lab-kernels");
+    pub const LAB_RUN: Self = Self::first("lab-run");
+    pub const LIST: Self = Self::first("list");
+    pub const LOAD: Self = Self::first("load");
+    pub const PLAN: Self = Self::first("plan");
+    pub const REPRODUCE: Self = Self::first("reproduce");
+    pub const RESPOND: Self = Self::first("respond");
+    pub const SHOW: Self = Self::first("show");
+
+    const fn first(name: &'static str) -> Self {
+        Self { name, version: 1 }
+    }
+
+    /// The document with this content, which must be one of keys, and a last line end.
+    ///
+    /// # Panics
+    /// Where the content is no object of plain data; all types of results are.
+    #[must_use]
+    pub fn document(self, content: &impl Serialize) -> String {
+        let document = Document { format: self, content };
+        serde_json::to_string_pretty(&document).expect("all keys are text and all numbers finite or null") + "\n"
+    }
+
+    /// The same on one line, without its end.
+    ///
+    /// # Panics
+    /// As [`Self::document`].
+    #[must_use]
+    pub fn line(self, content: &impl Serialize) -> String {
+        serde_json::to_string(&Document { format: self, content }).expect("all keys are text and all numbers finite or null")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_comes_first() {
+        let content = serde_json::json!({"a": 1, "worst": null});
+        assert_eq!(Format::SHOW.line(&content), r#"{"format":{"name":"show","version":1},"a":1,"worst":null}"#);
+        assert!(Format::SHOW.document(&content).ends_with("\n}\n"));
+    }
+}

@@ -46,6 +46,8 @@ impl Format {
     pub const REPRODUCE: Self = Self::first("reproduce");
     pub const RESPOND: Self = Self::first("respond");
     pub const SHOW: Self = Self::first("show");
+    pub const TUNE_PLAN: Self = Self::first("tune-plan");
+    pub const TUNE_SEARCH: Self = Self::first("tune-search");
 
     const fn first(name: &'static str) -> Self {
         Self { name, version: 1 }

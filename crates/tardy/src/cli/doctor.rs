@@ -36,7 +36,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
     /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is not as there
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
     #[arg(long)]

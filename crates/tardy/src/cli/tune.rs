@@ -80,7 +80,7 @@ fn goal(text: &str) -> Result<Goal, String> {
         return Ok(Goal::Max);
     }
     let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    let share = percent.map(|percent| percent / 100.0).filter(|share| (0.5..1.0).contains(share));
+    let share = percent.map(|percent| (percent * 1e7).round() / 1e9).filter(|share| (0.5..1.0).contains(share));
     share.map(Goal::Quantile).ok_or_else(|| format!("`{text}` is neither max nor a percentile from 50 to below 100: write 99.9"))
 }
 

@@ -36,7 +36,7 @@ enum DoctorError {
 #[must_use]
 pub fn run(args: &DoctorArgs) -> Exit {
     if let Some(file) = &args.against {
-        return super::tune::against(file, args.json);
+        return super::tune::against(file);
     }
     let diagnosis = match diagnose(args) {
         Ok(diagnosis) => diagnosis,

@@ -49,6 +49,8 @@ pub const SCHEMAS: &[Schema] = &[
     schema!(REPRODUCE, "reproduce", "tardy reproduce --json, and reproduce.json in its folder"),
     schema!(RESPOND, "respond", "tardy respond LINK --json"),
     schema!(SHOW, "show", "tardy show RUN --json, tardy run --json"),
+    schema!(TUNE_PLAN, "tune-plan", "tardy tune --plan --json"),
+    schema!(TUNE_SEARCH, "tune-search", "tardy tune --search --json, and result.json in its folder"),
 ];
 
 /// Prints a schema, or names all of them.

@@ -107,7 +107,7 @@ pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &
 }
 
 /// `tardy doctor --against FILE`.
-pub(super) fn against(file: &Path, is_json: bool) -> Exit {
+pub(super) fn against(file: &Path) -> Exit {
     let settings = match Settings::read(file) {
         Ok(settings) => settings.settings,
         Err(error) => {
@@ -117,8 +117,7 @@ pub(super) fn against(file: &Path, is_json: bool) -> Exit {
     };
     let rows: Vec<(&Setting, Standing)> =
         settings.iter().filter(|setting| setting.while_on.is_empty()).map(|setting| (setting, setting.standing())).collect();
-    let text = if is_json { text::against_json(&rows) } else { text::against(&rows) };
-    match output::print(&text) {
+    match output::print(&text::against(&rows)) {
         Ok(()) if rows.iter().all(|(_, standing)| *standing == Standing::AsWanted) => Exit::Done,
         Ok(()) => Exit::Failed,
         Err(_) => Exit::Machine,

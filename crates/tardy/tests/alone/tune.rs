@@ -39,7 +39,8 @@ fn a_search_finds_the_setting_that_does_harm_and_goes_on_where_it_was_killed() {
         assert_eq!(std::fs::read_to_string(place.path(name)).unwrap().trim(), "1", "{name}");
     }
     assert_eq!(place.journals(), [""; 0]);
-    let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(place.path("search/result.json")).unwrap()).unwrap();
+    let found: serde_json::Value =
+        support::document::read_as(&std::fs::read_to_string(place.path("search/result.json")).unwrap(), "tune-search");
     let competitor = found["settings"].as_array().unwrap().iter().find(|setting| setting["name"] == "competitor").unwrap();
     assert_eq!(competitor["outcome"], "raises", "{found}");
     assert!(!std::fs::read_to_string(place.path("search/best.toml")).unwrap().contains("competitor"));

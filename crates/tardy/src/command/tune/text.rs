@@ -6,6 +6,7 @@ use serde_json::json;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::three_digits;
 use tardy_report::report::table::Table;
+use tardy_results::document::Format;
 use tardy_tune::boot::{BootWord, LOADERS};
 use tardy_tune::search::{Found, Outcome, SettingResult};
 use tardy_tune::setting::{Setting, Standing};
@@ -82,7 +83,7 @@ fn left(table: &Table) -> String {
 pub(super) fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
     let settings: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
     let value = json!({ "machine": machine, "profile": profile, "cpus": cpus, "settings": settings, "boot": words });
-    format!("{value:#}\n")
+    Format::TUNE_PLAN.document(&value)
 }
 
 /// Settings of a file, each with how it stands.
@@ -100,11 +101,6 @@ pub(super) fn against(rows: &[(&Setting, Standing)]) -> String {
         }
     }
     table.text()
-}
-
-pub(super) fn against_json(rows: &[(&Setting, Standing)]) -> String {
-    let rows: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
-    format!("{:#}\n", json!({ "settings": rows }))
 }
 
 fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
@@ -241,7 +237,7 @@ pub(super) fn found_json(question: &Question, found: &Found) -> String {
         "as_found_ns": found.base_ns, "confidence": 0.95, "runs": found.runs, "smallest_share_found": found.smallest_share,
         "settings": settings, "together": together,
     });
-    format!("{value:#}\n")
+    Format::TUNE_SEARCH.document(&value)
 }
 
 #[cfg(test)]

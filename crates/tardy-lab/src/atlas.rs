@@ -64,6 +64,7 @@ impl Cells<'_> {
             added: self.added,
             wall_limit: self.wall_limit,
             snapshots: Some(self.snapshots),
+            watching: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEM
 use super::record::{self, Inputs, RECORD_NAME, Record};
 use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
+use super::watch::{self, KNOWN_NAME, LIBRARY_NAME, SEEN_NAME, Watching};
 
 /// Name of the report in the archive that the guest hands out.
 pub(super) const REPORT_NAME: &str = "guest.json";
@@ -47,6 +48,8 @@ pub struct Guest<'a> {
     pub wall_limit: Duration,
     /// Where it begins from a snapshot in place of booting: where those are.
     pub snapshots: Option<&'a Snapshots>,
+    /// Where it is watched from outside: what that needs.
+    pub watching: Option<&'a Watching>,
 }
 
 impl Guest<'_> {
@@ -58,7 +61,7 @@ impl Guest<'_> {
         let host = |path: &Path, error: std::io::Error| alone(Cause::Host(format!("{}: {error}", path.display())));
         std::fs::create_dir_all(folder).map_err(|error| host(folder, error))?;
         let result = self.run_in(qemu, folder);
-        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME, STATE_NAME] {
+        for name in [INITRAMFS_NAME, SHARED_NAME, QEMU_LOG_NAME, STATE_NAME, LIBRARY_NAME, KNOWN_NAME, SEEN_NAME] {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(host(&path, error)),
@@ -71,7 +74,10 @@ impl Guest<'_> {
     fn run_in(&self, qemu: &Qemu, folder: &Path) -> Result<Record, Failure> {
         let mut inputs = self.prepare(qemu, folder)?;
         let command_line = inputs.command_line.clone();
-        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &command_line, folder };
+        let host = |error: &dyn std::fmt::Display| alone(Cause::Host(error.to_string()));
+        let symbols = self.watching.map(|watching| watching.prepare(self, qemu, folder)).transpose().map_err(|error| host(&error))?;
+        let is_watched = symbols.is_some();
+        let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &command_line, folder, is_watched };
         let (end, restored) = match self.snapshots {
             None => (boot.run(qemu, self.wall_limit).map_err(|error| alone(Cause::Host(error.to_string())))?, None),
             Some(snapshots) => {
@@ -87,7 +93,11 @@ impl Guest<'_> {
         let shared = folder.join(SHARED_NAME);
         let memory = std::fs::read(&shared).map_err(|error| alone(Cause::Host(format!("{}: {error}", shared.display()))))?;
         let archive = exchange::receive(&memory).map_err(|error| fail(self.cause_of_silence(error, end, &console, folder)))?;
-        self.keep(inputs, archive, folder, restored).map_err(fail)
+        let record = self.keep(inputs, archive, folder, restored).map_err(fail)?;
+        if let Some(symbols) = &symbols {
+            watch::keep(folder, symbols, self.machine).map_err(|error| host(&error))?;
+        }
+        Ok(record)
     }
 
     /// The plan goes in through the shared memory; it and the snapshot become part of the inputs.

@@ -16,6 +16,7 @@ use super::qemu::Qemu;
 use super::record::Record;
 use super::snapshot::Snapshots;
 use super::variant::Variant;
+use super::watch::Watching;
 
 /// What is to be run.
 pub struct Experiment<'a> {
@@ -41,6 +42,8 @@ pub struct Experiment<'a> {
     pub cache: &'a Cache,
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
+    /// Where every guest is watched from outside: what that needs. A second run is not watched, so that it shows whether watching changed the first.
+    pub watching: Option<&'a Watching>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
     /// Whether no further guest is needed after this one; those under way end.
@@ -131,11 +134,12 @@ impl Experiment<'_> {
             added: &added,
             wall_limit: self.wall_limit,
             snapshots: self.snapshots,
+            watching: self.watching,
         };
         let folder = self.out.join(&variant_ref.name).join(format!("replica-{replica:03}"));
         let result = guest.run(qemu, &folder);
         let repetition = match &result {
-            Ok(first) if self.twice => Some(repeat(&guest, qemu, first, &folder)),
+            Ok(first) if self.twice => Some(repeat(&Guest { watching: None, ..guest.clone() }, qemu, first, &folder)),
             _ => None,
         };
         Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }

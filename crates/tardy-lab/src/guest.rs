@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use tardy_core::units::Nanos;
 use tardy_sys::sched::{self, Policy};
-use tardy_sys::{clock, init};
+use tardy_sys::{clock, init, watched};
 
 use super::boot::{STDERR_NAME, STDOUT_NAME};
 use super::diagnosis::{BOOTED, GUEST_FAILED};
-use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, Task, VERSION};
+use super::plan::{Ending, GuestPlan, GuestReport, OUTPUT_FOLDER, PLAN_PATH, Program, SYMBOLS_NAME, Task, VERSION};
 
 /// The program that a shell runs in.
 pub const SHELL: &str = "/bin/busybox";
@@ -76,12 +76,18 @@ fn try_run() -> io::Result<()> {
         _ => plan,
     };
     let started_at = Nanos(clock::monotonic());
+    watched::say::<{ watched::BEGIN }>();
     let ending = match (&plan.task, missing) {
         (Task::Shell, missing) => return run_shell(missing),
         (Task::Pause, _) => return Err(io::Error::other("the plan for after the pause is to pause again")),
         (Task::Run(_), Some(error)) => Ending::NotStarted(error),
         (Task::Run(program), None) => run_planned(program, &plan)?,
     };
+    watched::say::<{ watched::END }>();
+    if plan.hand_out_symbols {
+        std::fs::create_dir_all(OUTPUT_FOLDER)?;
+        std::fs::copy("/proc/kallsyms", Path::new(OUTPUT_FOLDER).join(SYMBOLS_NAME))?;
+    }
     if plan.injection.is_some() {
         remarks.extend(inject::keep_log().err());
     }

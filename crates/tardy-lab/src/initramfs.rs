@@ -77,7 +77,16 @@ mod tests {
     fn archive(folder: &Path, added: &[AddedFile]) -> io::Result<Vec<u8>> {
         let time_limit = Nanos::from_secs(1);
         let task = Task::Run(Program { path: None, arguments: vec!["list".into()] });
-        let plan = GuestPlan { version: VERSION, task, settle: Nanos::ZERO, time_limit, modules: vec![], loads: vec![], injection: None };
+        let plan = GuestPlan {
+            version: VERSION,
+            task,
+            settle: Nanos::ZERO,
+            time_limit,
+            modules: vec![],
+            loads: vec![],
+            injection: None,
+            hand_out_symbols: false,
+        };
         write(Vec::new(), &folder.join("binary"), &plan, added)
     }
 

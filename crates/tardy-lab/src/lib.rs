@@ -31,3 +31,4 @@ pub mod record;
 pub mod several_cpus;
 pub mod snapshot;
 pub mod variant;
+pub mod watch;

@@ -56,8 +56,9 @@ pub fn boot_once(
         modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
+        hand_out_symbols: false,
     };
-    let guest = Guest { variant, machine, pad: 0, plan: &plan, binary, added: &[], wall_limit, snapshots: None };
+    let guest = Guest { variant, machine, pad: 0, plan: &plan, binary, added: &[], wall_limit, snapshots: None, watching: None };
     guest.run(qemu, folder)
 }
 

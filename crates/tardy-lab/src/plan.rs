@@ -11,6 +11,8 @@ use super::injection::Injection;
 pub const PLAN_PATH: &str = "/plan.json";
 /// The folder that the guest hands out: the planned program leaves its run there.
 pub const OUTPUT_FOLDER: &str = "/run/out";
+/// Where the guest leaves its kernel's symbols in [`OUTPUT_FOLDER`].
+pub const SYMBOLS_NAME: &str = "kallsyms";
 /// The word on the kernel's command line that marks a guest of the lab; the module for known delays refuses to load without it.
 pub const MARK: &str = "tardy.lab=1";
 /// Version of [`GuestPlan`] and [`GuestReport`].
@@ -34,6 +36,9 @@ pub struct GuestPlan {
     pub loads: Vec<String>,
     /// Delays of known length that the module for them makes while the program runs.
     pub injection: Option<Injection>,
+    /// Whether the kernel's symbols are handed out beside what the program leaves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hand_out_symbols: bool,
 }
 
 /// The guest's task.

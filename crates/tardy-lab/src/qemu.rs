@@ -15,6 +15,7 @@ use control::QemuProcess;
 
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
+use super::watch::{KNOWN_NAME, LIBRARY_NAME, SEEN_NAME};
 
 /// Options that let a guest stop itself.
 pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
@@ -85,6 +86,8 @@ pub struct Boot<'a> {
     pub command_line: &'a str,
     /// Where the guest's files are, and come to be.
     pub folder: &'a Path,
+    /// Whether the folder has the plugin that watches the guest, and what it must know.
+    pub is_watched: bool,
 }
 
 /// The initial file system's name in the guest's folder.
@@ -175,6 +178,9 @@ impl Boot<'_> {
         let mut arguments: Vec<std::ffi::OsString> = self.machine.options(main_thread).into_iter().map(Into::into).collect();
         arguments.extend(["-kernel".into(), self.kernel.into(), "-initrd".into(), INITRAMFS_NAME.into()]);
         arguments.extend(["-append".into(), self.command_line.into()]);
+        if self.is_watched {
+            arguments.extend(["-plugin".into(), format!("./{LIBRARY_NAME},known={KNOWN_NAME},out={SEEN_NAME}").into()]);
+        }
         arguments
     }
 }

@@ -82,6 +82,7 @@ pub fn run(guest: Guest<'_>, arguments: &[&str]) -> Result<GuestResult, GuestErr
         modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
+        hand_out_symbols: false,
     };
     initramfs::write(BufWriter::new(File::create(path("initramfs"))?), guest.tardy, &plan, &[])?;
     File::create(path("shared"))?.set_len(u64::from(SHARED_MIB) << 20)?;

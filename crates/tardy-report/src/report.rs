@@ -19,6 +19,7 @@ pub mod repeat;
 pub mod reproduce_html;
 pub mod reproduce_text;
 pub mod screen;
+pub mod sections_text;
 pub mod statistics_text;
 pub mod summary_text;
 pub mod table;

@@ -53,6 +53,7 @@ pub mod tracepoint_counter;
 pub mod unnamed_file;
 pub mod usage;
 pub mod user;
+pub mod watched;
 
 use std::io;
 

@@ -157,9 +157,12 @@ pub struct TopArgs {
 /// `tardy show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Folder that `tardy run` or `tardy cost` made
+    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
+    /// Print the kernel's sections with interrupts or preemption off, of a run of the lab with --watch or a folder of such runs
+    #[arg(long)]
+    pub sections: bool,
     /// Print every table and warning, not only what fits a screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,

@@ -22,6 +22,7 @@ pub mod restore;
 pub mod run;
 pub mod scenarios;
 pub mod schema;
+pub mod sections;
 pub mod show;
 pub mod top;
 pub mod tune;

@@ -25,6 +25,9 @@ pub struct CompareArgs {
     /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
     pub over_time: bool,
+    /// Compare the kernels' sections with interrupts or preemption off, of two folders of the lab that were watched
+    #[arg(long, conflicts_with = "over_time")]
+    pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value
     #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
     pub margin: Margin,

@@ -39,6 +39,8 @@ pub enum LabCommand {
     Atlas(Box<AtlasArguments>),
     /// Find the first kernel with a delay among those between a good and a bad one
     Bisect(Box<BisectArguments>),
+    /// Record every section of kernels with interrupts or preemption off, under loads, and show the longest
+    Sections(SectionsArguments),
     /// Boot one kernel as `run` does, with a shell on its console; `exit` ends the guest
     Shell(ShellArguments),
     /// Fetch kernels now, so that later runs need no network
@@ -114,6 +116,14 @@ pub struct MeasureArguments {
     /// Runs repeat exactly from the same snapshot. They differ from runs that booted, as replicas differ from each other.
     #[arg(long)]
     pub snapshots: bool,
+    /// Record from outside every section with interrupts or preemption off, every softirq and every interrupt; the guest and its samples stay the same
+    ///
+    /// `tardy show --sections` and `tardy compare --sections` read them. With --verify-repeatable, the second run is not watched.
+    #[arg(long)]
+    pub watch: bool,
+    /// The plugin of QEMU for --watch [default: this program's own]
+    #[arg(long, value_name = "FILE")]
+    pub plugin: Option<PathBuf>,
     /// How many guests run at the same time [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
@@ -226,6 +236,32 @@ pub struct RunArguments {
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tardy lab sections`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "It is `tardy lab run --watch`, shown by its sections: `tardy show FOLDER` shows them again, `tardy compare FOLDER OTHER` compares."
+)]
+pub struct SectionsArguments {
+    /// The kernels.
+    #[command(flatten)]
+    pub kernels: KernelArguments,
+    /// The machine.
+    #[command(flatten)]
+    pub machine: MachineArguments,
+    /// The measurement. `--load all` runs the loads of the scenario `lab` one after another
+    #[command(flatten)]
+    pub measure: MeasureArguments,
+    /// Guests of each variant
+    #[arg(long, alias = "pads", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: u32,
+    /// Folder for the runs: one run folder for each guest
+    #[arg(long, value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Print the census as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -21,6 +21,9 @@ use crate::cli::compare::{CompareArgs, CompareFormat};
 #[must_use]
 pub fn run(args: &CompareArgs) -> Exit {
     let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
+    if args.sections {
+        return compared_sections(args);
+    }
     let compared =
         if paths.iter().any(|path| cost::is_cost(path)) { compared_costs(args) } else { compared(args).map_err(|error| error.to_string()) };
     match compared {
@@ -36,6 +39,22 @@ pub fn run(args: &CompareArgs) -> Exit {
             Exit::Usage
         }
     }
+}
+
+fn compared_sections(args: &CompareArgs) -> Exit {
+    let is_json = match args.format {
+        CompareFormat::Text => false,
+        CompareFormat::Json => true,
+        CompareFormat::Markdown | CompareFormat::Junit => {
+            eprintln!("tardy: sections are compared as text or JSON: give --format text or json");
+            return Exit::Usage;
+        }
+    };
+    let [candidate] = &args.candidates[..] else {
+        eprintln!("tardy: --sections compares two folders: give BASE and one NEW");
+        return Exit::Usage;
+    };
+    super::sections::show_comparison(&args.base, candidate, is_json)
 }
 
 /// Costs: all of the runs must be, or what is not says so.

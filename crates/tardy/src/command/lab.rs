@@ -12,6 +12,7 @@ mod list;
 mod progress;
 mod request;
 mod run;
+mod sections;
 mod setting;
 mod shell;
 
@@ -27,6 +28,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Check(arguments) => return check::check(arguments),
         LabCommand::Atlas(arguments) => atlas::run(arguments),
         LabCommand::Bisect(arguments) => bisect::run(arguments),
+        LabCommand::Sections(arguments) => sections::run(arguments),
         LabCommand::Shell(arguments) => shell::shell(arguments),
         LabCommand::Fetch(arguments) => fetch::fetch(arguments),
         LabCommand::Kernels(arguments) => list::list(arguments),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_outside::census::is_watched;
 use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
 use tardy_results::document;
@@ -29,6 +30,9 @@ struct ShowDocument<'a> {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ShowArgs) -> Exit {
+    if args.sections || (!args.run.join("run.json").exists() && is_watched(&args.run)) {
+        return super::sections::show(&args.run, args.json);
+    }
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => {
             if args.deadline.is_given() || args.statistics {

@@ -29,6 +29,7 @@ mod blame;
 mod breakdown;
 mod costs;
 mod loads;
+mod outside;
 mod probes;
 mod several_processors;
 mod snapshots;

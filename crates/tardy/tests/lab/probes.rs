@@ -198,6 +198,7 @@ impl AnsweringGuest {
             modules: Vec::new(),
             loads: Vec::new(),
             injection: None,
+            hand_out_symbols: false,
         };
         let initial = folder.join("initial");
         initramfs::write(std::fs::File::create(&initial).unwrap(), Path::new(env!("CARGO_BIN_EXE_tardy")), &plan, &[]).unwrap();

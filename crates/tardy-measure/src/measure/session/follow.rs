@@ -9,8 +9,8 @@ use tardy_machine::root::Root;
 use tardy_probes::probe::{self, Cycles};
 use tardy_run::plan::{LoadPlan, ProbePlan};
 use tardy_run::record::State;
-use tardy_sys::clock;
 use tardy_sys::signal::{self, wait_readable};
+use tardy_sys::{clock, watched};
 
 use super::arming::ActiveRun;
 use super::loads::Loads;
@@ -258,6 +258,7 @@ impl Follower {
                     return Ok(());
                 }
                 Step::Begin(phase) => {
+                    watched::say::<{ watched::PHASE }>();
                     self.note_busy(root);
                     self.begin(phase);
                     // So that there are as many due times as the length has periods, whenever somebody looks at the clock.
@@ -296,6 +297,7 @@ impl Follower {
         let plan = &self.armed.record.plan;
         if plan.warm_up == Nanos::ZERO && plan.phases.first().is_some_and(|phase| phase.loads.is_empty()) {
             if let Some(Step::Begin(phase)) = self.timeline.step(self.armed.start) {
+                watched::say::<{ watched::PHASE }>();
                 let plan = &self.armed.record.plan.phases[phase];
                 self.cycles = plan.cycles.map(|cycles| CycleCount::new(cycles, plan.length));
             }

@@ -60,6 +60,7 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
         modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
+        hand_out_symbols: false,
     };
     let cells = Cells {
         machine: &setting.machine,

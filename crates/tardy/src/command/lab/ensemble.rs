@@ -16,6 +16,7 @@ use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
 use tardy_lab::record::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::Variant;
+use tardy_lab::watch::Watching;
 use tardy_results::exit::Exit;
 use tardy_results::summary::summarize::summarize;
 
@@ -89,6 +90,7 @@ pub(super) fn run_programs(
         modules: loaded.iter().cloned().chain(measure.inject.iter().map(|_| MODULE_PATH.to_owned())).collect(),
         loads: if measure.program.is_some() { measure.load.clone() } else { Vec::new() },
         injection: measure.inject,
+        hand_out_symbols: false,
     };
     let added = |variant: &Variant| {
         let module = module_of(variant, measure).map(|source| AddedFile {
@@ -108,6 +110,10 @@ pub(super) fn run_programs(
         check_snapshots(&setting.machine)?;
     }
     let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
+    let watching = match measure.watch {
+        true => Some(Watching::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?),
+        false => None,
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let experiment = Experiment {
         variants,
@@ -121,6 +127,7 @@ pub(super) fn run_programs(
         jobs: measure.jobs.unwrap_or(cores),
         cache: &setting.cache,
         snapshots: snapshots.as_ref(),
+        watching: watching.as_ref(),
         out,
         is_decided: ensemble.is_decided,
     };

@@ -11,6 +11,7 @@ use tardy_lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Ma
 use tardy_lab::models;
 use tardy_lab::qemu::{Qemu, QemuError};
 use tardy_lab::variant::Variant;
+use tardy_lab::watch::WatchError;
 use tardy_results::exit::Exit;
 
 use crate::cli::lab::MachineArguments;
@@ -26,6 +27,8 @@ pub(super) enum LabError {
     Binary(#[from] BinaryError),
     #[error(transparent)]
     Cache(#[from] CacheError),
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     #[error("--instruction-time: {0}")]
     InstructionTime(#[from] InstructionTimeError),
     #[error("{0}")]
@@ -46,7 +49,8 @@ impl LabError {
                 | KernelError::SeveralImages { .. }
                 | KernelError::Deb(_),
             ) => Exit::Usage,
-            Self::Kernel(_) | Self::Qemu(_) | Self::Binary(_) | Self::Cache(_) | Self::Unable(_) => Exit::Machine,
+            Self::Watch(WatchError::Accelerator | WatchError::Memory(_)) => Exit::Usage,
+            Self::Watch(_) | Self::Kernel(_) | Self::Qemu(_) | Self::Binary(_) | Self::Cache(_) | Self::Unable(_) => Exit::Machine,
         }
     }
 }

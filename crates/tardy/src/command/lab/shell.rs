@@ -33,6 +33,7 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         modules: Vec::new(),
         loads: Vec::new(),
         injection: None,
+        hand_out_symbols: false,
     };
     let busybox = AddedFile { source: arguments.busybox.clone(), path: SHELL.trim_start_matches('/').to_owned(), executable: true };
     let added: Vec<AddedFile> = arguments.add.iter().map(|add| add.0.clone()).chain([busybox]).collect();
@@ -43,7 +44,8 @@ pub(super) fn shell(arguments: &ShellArguments) -> Result<Exit, LabError> {
         .and_then(|file| initramfs::write(std::io::BufWriter::new(file), &setting.binary, &plan, &added));
     let result = written.map_err(unable).and_then(|_| {
         let command_line = kernel_command_line(&setting.machine, &variant.command_line_words(), 0);
-        let boot = Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder };
+        let boot =
+            Boot { machine: &setting.machine, kernel: &variant.kernel.image, command_line: &command_line, folder, is_watched: false };
         eprintln!("tardy: leave with `exit`; Ctrl-A X ends the machine; the guest's time is not the host's");
         Ok(boot.run_interactively(&setting.qemu)?)
     });

@@ -1,0 +1,219 @@
+//! Watching a guest from outside: the plugin of QEMU, what it must know of the kernel, and what it leaves in the run folder.
+//!
+//! The symbols of a kernel come from a boot of its own, once for each kernel and its modules, and are kept in the cache: a watched guest has the same initial
+//! file system, command line and plan as one that is not watched, and therefore the same samples.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tardy_core::units::Nanos;
+use tardy_outside::kernel_symbols::{KernelSymbols, SymbolsError};
+use tardy_outside::plugin;
+use tardy_outside::store::{self, StoreError};
+
+use super::architecture::Architecture;
+use super::boot::Guest;
+use super::cache::{Cache, CacheError, write_whole};
+use super::diagnosis::Failure;
+use super::digest::{Digest, Digester};
+use super::machine::{Accelerator, Machine};
+use super::plan::{GuestPlan, Program, SYMBOLS_NAME, Task};
+use super::qemu::Qemu;
+
+/// The plugin's name in a guest's folder while it runs.
+pub const LIBRARY_NAME: &str = "watch.so";
+/// What it must know.
+pub const KNOWN_NAME: &str = "watch.known";
+/// What it writes.
+pub const SEEN_NAME: &str = "watch.seen";
+/// The first major version of QEMU whose plugin interface is another one.
+const QEMU_TOO_NEW: u32 = 9;
+
+/// Why a guest cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    #[error("only guests with instruction-counted time can be watched: leave out --accel kvm or --watch")]
+    Accelerator,
+    #[error(
+        "{0} guests cannot be watched: the plugin knows the instructions of amd64, and the registers that others need come with QEMU 9"
+    )]
+    Architecture(Architecture),
+    #[error("{0} has a newer plugin interface than the plugin knows: watch guests with QEMU 4.2 to 8.2")]
+    Qemu(String),
+    #[error("{0} MiB of memory do not lie in one piece: watch guests with --memory 2048 at most")]
+    Memory(u32),
+    #[error("this tardy has no plugin for this machine, and `cc` could not build one ({0}): install gcc, or give the plugin with --plugin")]
+    NoLibrary(String),
+    #[error("the kernel's symbols could not be had: {0}")]
+    Boot(String),
+    #[error(transparent)]
+    Symbols(#[from] SymbolsError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+}
+
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
+    let path = path.to_owned();
+    move |error| WatchError::File { path, error }
+}
+
+/// What watching needs beside the guest.
+#[derive(Debug, Clone)]
+pub struct Watching {
+    library: PathBuf,
+    cache: Cache,
+}
+
+impl Watching {
+    /// With the plugin at `library`, or else with the tool's own, which is put into the cache.
+    ///
+    /// # Errors
+    /// [`WatchError`] where this machine cannot watch.
+    pub fn new(machine: &Machine, qemu: &Qemu, library: Option<&Path>, cache: &Cache) -> Result<Self, WatchError> {
+        /// Below the hole for devices under 4 GiB, memory lies in one piece.
+        const MEMORY_MIB_MAX: u32 = 2048;
+        if machine.accelerator != Accelerator::Tcg {
+            return Err(WatchError::Accelerator);
+        }
+        if machine.architecture != Architecture::Amd64 {
+            return Err(WatchError::Architecture(machine.architecture));
+        }
+        if major_version(&qemu.version).is_some_and(|major| major >= QEMU_TOO_NEW) {
+            return Err(WatchError::Qemu(qemu.version.clone()));
+        }
+        if machine.memory_mib > MEMORY_MIB_MAX {
+            return Err(WatchError::Memory(machine.memory_mib));
+        }
+        let library = match library {
+            Some(path) => path.canonicalize().map_err(file_error(path))?,
+            None => own_library(cache)?,
+        };
+        Ok(Self { library, cache: cache.clone() })
+    }
+
+    /// Puts into the guest's folder what the plugin needs.
+    ///
+    /// # Errors
+    /// [`WatchError`].
+    pub(super) fn prepare(&self, guest: &Guest<'_>, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
+        let symbols = self.symbols(guest, qemu)?;
+        let known = folder.join(KNOWN_NAME);
+        fs::write(&known, symbols.known(guest.machine.memory_mib)?).map_err(file_error(&known))?;
+        let library = folder.join(LIBRARY_NAME);
+        symlink(&self.library, &library).map_err(file_error(&library))?;
+        Ok(symbols)
+    }
+
+    /// The symbols of the guest's kernel with its modules: kept ones, or those of a boot.
+    fn symbols(&self, guest: &Guest<'_>, qemu: &Qemu) -> Result<KernelSymbols, WatchError> {
+        let key = key(guest).map_err(file_error(&guest.variant.kernel.image))?;
+        // Several guests of a kernel begin at once: one boots for all.
+        let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
+        let kept = self.cache.folder("symbols")?.join(key.as_str());
+        if let Ok(text) = fs::read_to_string(&kept) {
+            return Ok(KernelSymbols::parse(&text));
+        }
+        let folder = self.cache.scratch("probe")?;
+        let plan = GuestPlan {
+            task: Task::Run(Program { path: None, arguments: vec!["--version".to_owned()] }),
+            settle: Nanos::ZERO,
+            loads: Vec::new(),
+            injection: None,
+            hand_out_symbols: true,
+            ..guest.plan.clone()
+        };
+        let boot = Guest { plan: &plan, snapshots: None, watching: None, ..guest.clone() };
+        boot.run(qemu, folder.path()).map_err(|Failure { cause, .. }| WatchError::Boot(cause.to_string()))?;
+        let path = folder.path().join(SYMBOLS_NAME);
+        let text = fs::read_to_string(&path).map_err(file_error(&path))?;
+        write_whole(&kept, text.as_bytes())?;
+        Ok(KernelSymbols::parse(&text))
+    }
+}
+
+/// Moves what the plugin has written into the run folder.
+///
+/// # Errors
+/// [`WatchError`].
+pub(super) fn keep(folder: &Path, symbols: &KernelSymbols, machine: &Machine) -> Result<(), WatchError> {
+    let instruction_ns = u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1);
+    store::keep(&folder.join(SEEN_NAME), folder, symbols, instruction_ns)?;
+    Ok(())
+}
+
+/// What the addresses of a guest's symbols depend on.
+fn key(guest: &Guest<'_>) -> io::Result<Digest> {
+    let mut digester = Digester::default();
+    digester.update_block(guest.variant.kernel.digest.as_str().as_bytes());
+    for file in guest.added.iter().filter(|file| file.path.ends_with(".ko")) {
+        digester.update_block(Digest::of_file(&file.source)?.as_str().as_bytes());
+    }
+    guest.plan.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
+    Ok(digester.finish())
+}
+
+/// The plugin that this program has in it, as a file; where it has none, what the machine's compiler makes of the source.
+fn own_library(cache: &Cache) -> Result<PathBuf, WatchError> {
+    let digest = Digest::of_bytes(if plugin::LIBRARY.is_empty() { plugin::SOURCE.as_bytes() } else { plugin::LIBRARY });
+    let folder = cache.folder("plugins")?;
+    let library = folder.join(format!("{}.so", digest.as_str()));
+    if library.exists() {
+        return Ok(library);
+    }
+    if plugin::LIBRARY.is_empty() {
+        return compile(cache, &library);
+    }
+    write_whole(&library, plugin::LIBRARY)?;
+    Ok(library)
+}
+
+fn compile(cache: &Cache, library: &Path) -> Result<PathBuf, WatchError> {
+    let scratch = cache.scratch("probe")?;
+    let source = scratch.path().join("tardy_outside.c");
+    fs::write(&source, plugin::SOURCE).map_err(file_error(&source))?;
+    let built = scratch.path().join(LIBRARY_NAME);
+    let output = Command::new("cc").args(plugin::COMPILER_OPTIONS).arg("-o").arg(&built).arg(&source).output();
+    match output {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return Err(WatchError::NoLibrary(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Err(error) => return Err(WatchError::NoLibrary(error.to_string())),
+    }
+    let bytes = fs::read(&built).map_err(file_error(&built))?;
+    write_whole(library, &bytes)?;
+    Ok(library.to_owned())
+}
+
+/// Of `QEMU emulator version 7.2.22 (Debian ...)`.
+fn major_version(text: &str) -> Option<u32> {
+    text.split_whitespace().skip_while(|word| *word != "version").nth(1)?.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_qemu_calls_itself() {
+        assert_eq!(major_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some(7));
+        assert_eq!(major_version("QEMU emulator version 10.0.2"), Some(10));
+        assert_eq!(major_version("something"), None);
+    }
+
+    #[test]
+    fn a_program_without_a_library_has_one_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().to_owned());
+        let library = folder.path().join("x.so");
+        assert_eq!(compile(&cache, &library).unwrap(), library);
+        let bytes = fs::read(&library).unwrap();
+        assert!(bytes.starts_with(b"\x7fELF"));
+        assert!(own_library(&cache).unwrap().exists());
+    }
+}

@@ -1,0 +1,339 @@
+//! Every section of one or more watched guests, counted by kind, length and place.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_run::folder;
+
+use crate::kind::Kind;
+use crate::store::{self, StoreError, Watched};
+use crate::stream::{Item, Section, Site};
+
+/// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
+const PHASE: u64 = 3;
+/// Lengths are counted by powers of two ns, up to 2^63.
+const BINS: usize = 64;
+
+/// Why there is no census.
+#[derive(Debug, thiserror::Error)]
+pub enum CensusError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{}: no guest here was watched: measure with `tardy lab run --watch` or `tardy lab sections`", .0.display())]
+    NotWatched(PathBuf),
+    #[error("{}: {error}", path.display())]
+    Folder { path: PathBuf, error: std::io::Error },
+}
+
+/// Sections by variant and load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Census {
+    pub groups: Vec<Group>,
+    /// How often interrupts came although they were taken for off.
+    pub corrected: u64,
+    /// Sections left out because there were too many places.
+    pub unstored: u64,
+    /// Whether sections with preemption off could be seen in every guest.
+    pub knows_preemption: bool,
+}
+
+/// The sections of a variant under a load, over all its guests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// The kernel with its preemption model.
+    pub variant: String,
+    /// The loads, or the phase's name where there are none.
+    pub load: String,
+    /// Guests.
+    pub runs: u32,
+    /// Time in which instructions were executed; an idle CPU executes none.
+    pub executed_ns: Nanos,
+    pub kinds: Vec<KindCensus>,
+}
+
+/// Sections of a kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KindCensus {
+    pub kind: Kind,
+    pub count: u64,
+    pub total_ns: Nanos,
+    pub longest_ns: Nanos,
+    /// Sections by length: entry `n` counts those of 2^(n-1) to below 2^n ns, the first those of 0.
+    pub histogram: Vec<u64>,
+    /// Where they begin and end, the longest first.
+    pub places: Vec<Place>,
+}
+
+/// Sections between two functions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The function in which they begin: the caller where a function only locks for it; for an interrupt the kernel's entry.
+    pub begin: String,
+    pub end: String,
+    pub count: u64,
+    pub total_ns: Nanos,
+    pub longest_ns: Nanos,
+    /// The task that had the CPU at the beginning of the longest.
+    pub task: String,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    count: u64,
+    total: u64,
+    longest: u64,
+    task: u32,
+}
+
+/// What one guest adds to a group, by kind and place.
+#[derive(Debug, Default)]
+struct Part {
+    executed: u64,
+    by_site: Vec<Tally>,
+    histograms: [Vec<u64>; Kind::ALL.len()],
+}
+
+impl Part {
+    fn add(&mut self, site: &Site, section: Section, instruction_ns: u64) {
+        let index = section.site as usize;
+        if self.by_site.len() <= index {
+            self.by_site.resize_with(index + 1, Tally::default);
+        }
+        let tally = &mut self.by_site[index];
+        tally.count += 1;
+        tally.total = tally.total.saturating_add(section.length);
+        if section.length >= tally.longest {
+            (tally.longest, tally.task) = (section.length, section.task);
+        }
+        let histogram = &mut self.histograms[site.kind.index()];
+        histogram.resize(BINS + 1, 0);
+        let nanos = section.length.saturating_mul(instruction_ns);
+        histogram[(u64::BITS - nanos.leading_zeros()) as usize] += 1;
+    }
+}
+
+/// The census of a run folder, or of all run folders of an experiment of the lab.
+///
+/// # Errors
+/// [`CensusError`].
+pub fn census(folder: &Path) -> Result<Census, CensusError> {
+    let mut census = Census { groups: Vec::new(), corrected: 0, unstored: 0, knows_preemption: true };
+    let mut runs = Vec::new();
+    find_runs(folder, 2, &mut runs)?;
+    for (run, watched) in &runs {
+        census.corrected += watched.corrected;
+        census.unstored += watched.unstored;
+        census.knows_preemption &= watched.knows_preemption;
+        add_run(&mut census, run, watched)?;
+    }
+    if runs.is_empty() {
+        return Err(CensusError::NotWatched(folder.to_owned()));
+    }
+    for kind in census.groups.iter_mut().flat_map(|group| &mut group.kinds) {
+        kind.places.sort_by(|one, other| other.longest_ns.cmp(&one.longest_ns).then_with(|| one.begin.cmp(&other.begin)));
+    }
+    Ok(census)
+}
+
+/// Whether a folder holds runs that were watched, in itself or as an experiment does.
+#[must_use]
+pub fn is_watched(folder: &Path) -> bool {
+    let mut runs = Vec::new();
+    find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
+}
+
+fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> Result<(), CensusError> {
+    if let Some(watched) = store::read(folder)? {
+        found.push((folder.to_owned(), watched));
+        return Ok(());
+    }
+    if depth == 0 || folder.join("run.json").exists() {
+        return Ok(());
+    }
+    let failed = |error| CensusError::Folder { path: folder.to_owned(), error };
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    folders.iter().try_for_each(|folder| find_runs(folder, depth - 1, found))
+}
+
+fn add_run(census: &mut Census, run: &Path, watched: &Watched) -> Result<(), CensusError> {
+    let mut parts: Vec<Part> = vec![Part::default()];
+    let (mut sites, mut tasks, mut from) = (Vec::new(), Vec::new(), None);
+    store::read_items(run, |item, reader| {
+        let last = parts.len() - 1;
+        match item {
+            Item::Section(section) => parts[last].add(&reader.sites()[section.site as usize], section, watched.instruction_ns),
+            Item::Mark { what, at } => {
+                parts[last].executed += from.map_or(0, |from| at - from);
+                from = Some(at);
+                if what == PHASE {
+                    parts.push(Part::default());
+                }
+            }
+            Item::End(_) => (sites, tasks) = (reader.sites().to_vec(), reader.tasks().to_vec()),
+        }
+    })?;
+    let (variant, labels) = (variant_of(run), labels_of(run));
+    for (index, part) in parts.iter().enumerate() {
+        let before_phases = || if parts.len() > 1 { "start".to_owned() } else { "program".to_owned() };
+        let label = index.checked_sub(1).map_or_else(before_phases, |phase| labels.get(phase).cloned().unwrap_or_default());
+        let group = group_of(&mut census.groups, &variant, &label);
+        group.runs += 1;
+        group.executed_ns = Nanos(group.executed_ns.0.saturating_add(nanos(part.executed, watched).0));
+        for (site, tally) in sites.iter().zip(&part.by_site).filter(|(_, tally)| tally.count > 0) {
+            let function =
+                |address: u64| watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"));
+            let task = tasks.get(tally.task as usize).cloned().unwrap_or_default();
+            add_place(&mut group.kinds[site.kind.index()], function(site.begin_pc), function(site.end_pc), tally, task, watched);
+        }
+        for (kind, histogram) in group.kinds.iter_mut().zip(&part.histograms) {
+            kind.histogram.resize(kind.histogram.len().max(histogram.len()), 0);
+            kind.histogram.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
+        }
+    }
+    Ok(())
+}
+
+fn nanos(instructions: u64, watched: &Watched) -> Nanos {
+    Nanos(i64::try_from(instructions.saturating_mul(watched.instruction_ns)).unwrap_or(i64::MAX))
+}
+
+fn group_of<'a>(groups: &'a mut Vec<Group>, variant: &str, load: &str) -> &'a mut Group {
+    let index = groups.iter().position(|group| group.variant == variant && group.load == load).unwrap_or_else(|| {
+        let kind =
+            |kind| KindCensus { kind, count: 0, total_ns: Nanos::ZERO, longest_ns: Nanos::ZERO, histogram: Vec::new(), places: Vec::new() };
+        groups.push(Group {
+            variant: variant.to_owned(),
+            load: load.to_owned(),
+            runs: 0,
+            executed_ns: Nanos::ZERO,
+            kinds: Kind::ALL.map(kind).to_vec(),
+        });
+        groups.len() - 1
+    });
+    &mut groups[index]
+}
+
+fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, task: String, watched: &Watched) {
+    let (total, longest) = (nanos(tally.total, watched), nanos(tally.longest, watched));
+    kind.count += tally.count;
+    kind.total_ns = Nanos(kind.total_ns.0.saturating_add(total.0));
+    kind.longest_ns = kind.longest_ns.max(longest);
+    match kind.places.iter_mut().find(|place| place.begin == begin && place.end == end) {
+        None => kind.places.push(Place { begin, end, count: tally.count, total_ns: total, longest_ns: longest, task }),
+        Some(place) => {
+            place.count += tally.count;
+            place.total_ns = Nanos(place.total_ns.0.saturating_add(total.0));
+            if longest > place.longest_ns {
+                (place.longest_ns, place.task) = (longest, task);
+            }
+        }
+    }
+}
+
+/// The variant's name in the lab's record, or the folder's.
+fn variant_of(run: &Path) -> String {
+    let record = std::fs::read(run.join(tardy_run::guest_start::LAB_RECORD_NAME)).ok();
+    let record: Option<serde_json::Value> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let name = record.as_ref().and_then(|record| record["inputs"]["variant"]["name"].as_str());
+    name.map_or_else(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned(), str::to_owned)
+}
+
+/// What tables call the phases of a run: their loads, or their names.
+fn labels_of(run: &Path) -> Vec<String> {
+    let Ok(record) = folder::open(run) else { return Vec::new() };
+    let label = |name: &str, loads: Vec<String>| if loads.is_empty() { name.to_owned() } else { loads.join("+") };
+    record.plan.phases.iter().map(|phase| label(&phase.name, phase.loads.iter().map(|load| load.label.clone()).collect())).collect()
+}
+
+impl Census {
+    /// Longest sections first, of all groups and kinds but [`Kind::Blocked`], which holds the others.
+    #[must_use]
+    pub fn longest_places(&self) -> Vec<(&Group, Kind, &Place)> {
+        let places = self.groups.iter().flat_map(|group| {
+            let kinds = group.kinds.iter().filter(|kind| kind.kind != Kind::Blocked);
+            kinds.flat_map(move |kind| kind.places.iter().map(move |place| (group, kind.kind, place)))
+        });
+        let mut places: Vec<_> = places.collect();
+        places.sort_by_key(|(_, _, place)| std::cmp::Reverse(place.longest_ns));
+        places
+    }
+
+    /// By kind, function of beginning and end: how many and the longest, over all groups.
+    #[must_use]
+    pub fn by_place(&self) -> BTreeMap<(Kind, String, String), (u64, Nanos)> {
+        let mut sum: BTreeMap<(Kind, String, String), (u64, Nanos)> = BTreeMap::new();
+        for kind in self.groups.iter().flat_map(|group| &group.kinds) {
+            for place in &kind.places {
+                let entry = sum.entry((kind.kind, place.begin.clone(), place.end.clone())).or_default();
+                *entry = (entry.0 + place.count, entry.1.max(place.longest_ns));
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel_symbols::KernelSymbols;
+    use crate::stream::tests::Writer;
+
+    const SYMBOLS: &str = "ffffffff81000000 T first\nffffffff81000100 T second\n";
+
+    /// A run folder with what a plugin wrote.
+    fn watched(folder: &Path, raw: &[u8]) {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::write(folder.join("seen"), raw).unwrap();
+        store::keep(&folder.join("seen"), folder, &KernelSymbols::parse(SYMBOLS), 4).unwrap();
+    }
+
+    fn raw() -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.mark(1, 1000).site(Kind::PreemptionOff, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0120).task("dd").task("sh");
+        writer.section(0, 300, 250).mark(3, 700).of_task(1).section(0, 500, 100).of_task(2).section(0, 1000, 400).mark(2, 500);
+        writer.end()
+    }
+
+    #[test]
+    fn sections_are_counted_by_phase_kind_and_place_with_the_task_of_the_longest() {
+        let folder = tempfile::tempdir().unwrap();
+        for replica in ["a/replica-000", "a/replica-001"] {
+            watched(&folder.path().join(replica), &raw());
+        }
+        let census = census(folder.path()).unwrap();
+        let [start, phase] = &census.groups[..2] else { panic!("{census:?}") };
+        assert_eq!((start.load.as_str(), start.executed_ns), ("start", Nanos(4 * 1000)));
+        assert_eq!(phase.executed_ns, Nanos(4 * 2000));
+        let kind = &phase.kinds[Kind::PreemptionOff.index()];
+        assert_eq!((kind.count, kind.total_ns, kind.longest_ns), (2, Nanos(2000), Nanos(1600)));
+        assert_eq!(kind.histogram.iter().sum::<u64>(), 2);
+        let place = &kind.places[0];
+        assert_eq!((place.begin.as_str(), place.end.as_str(), place.task.as_str()), ("first", "second", "sh"));
+        assert!(is_watched(folder.path()) && census.by_place().values().eq([&(6, Nanos(1600))]));
+    }
+
+    #[test]
+    fn a_folder_that_was_not_watched_says_how_to_watch() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_watched(folder.path()));
+        assert!(census(folder.path()).unwrap_err().to_string().contains("--watch"));
+    }
+
+    #[test]
+    fn what_was_cut_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = raw();
+        std::fs::write(folder.path().join("seen"), &whole[..whole.len() - 3]).unwrap();
+        let kept = store::keep(&folder.path().join("seen"), folder.path(), &KernelSymbols::parse(SYMBOLS), 4);
+        assert!(kept.unwrap_err().to_string().contains("cut off"));
+    }
+}

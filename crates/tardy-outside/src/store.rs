@@ -1,0 +1,133 @@
+//! What stays of a watched guest in its run folder: every section, compressed, and the names of the functions where they begin and end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel_symbols::KernelSymbols;
+use crate::stream::{End, Item, StreamError, StreamReader};
+
+/// The folder in a run folder.
+pub const FOLDER: &str = "outside";
+const SECTIONS_NAME: &str = "sections";
+const DESCRIPTION_NAME: &str = "outside.json";
+/// Version of [`Watched`]. History: 1, the first.
+const VERSION: u32 = 1;
+
+/// What is known of a watched guest besides its sections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Version of this file.
+    pub version: u32,
+    /// Virtual time of one instruction.
+    pub instruction_ns: u64,
+    /// Sections stored.
+    pub sections: u64,
+    /// How often interrupts came although they were taken for off.
+    pub corrected: u64,
+    /// Sections left out because there were too many places.
+    pub unstored: u64,
+    /// Whether sections with preemption off could be seen.
+    pub knows_preemption: bool,
+    /// Names of functions by address (hexadecimal).
+    pub functions: BTreeMap<String, String>,
+}
+
+/// Why what was seen cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error("{}: {error}", path.display())]
+    Stream { path: PathBuf, error: StreamError },
+    #[error("{}: version {version} is newer than this tardy, which knows {VERSION}", path.display())]
+    Version { path: PathBuf, version: u32 },
+}
+
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
+    let path = path.to_owned();
+    move |error| StoreError::File { path, error }
+}
+
+/// Moves what the plugin wrote to `raw` into the run folder.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64) -> Result<Watched, StoreError> {
+    let stream_error = |error| StoreError::Stream { path: raw.to_owned(), error };
+    let open = || File::open(raw).map_err(file_error(raw));
+    let mut reader = StreamReader::new(BufReader::new(open()?)).map_err(stream_error)?;
+    let mut sections = 0;
+    let end = loop {
+        match reader.next_item().map_err(stream_error)? {
+            Item::Section(_) => sections += 1,
+            Item::Mark { .. } => {}
+            Item::End(end) => break end,
+        }
+    };
+    let addresses = reader.sites().iter().flat_map(|site| [site.begin_pc, site.end_pc]);
+    let name = |address: u64| Some((format!("{address:x}"), symbols.function(address)?.to_owned()));
+    let functions = addresses.filter_map(name).collect();
+    let End { corrected, unstored, knows_preemption } = end;
+    let watched = Watched { version: VERSION, instruction_ns, sections, corrected, unstored, knows_preemption, functions };
+
+    let folder = run.join(FOLDER);
+    std::fs::create_dir_all(&folder).map_err(file_error(&folder))?;
+    let path = folder.join(SECTIONS_NAME);
+    let packed = File::create(&path).and_then(|file| {
+        let mut encoder = DeflateEncoder::new(BufWriter::new(file), Compression::new(6));
+        io::copy(&mut File::open(raw)?, &mut encoder)?;
+        encoder.finish()?.into_inner().map(drop).map_err(|error| error.into_error())
+    });
+    packed.map_err(file_error(&path))?;
+    let path = folder.join(DESCRIPTION_NAME);
+    let text = serde_json::to_vec_pretty(&watched).expect("a description is plain data");
+    std::fs::write(&path, text).map_err(file_error(&path))?;
+    std::fs::remove_file(raw).map_err(file_error(raw))?;
+    Ok(watched)
+}
+
+/// What is known of the guest whose run folder this is; `None` where it was not watched.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn read(run: &Path) -> Result<Option<Watched>, StoreError> {
+    let path = run.join(FOLDER).join(DESCRIPTION_NAME);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::File { path, error }),
+    };
+    let watched: Watched = serde_json::from_slice(&bytes).map_err(|error| StoreError::File { path: path.clone(), error: error.into() })?;
+    if watched.version > VERSION {
+        return Err(StoreError::Version { path, version: watched.version });
+    }
+    Ok(Some(watched))
+}
+
+/// Reads the sections of a run folder, in the order of their ends.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn read_items(
+    run: &Path,
+    mut take: impl FnMut(Item, &StreamReader<BufReader<DeflateDecoder<BufReader<File>>>>),
+) -> Result<(), StoreError> {
+    let path = run.join(FOLDER).join(SECTIONS_NAME);
+    let file = File::open(&path).map_err(file_error(&path))?;
+    let stream_error = |error| StoreError::Stream { path: path.clone(), error };
+    let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file)))).map_err(stream_error)?;
+    loop {
+        let item = reader.next_item().map_err(stream_error)?;
+        take(item, &reader);
+        if matches!(item, Item::End(_)) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What the plugin writes: a stream of items, read one by one. No bytes make the reader panic, and a stream that was cut ends with an error that says so.
+//!
+//! Numbers are little-endian base-128, as in Perfetto and DWARF (unsigned LEB128); addresses are eight bytes. The format has one version; `outside/README.md`
+//! describes it.
+
+use std::io::{self, BufRead};
+
+use crate::kind::Kind;
+
+/// The first bytes.
+const MAGIC: &[u8; 8] = b"tardyout";
+const VERSION: u64 = 1;
+/// Length of a task's name in the kernel (TASK_COMM_LEN).
+const NAME_BYTES: usize = 16;
+/// More places or tasks than the plugin keeps: a damaged stream.
+const DEFINITIONS_MAX: usize = 1 << 18;
+
+const TAG_SITE: u64 = 0;
+const TAG_TASK: u64 = 1;
+const TAG_MARK: u64 = 2;
+const TAG_OF_TASK: u64 = 3;
+const TAG_END: u64 = 4;
+const TAG_FIRST_SITE: u64 = 8;
+
+/// Why a stream cannot be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// It stops in the middle.
+    #[error("the record of sections is cut off: the guest did not end, or the disk was full; measure again")]
+    Cut,
+    /// It holds what no plugin writes.
+    #[error("the record of sections is damaged at byte {0}: measure again")]
+    Damaged(u64),
+    /// A newer plugin's.
+    #[error("the record of sections has version {0}, this tardy knows {VERSION}: use the tardy that made it")]
+    Version(u64),
+    #[error("the record of sections cannot be read: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for StreamError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Cut,
+            // Of a compressed stream: its own checks.
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Damaged(0),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Where sections of a kind begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    pub kind: Kind,
+    /// Address of the instruction that began it; for an interrupt that of the kernel's entry.
+    pub begin_pc: u64,
+    /// Address of the instruction at which it was over.
+    pub end_pc: u64,
+}
+
+/// One section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// Its place, by number.
+    pub site: u32,
+    /// The task that had the CPU at its beginning, by number; 0 where it is not known.
+    pub task: u32,
+    /// When it ended: instructions executed since the guest was started. An idle CPU executes none.
+    pub ended_at: u64,
+    /// Instructions executed in it.
+    pub length: u64,
+}
+
+/// One item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item {
+    Section(Section),
+    /// The guest said something (`tardy_sys::watched`).
+    Mark {
+        what: u64,
+        at: u64,
+    },
+    End(End),
+}
+
+/// What the plugin says at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// How often interrupts came although they were taken for off: what turned them on was not seen.
+    pub corrected: u64,
+    /// Sections left out because there were too many places.
+    pub unstored: u64,
+    /// Whether the preemption count was found in the guest's memory.
+    pub knows_preemption: bool,
+}
+
+/// Reads items from a stream.
+#[derive(Debug)]
+pub struct StreamReader<R> {
+    source: R,
+    position: u64,
+    at: u64,
+    task: u32,
+    sites: Vec<Site>,
+    tasks: Vec<String>,
+}
+
+impl<R: BufRead> StreamReader<R> {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn new(source: R) -> Result<Self, StreamError> {
+        let mut reader = Self { source, position: 0, at: 0, task: 0, sites: Vec::new(), tasks: vec![String::new()] };
+        if reader.bytes::<8>()? != *MAGIC {
+            return Err(StreamError::Damaged(0));
+        }
+        match reader.number()? {
+            VERSION => Ok(reader),
+            version => Err(StreamError::Version(version)),
+        }
+    }
+
+    /// The next item; the last one is [`Item::End`].
+    ///
+    /// # Errors
+    /// [`StreamError`].
+    pub fn next_item(&mut self) -> Result<Item, StreamError> {
+        loop {
+            match self.number()? {
+                TAG_SITE => {
+                    let kind = self.number()?;
+                    let site = Site {
+                        kind: Kind::of_number(kind).ok_or(StreamError::Damaged(self.position))?,
+                        begin_pc: u64::from_le_bytes(self.bytes()?),
+                        end_pc: u64::from_le_bytes(self.bytes()?),
+                    };
+                    self.hold(self.sites.len())?;
+                    self.sites.push(site);
+                }
+                TAG_TASK => {
+                    let name: [u8; NAME_BYTES] = self.bytes()?;
+                    let length = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+                    self.hold(self.tasks.len())?;
+                    self.tasks.push(String::from_utf8_lossy(&name[..length]).into_owned());
+                }
+                TAG_OF_TASK => {
+                    let task = self.number()?;
+                    self.task = self.known(task, self.tasks.len())?;
+                }
+                TAG_MARK => {
+                    let what = self.number()?;
+                    self.advance()?;
+                    return Ok(Item::Mark { what, at: self.at });
+                }
+                TAG_END => {
+                    let (corrected, unstored) = (self.number()?, self.number()?);
+                    return Ok(Item::End(End { corrected, unstored, knows_preemption: self.number()? == 1 }));
+                }
+                tag if tag >= TAG_FIRST_SITE => {
+                    let site = self.known(tag - TAG_FIRST_SITE, self.sites.len())?;
+                    self.advance()?;
+                    let length = self.number()?;
+                    return Ok(Item::Section(Section { site, task: self.task, ended_at: self.at, length }));
+                }
+                _ => return Err(StreamError::Damaged(self.position)),
+            }
+        }
+    }
+
+    /// The places told so far, by their numbers.
+    #[must_use]
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// The tasks' names told so far, by their numbers; the first is empty.
+    #[must_use]
+    pub fn tasks(&self) -> &[String] {
+        &self.tasks
+    }
+
+    fn hold(&self, count: usize) -> Result<(), StreamError> {
+        if count >= DEFINITIONS_MAX { Err(StreamError::Damaged(self.position)) } else { Ok(()) }
+    }
+
+    fn known(&self, number: u64, count: usize) -> Result<u32, StreamError> {
+        let known = u32::try_from(number).ok().filter(|number| (*number as usize) < count);
+        known.ok_or(StreamError::Damaged(self.position))
+    }
+
+    fn advance(&mut self) -> Result<(), StreamError> {
+        let step = self.number()?;
+        self.at = self.at.checked_add(step).ok_or(StreamError::Damaged(self.position))?;
+        Ok(())
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StreamError> {
+        let mut bytes = [0; N];
+        self.source.read_exact(&mut bytes)?;
+        self.position += N as u64;
+        Ok(bytes)
+    }
+
+    fn number(&mut self) -> Result<u64, StreamError> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.bytes::<1>()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(StreamError::Damaged(self.position))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Writes as the plugin does.
+    #[derive(Debug)]
+    pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+    impl Writer {
+        pub(crate) fn new() -> Self {
+            let mut writer = Self(MAGIC.to_vec());
+            writer.number(VERSION);
+            writer
+        }
+
+        pub(crate) fn number(&mut self, mut value: u64) -> &mut Self {
+            loop {
+                let byte = (value & 0x7f) as u8;
+                value >>= 7;
+                self.0.push(byte | if value > 0 { 0x80 } else { 0 });
+                if value == 0 {
+                    return self;
+                }
+            }
+        }
+
+        pub(crate) fn site(&mut self, kind: Kind, begin_pc: u64, end_pc: u64) -> &mut Self {
+            self.number(TAG_SITE).number(kind.index() as u64);
+            self.0.extend(begin_pc.to_le_bytes());
+            self.0.extend(end_pc.to_le_bytes());
+            self
+        }
+
+        pub(crate) fn task(&mut self, name: &str) -> &mut Self {
+            self.number(TAG_TASK);
+            let mut bytes = [0; NAME_BYTES];
+            bytes[..name.len()].copy_from_slice(name.as_bytes());
+            self.0.extend(bytes);
+            self
+        }
+
+        pub(crate) fn mark(&mut self, what: u8, step: u64) -> &mut Self {
+            self.number(TAG_MARK).number(u64::from(what)).number(step)
+        }
+
+        pub(crate) fn of_task(&mut self, task: u64) -> &mut Self {
+            self.number(TAG_OF_TASK).number(task)
+        }
+
+        pub(crate) fn section(&mut self, site: u64, step: u64, length: u64) -> &mut Self {
+            self.number(TAG_FIRST_SITE + site).number(step).number(length)
+        }
+
+        pub(crate) fn end(&mut self) -> Vec<u8> {
+            self.number(TAG_END).number(0).number(0).number(1);
+            self.0.clone()
+        }
+    }
+
+    fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
+        let mut reader = StreamReader::new(bytes)?;
+        let mut items = Vec::new();
+        loop {
+            items.push(reader.next_item()?);
+            if matches!(items.last(), Some(Item::End(_))) {
+                return Ok(items);
+            }
+        }
+    }
+
+    fn small() -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.mark(1, 100).site(Kind::PreemptionOff, 0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100).task("kworker/0:1");
+        writer.of_task(1).section(0, 300, 250).section(0, u64::from(u32::MAX), 7).mark(2, 1);
+        writer.end()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let items = items(&small()).unwrap();
+        assert_eq!(items[0], Item::Mark { what: 1, at: 100 });
+        assert_eq!(items[1], Item::Section(Section { site: 0, task: 1, ended_at: 400, length: 250 }));
+        assert_eq!(items[2], Item::Section(Section { site: 0, task: 1, ended_at: 400 + u64::from(u32::MAX), length: 7 }));
+        assert_eq!(items[4], Item::End(End { corrected: 0, unstored: 0, knows_preemption: true }));
+    }
+
+    #[test]
+    fn every_cut_is_noticed() {
+        let whole = small();
+        for length in 0..whole.len() {
+            assert!(items(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(tail in proptest::collection::vec(any::<u8>(), 0..200), at in 0_usize..200, byte in any::<u8>()) {
+            let mut bytes = Writer::new().0;
+            bytes.extend(tail);
+            items(&bytes).ok();
+            let mut changed = small();
+            let at = at % changed.len();
+            changed[at] = byte;
+            items(&changed).ok();
+        }
+    }
+}

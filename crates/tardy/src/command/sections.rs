@@ -1,0 +1,52 @@
+//! Sections of watched guests: the census of a folder, and two of them compared.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_outside::census::{CensusError, census};
+use tardy_outside::comparison::compare;
+use tardy_report::report::sections_text;
+use tardy_results::exit::Exit;
+
+use super::output;
+
+/// What becomes longer or shorter by less is no change of a kernel: another alignment of the same code does it.
+const LEAST: Nanos = Nanos(2000);
+
+/// Prints the census of a run folder, or of an experiment's folder.
+#[must_use]
+pub fn show(folder: &Path, is_json: bool) -> Exit {
+    printed(census(folder).map(|census| {
+        let text = || sections_text::census(&census, output::screen_or_page().columns);
+        if is_json { json(&census) } else { text() }
+    }))
+}
+
+/// Prints what differs between the censuses of two folders.
+#[must_use]
+pub fn show_comparison(base: &Path, candidate: &Path, is_json: bool) -> Exit {
+    let compared = census(base).and_then(|base| Ok(compare(&base, &census(candidate)?, LEAST)));
+    printed(compared.map(|differences| if is_json { json(&differences) } else { sections_text::comparison(&differences) }))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("all keys are text") + "\n"
+}
+
+fn printed(text: Result<String, CensusError>) -> Exit {
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    match output::print(&text) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("tardy: cannot write the sections: {error}");
+            Exit::Machine
+        }
+    }
+}

@@ -1,0 +1,775 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt.
+ *
+ * A plugin of QEMU's translator. It executes nothing in the guest, so the guest's clock, which counts the guest's instructions, does not notice it.
+ * Blocks of code are counted by code that QEMU puts in line; calls are made only at instructions that can begin or end a section.
+ *
+ * What it needs to know of the kernel stands in a file of lines `NAME HEXADECIMAL`, which the lab makes from the guest's own kallsyms. README.md has the
+ * lines, and the format of what is written.
+ */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * The part of the plugin interface that is used, declared from its documentation (docs/devel/tcg-plugins.rst of QEMU): no package has the header.
+ * This is version 1 of the interface, which QEMU 4.2 to 8.2 have.
+ */
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_plugin_hwaddr;
+typedef uint32_t qemu_plugin_meminfo_t;
+enum { QEMU_PLUGIN_CB_NO_REGS = 0 };
+enum { QEMU_PLUGIN_MEM_RW = 3 };
+enum { QEMU_PLUGIN_INLINE_ADD_U64 = 0 };
+typedef void (*tb_translated)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+typedef void (*executed)(unsigned int vcpu, void *data);
+typedef void (*accessed)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
+typedef void (*ended)(qemu_plugin_id_t id, void *data);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_translated callback);
+void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, int operation, void *counter, uint64_t value);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, executed callback, int flags, void *data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, accessed callback, int flags, int access, void *data);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, ended callback, void *data);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
+void qemu_plugin_outs(const char *text);
+
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
+
+/* Virtual addresses of x86-64 without KASLR (Documentation/arch/x86/x86_64/mm.rst of Linux). */
+#define KERNEL_IMAGE 0xffffffff80000000ull
+#define DIRECT_MAP 0xffff888000000000ull
+#define KERNEL_HALF 0xffff800000000000ull
+
+/* Bits of the preemption count (include/linux/preempt.h of Linux). Of x86, the highest bit says that a switch is due. */
+#define PREEMPTION_BITS 0x000000ffu
+#define SERVING_SOFTIRQ 0x00000100u
+#define PREEMPTION_OFF 0x0000feffu
+#define HARD_INTERRUPT 0x000f0000u
+#define NOT_PREEMPTIBLE 0x00ffffffu
+
+#define INTERRUPT_FLAG 0x200u
+/* How far behind a task's beginning its name is looked for. */
+#define TASK_BYTES 16384u
+#define NAME_BYTES 16u
+
+enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
+
+/* What stands before an item of the output, and before the number of a site. */
+enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_FIRST_SITE = 8 };
+
+/* What a guest's programs say by an instruction that does nothing (crates/tardy-sys/src/watched.rs). */
+enum mark { MARK_BEGIN = 1, MARK_END = 2 };
+static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
+static const uint8_t mark_name[] = { 'd', 'r', 't' };
+
+enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK };
+
+/* An instruction that is called at, where it stands, and how many of its block are left with it: the counter has the whole block by then. */
+struct place {
+	uint64_t pc;
+	uint32_t left;
+	uint8_t what;
+	uint8_t mark;
+	/* The function it is in, or calls, if that locks or unlocks for its caller, who is then the one to name; else 0. */
+	uint16_t wrapper;
+};
+
+#define PLACES (1u << 18)
+static struct place places[PLACES];
+#define SITES (1u << 18)
+static struct site {
+	uint64_t begin_pc, end_pc;
+	uint32_t number;
+	uint8_t kind;
+} sites[SITES];
+#define TASKS (1u << 14)
+static struct task {
+	uint64_t pointer;
+	char name[NAME_BYTES];
+	uint32_t number;
+} tasks[TASKS];
+#define ENTRIES (1u << 12)
+static struct entry {
+	uint64_t address;
+	uint8_t what;
+} entries[ENTRIES];
+
+#define WRAPPERS 256u
+static struct {
+	uint64_t begin, end;
+} wrappers[WRAPPERS];
+static uint32_t wrapper_count;
+
+static struct {
+	uint64_t text_begin, text_end, banner, memory;
+	uint64_t per_cpu_offset, preempt_count, current, init_task;
+} known;
+
+static uint64_t counter;
+static uint8_t *ram;
+static uint64_t ahead;
+static bool knows_ahead;
+static const volatile uint32_t *count_in_ram;
+static const volatile uint64_t *current_in_ram;
+static uint32_t name_offset;
+static bool is_on, interrupts_are_off;
+static uint32_t exceptions_inside;
+static uint64_t entry_at, entry_pc;
+static uint64_t caller_pc;
+static uint16_t called_wrapper;
+static uint64_t last_task_pointer;
+static uint32_t last_task, told_task, task_count = 1, site_count;
+static uint64_t last_at, corrected, unstored;
+
+static struct section {
+	bool is_open;
+	uint64_t begin, pc;
+	uint32_t task;
+} sections[KINDS];
+
+static int file = -1;
+static uint8_t buffer[1 << 20];
+static size_t filled;
+
+static void flush(void)
+{
+	size_t done = 0;
+
+	while (done < filled) {
+		ssize_t written = write(file, buffer + done, filled - done);
+
+		if (written <= 0) {
+			/* A full disk: the file then has no end, which its reader tells. */
+			close(file);
+			file = -1;
+			is_on = false;
+			break;
+		}
+		done += written;
+	}
+	filled = 0;
+}
+
+static void put_bytes(const void *bytes, size_t length)
+{
+	if (filled + length > sizeof(buffer))
+		flush();
+	memcpy(buffer + filled, bytes, length);
+	filled += length;
+}
+
+static void put(uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t length = 0;
+
+	do {
+		bytes[length++] = (value & 0x7f) | (value > 0x7f ? 0x80 : 0);
+		value >>= 7;
+	} while (value);
+	put_bytes(bytes, length);
+}
+
+static uint64_t mixed(uint64_t value)
+{
+	value ^= value >> 32;
+	value *= 0xd6e8feb86659fd93ull;
+	return value ^ value >> 32;
+}
+
+static void *at_physical(uint64_t physical, uint64_t length)
+{
+	return ram && physical < known.memory && length <= known.memory - physical ? ram + physical : NULL;
+}
+
+/* Memory of the kernel's image or its direct map; NULL for any other. */
+static void *at_virtual(uint64_t address, uint64_t length)
+{
+	if (address >= KERNEL_IMAGE)
+		return at_physical(address - KERNEL_IMAGE, length);
+	if (address >= DIRECT_MAP)
+		return at_physical(address - DIRECT_MAP, length);
+	return NULL;
+}
+
+/*
+ * Memory that the guest has just accessed. For what is mapped elsewhere than directly (a task's stack is), QEMU tells a place among all memories of the
+ * machine, which is ahead of the guest's own by as much as it is for memory that is mapped directly.
+ */
+static const void *accessed_memory(qemu_plugin_meminfo_t info, uint64_t address, uint64_t length)
+{
+	struct qemu_plugin_hwaddr *hardware;
+	uint64_t place;
+	bool is_direct = address >= DIRECT_MAP && address - DIRECT_MAP < known.memory;
+
+	if (is_direct && knows_ahead)
+		return at_virtual(address, length);
+	hardware = qemu_plugin_get_hwaddr(info, address);
+	if (!hardware)
+		return NULL;
+	place = qemu_plugin_hwaddr_phys_addr(hardware);
+	if (is_direct) {
+		ahead = place - (address - DIRECT_MAP);
+		knows_ahead = true;
+		return at_virtual(address, length);
+	}
+	return knows_ahead ? at_physical(place - ahead, length) : NULL;
+}
+
+static uint32_t task_number(void)
+{
+	uint64_t pointer;
+	const char *name;
+	uint64_t slot;
+
+	if (!current_in_ram)
+		return 0;
+	pointer = *current_in_ram;
+	if (pointer == last_task_pointer)
+		return last_task;
+	last_task_pointer = pointer;
+	last_task = 0;
+	name = at_virtual(pointer + name_offset, NAME_BYTES);
+	if (!name || !name_offset)
+		return 0;
+	for (slot = mixed(pointer) & (TASKS - 1); task_count < TASKS - 1; slot = (slot + 1) & (TASKS - 1)) {
+		struct task *task = &tasks[slot];
+
+		if (!task->number) {
+			task->pointer = pointer;
+			memcpy(task->name, name, NAME_BYTES);
+			task->number = task_count++;
+			put(TAG_TASK);
+			put_bytes(task->name, NAME_BYTES);
+		} else if (task->pointer != pointer || memcmp(task->name, name, NAME_BYTES)) {
+			continue;
+		}
+		return last_task = task->number;
+	}
+	return 0;
+}
+
+static struct site *site_of(uint8_t kind, uint64_t begin_pc, uint64_t end_pc)
+{
+	uint64_t slot = mixed(begin_pc * 31 + end_pc * 7 + kind) & (SITES - 1);
+
+	for (;; slot = (slot + 1) & (SITES - 1)) {
+		struct site *site = &sites[slot];
+
+		if (!site->number) {
+			if (site_count == SITES - SITES / 8)
+				return NULL;
+			*site = (struct site){ begin_pc, end_pc, ++site_count, kind };
+			put(TAG_SITE);
+			put(kind);
+			put_bytes(&begin_pc, sizeof(begin_pc));
+			put_bytes(&end_pc, sizeof(end_pc));
+		} else if (site->begin_pc != begin_pc || site->end_pc != end_pc || site->kind != kind) {
+			continue;
+		}
+		return site;
+	}
+}
+
+static void put_moment(uint64_t at)
+{
+	/* An exception in the middle of a block puts the counter ahead by what was not executed. */
+	uint64_t later = at > last_at ? at : last_at;
+
+	put(later - last_at);
+	last_at = later;
+}
+
+/* Where a section begins or ends: in the function that called the wrapper, if the call was seen. */
+static uint64_t pc_to_name(const struct place *place)
+{
+	return place->wrapper && place->wrapper == called_wrapper ? caller_pc : place->pc;
+}
+
+static void change(enum kind kind, bool is_open, uint64_t at, const struct place *place)
+{
+	struct section *section = &sections[kind];
+	struct site *site;
+
+	if (section->is_open == is_open)
+		return;
+	section->is_open = is_open;
+	if (is_open) {
+		bool is_entry = kind == INTERRUPT && entry_pc;
+
+		section->begin = is_entry ? entry_at : at;
+		section->pc = is_entry ? entry_pc : pc_to_name(place);
+		section->task = task_number();
+		return;
+	}
+	site = site_of(kind, section->pc, pc_to_name(place));
+	if (!site) {
+		unstored++;
+		return;
+	}
+	if (section->task != told_task) {
+		told_task = section->task;
+		put(TAG_OF_TASK);
+		put(told_task);
+	}
+	put(TAG_FIRST_SITE + site->number - 1);
+	put_moment(at);
+	put(at > section->begin ? at - section->begin : 0);
+}
+
+static uint32_t count_now(void)
+{
+	uint32_t count;
+
+	if (!count_in_ram)
+		return 0;
+	count = *count_in_ram & NOT_PREEMPTIBLE;
+	/* The idle task runs with preemption off for want of anything to preempt it for. */
+	if (count & PREEMPTION_BITS && current_in_ram && *current_in_ram == known.init_task)
+		count--;
+	return count;
+}
+
+static void look(uint64_t at, const struct place *place)
+{
+	uint32_t count = count_now();
+
+	change(INTERRUPTS_OFF, interrupts_are_off, at, place);
+	change(PREEMPTION_OFF_KIND, count & PREEMPTION_OFF, at, place);
+	change(SOFTIRQ, count & SERVING_SOFTIRQ, at, place);
+	change(INTERRUPT, count & HARD_INTERRUPT, at, place);
+	change(BLOCKED, interrupts_are_off || count, at, place);
+}
+
+static void find_kernel(void)
+{
+	static const char banner[] = "Linux version ", first_name[] = "swapper";
+	const char *found, *task;
+	const uint64_t *offset;
+	uint32_t i;
+
+	found = at_virtual(known.banner, sizeof(banner));
+	if (!found || memcmp(found, banner, sizeof(banner) - 1)) {
+		ram = NULL;
+		return;
+	}
+	offset = at_virtual(known.per_cpu_offset, sizeof(*offset));
+	if (offset && known.preempt_count)
+		count_in_ram = at_virtual(*offset + known.preempt_count, 4);
+	if (offset && known.current)
+		current_in_ram = at_virtual(*offset + known.current, 8);
+	task = at_virtual(known.init_task, TASK_BYTES);
+	for (i = 0; task && i < TASK_BYTES - NAME_BYTES && !name_offset; i++)
+		if (!memcmp(task + i, first_name, sizeof(first_name) - 1))
+			name_offset = i;
+}
+
+static void finish(void)
+{
+	if (file < 0)
+		return;
+	is_on = false;
+	put(TAG_END);
+	put(corrected);
+	put(unstored);
+	put(count_in_ram ? 1 : 0);
+	flush();
+	close(file);
+	file = -1;
+}
+
+/* A program of the guest says something, in user mode: interrupts are on, and nothing is held. */
+static void marked(const struct place *place, uint64_t at)
+{
+	uint8_t mark = place->mark;
+
+	if (file < 0 || (!is_on && mark != MARK_BEGIN))
+		return;
+	interrupts_are_off = false;
+	exceptions_inside = 0;
+	entry_pc = 0;
+	if (!is_on) {
+		find_kernel();
+		is_on = true;
+		last_at = at;
+	}
+	look(at, place);
+	put(TAG_MARK);
+	put(mark);
+	put_moment(at);
+	if (mark == MARK_END)
+		finish();
+}
+
+static void happened(unsigned int vcpu, void *data)
+{
+	const struct place *place = data;
+	uint64_t at = counter - place->left;
+
+	if (place->what == MARK) {
+		marked(place, at);
+		return;
+	}
+	if (!is_on)
+		return;
+	switch (place->what) {
+	case CALL:
+		caller_pc = place->pc;
+		called_wrapper = place->wrapper;
+		break;
+	case CLI:
+		interrupts_are_off = true;
+		break;
+	case STI:
+		interrupts_are_off = false;
+		break;
+	case IRET:
+		/* What began with interrupts off gives them back as they were. */
+		if (exceptions_inside)
+			exceptions_inside--;
+		else
+			interrupts_are_off = false;
+		break;
+	case TO_USER:
+		interrupts_are_off = false;
+		exceptions_inside = 0;
+		break;
+	case EXCEPTION:
+		if (interrupts_are_off)
+			exceptions_inside++;
+		interrupts_are_off = true;
+		break;
+	case INTERRUPT_ENTRY:
+	case SYSTEM_CALL:
+		if (interrupts_are_off) {
+			/* It cannot come then: what turned them on was not seen. */
+			corrected++;
+			interrupts_are_off = false;
+			exceptions_inside = 0;
+			look(at, place);
+		}
+		if (place->what == INTERRUPT_ENTRY) {
+			entry_at = at;
+			entry_pc = place->pc;
+		}
+		interrupts_are_off = true;
+		break;
+	default:
+		break;
+	}
+	look(at, place);
+}
+
+/* `popf` has read the flags that it is about to restore. */
+static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	const struct place *place = data;
+	const uint64_t *flags = accessed_memory(info, address, sizeof(*flags));
+
+	if (!is_on || !flags)
+		return;
+	interrupts_are_off = !(*flags & INTERRUPT_FLAG);
+	look(counter - place->left, place);
+}
+
+static int32_t displacement(const uint8_t *bytes)
+{
+	int32_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+/* The number of the wrapper that an address lies in, from 1. */
+static uint16_t wrapper_at(uint64_t pc)
+{
+	uint16_t i;
+
+	for (i = 0; i < wrapper_count; i++)
+		if (pc >= wrappers[i].begin && pc < wrappers[i].end)
+			return i + 1;
+	return 0;
+}
+
+/* The wrapper that a direct call or jump from outside of all of them goes to. */
+static uint16_t wrapper_called(const uint8_t *bytes, size_t size, uint64_t pc)
+{
+	uint64_t target;
+	uint16_t wrapper;
+
+	if (size != 5 || (bytes[0] != 0xe8 && bytes[0] != 0xe9))
+		return 0;
+	target = pc + size + displacement(bytes + 1);
+	wrapper = wrapper_at(target);
+	return wrapper && wrappers[wrapper - 1].begin == target && !wrapper_at(pc) ? wrapper : 0;
+}
+
+/* A change of the preemption count, which is mapped directly, tells where QEMU has the guest's memory. */
+static void count_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	if (!knows_ahead)
+		accessed_memory(info, address, 4);
+}
+
+static struct place *place_of(uint64_t pc, uint32_t left, uint8_t what, uint8_t mark, uint16_t wrapper)
+{
+	uint64_t slot = mixed(pc * 64 + left * 8 + what) & (PLACES - 1);
+	uint32_t tries;
+
+	for (tries = 0; tries < PLACES; tries++, slot = (slot + 1) & (PLACES - 1)) {
+		struct place *place = &places[slot];
+
+		if (!place->pc)
+			*place = (struct place){ pc, left, what, mark, wrapper };
+		if (place->pc == pc && place->left == left && place->what == what && place->mark == mark && place->wrapper == wrapper)
+			return place;
+	}
+	return NULL;
+}
+
+static int entry_at_address(uint64_t address)
+{
+	uint64_t slot = mixed(address) & (ENTRIES - 1);
+
+	for (; entries[slot].address; slot = (slot + 1) & (ENTRIES - 1))
+		if (entries[slot].address == address)
+			return entries[slot].what;
+	return -1;
+}
+
+/* Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc or dec of 32 bits. */
+static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
+{
+	uint64_t address;
+	uint8_t kind;
+
+	if (size < 7 || bytes[0] != 0x65 || !known.preempt_count)
+		return false;
+	kind = (bytes[2] >> 3) & 7;
+	switch (bytes[1]) {
+	case 0xff:
+		if (kind > 1)
+			return false;
+		break;
+	case 0x81:
+	case 0x83:
+		if (kind != 0 && kind != 5)
+			return false;
+		break;
+	case 0x01:
+	case 0x29:
+	case 0x89:
+	case 0xc7:
+		break;
+	default:
+		return false;
+	}
+	if ((bytes[2] & 0xc7) == 0x05)
+		address = pc + size + displacement(bytes + 3);
+	else if ((bytes[2] & 0xc7) == 0x04 && bytes[3] == 0x25 && size >= 8)
+		address = displacement(bytes + 4);
+	else
+		return false;
+	return address == known.preempt_count;
+}
+
+static int what_is(const uint8_t *bytes, size_t size)
+{
+	if (size == 1 && bytes[0] == 0xfa)
+		return CLI;
+	if (size == 1 && bytes[0] == 0xfb)
+		return STI;
+	if (size == 1 && bytes[0] == 0x9d)
+		return POPF;
+	if (size == 2 && bytes[0] == 0x48 && bytes[1] == 0xcf)
+		return IRET;
+	if (size == 3 && bytes[0] == 0x48 && bytes[1] == 0x0f && (bytes[2] == 0x07 || bytes[2] == 0x35))
+		return TO_USER;
+	if (size == 2 && bytes[0] == 0x0f && (bytes[1] == 0x07 || bytes[1] == 0x35))
+		return TO_USER;
+	return -1;
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t length = qemu_plugin_tb_n_insns(tb), i;
+	bool is_behind_change = false;
+
+	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &counter, length);
+	for (i = 0; i < length; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const uint8_t *bytes = qemu_plugin_insn_data(insn);
+		size_t size = qemu_plugin_insn_size(insn);
+		uint64_t pc = qemu_plugin_insn_vaddr(insn);
+		uint8_t mark = 0;
+		struct place *place;
+		uint16_t wrapper = 0;
+		int what;
+
+		if (pc < KERNEL_HALF) {
+			if (size != 8 || memcmp(bytes, mark_bytes, sizeof(mark_bytes)) || memcmp(bytes + 5, mark_name, sizeof(mark_name)))
+				continue;
+			what = MARK;
+			mark = bytes[4];
+		} else {
+			if (!ram && pc >= known.text_begin && pc < known.text_end && qemu_plugin_insn_haddr(insn))
+				ram = (uint8_t *)qemu_plugin_insn_haddr(insn) - (pc - KERNEL_IMAGE);
+			what = entry_at_address(pc);
+			if (what < 0)
+				what = what_is(bytes, size);
+			wrapper = wrapper_called(bytes, size, pc);
+			if (what < 0 && wrapper)
+				what = CALL;
+			else
+				wrapper = wrapper_at(pc);
+			if (what < 0 && is_behind_change)
+				what = LOOK;
+			is_behind_change = changes_count(bytes, size, pc);
+			if (is_behind_change && !knows_ahead)
+				qemu_plugin_register_vcpu_mem_cb(insn, count_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+			/* Behind it the block ends: the next look is soon. */
+			if (what < 0)
+				continue;
+		}
+		place = place_of(pc, length - i, what, mark, wrapper);
+		if (!place)
+			continue;
+		/* QEMU 7.2 calls back for no read where only reads are asked for. */
+		if (what == POPF)
+			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
+		else
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, happened, QEMU_PLUGIN_CB_NO_REGS, place);
+	}
+}
+
+static void at_exit(qemu_plugin_id_t id, void *data)
+{
+	/* The guest did not say that it is done: what was seen stays, without an end. */
+	if (file >= 0) {
+		flush();
+		if (file >= 0)
+			close(file);
+		file = -1;
+	}
+}
+
+static void add_entry(uint64_t address, uint8_t what)
+{
+	uint64_t slot = mixed(address) & (ENTRIES - 1);
+	uint32_t tries;
+
+	for (tries = 0; tries < ENTRIES / 2 && entries[slot].address; tries++)
+		slot = (slot + 1) & (ENTRIES - 1);
+	if (!entries[slot].address)
+		entries[slot] = (struct entry){ address, what };
+}
+
+/* A line is a name, a blank and a hexadecimal number. */
+static bool read_line(const char *line)
+{
+	static const struct {
+		const char *name;
+		uint64_t *value;
+	} values[] = {
+		{ "text_begin", &known.text_begin }, { "text_end", &known.text_end }, { "banner", &known.banner },
+		{ "memory", &known.memory }, { "per_cpu_offset", &known.per_cpu_offset }, { "preempt_count", &known.preempt_count },
+		{ "current", &known.current }, { "init_task", &known.init_task },
+	};
+	const char *blank = strchr(line, ' ');
+	uint64_t value = 0;
+	size_t length, i;
+	const char *digit;
+
+	if (!blank)
+		return false;
+	length = blank - line;
+	for (digit = blank + 1; *digit; digit++) {
+		int nibble = *digit >= '0' && *digit <= '9' ? *digit - '0' : *digit >= 'a' && *digit <= 'f' ? *digit - 'a' + 10 : -1;
+
+		if (nibble < 0)
+			return false;
+		value = value << 4 | nibble;
+	}
+	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		if (strlen(values[i].name) == length && !memcmp(line, values[i].name, length)) {
+			*values[i].value = value;
+			return true;
+		}
+	if (length == 9 && !memcmp(line, "exception", 9))
+		add_entry(value, EXCEPTION);
+	else if (length == 9 && !memcmp(line, "interrupt", 9))
+		add_entry(value, INTERRUPT_ENTRY);
+	else if (length == 11 && !memcmp(line, "system_call", 11))
+		add_entry(value, SYSTEM_CALL);
+	else if (length == 13 && !memcmp(line, "wrapper_begin", 13) && wrapper_count < WRAPPERS)
+		wrappers[wrapper_count].begin = value;
+	else if (length == 11 && !memcmp(line, "wrapper_end", 11) && wrapper_count < WRAPPERS)
+		wrappers[wrapper_count++].end = value;
+	else
+		return false;
+	return true;
+}
+
+static bool read_known(const char *path)
+{
+	static char text[1 << 16];
+	size_t length = 0;
+	ssize_t got;
+	char *line, *end;
+	int source = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (source < 0)
+		return false;
+	while (length < sizeof(text) - 1 && (got = read(source, text + length, sizeof(text) - 1 - length)) > 0)
+		length += got;
+	close(source);
+	for (line = text; (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		if (!read_line(line))
+			return false;
+	}
+	return *line == '\0' && length > 0;
+}
+
+/* Arguments: `known=FILE` and `out=FILE`. */
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **argv)
+{
+	static const char magic[8] = "tardyout";
+	const char *source = NULL, *out = NULL;
+	int i;
+
+	for (i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "known=", 6))
+			source = argv[i] + 6;
+		else if (!strncmp(argv[i], "out=", 4))
+			out = argv[i] + 4;
+	}
+	if (!source || !out || !read_known(source)) {
+		qemu_plugin_outs("tardy_outside: what is known of the kernel cannot be read\n");
+		return 1;
+	}
+	file = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (file < 0) {
+		qemu_plugin_outs("tardy_outside: the file for what is seen cannot be made\n");
+		return 1;
+	}
+	put_bytes(magic, sizeof(magic));
+	put(1);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
+	return 0;
+}

@@ -131,6 +131,7 @@ static uint32_t exceptions_inside;
 static uint64_t entry_at, entry_pc;
 static uint64_t caller_pc;
 static uint16_t called_wrapper;
+static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t last_at, corrected, unstored;
@@ -427,6 +428,9 @@ static void happened(unsigned int vcpu, void *data)
 	if (!is_on)
 		return;
 	switch (place->what) {
+	case POPF:
+		flags_due = place;
+		return;
 	case CALL:
 		caller_pc = place->pc;
 		called_wrapper = place->wrapper;
@@ -478,9 +482,14 @@ static void happened(unsigned int vcpu, void *data)
 static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct place *place = data;
-	const uint64_t *flags = accessed_memory(info, address, sizeof(*flags));
+	const uint64_t *flags;
 
-	if (!is_on || !flags)
+	/* QEMU 7.2 calls back for later instructions too, where a block ends with this one. */
+	if (!is_on || flags_due != place)
+		return;
+	flags_due = NULL;
+	flags = accessed_memory(info, address, sizeof(*flags));
+	if (!flags)
 		return;
 	interrupts_are_off = !(*flags & INTERRUPT_FLAG);
 	look(counter - place->left, place);
@@ -651,8 +660,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		/* QEMU 7.2 calls back for no read where only reads are asked for. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
-		else
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, happened, QEMU_PLUGIN_CB_NO_REGS, place);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, happened, QEMU_PLUGIN_CB_NO_REGS, place);
 	}
 }
 

@@ -7,6 +7,7 @@ mod delays;
 mod many_cpus;
 mod order;
 mod pairs;
+mod sections;
 mod wake_up_path;
 
 pub(crate) use atlas::FIGURE as ATLAS;
@@ -16,6 +17,7 @@ pub(crate) use delays::FIGURE as DELAYS;
 pub(crate) use many_cpus::FIGURE as MANY_CPUS;
 pub(crate) use order::FIGURE as ORDER;
 pub(crate) use pairs::FIGURE as PAIRS;
+pub(crate) use sections::FIGURE as SECTIONS;
 pub(crate) use wake_up_path::FIGURE as WAKE_UP_PATH;
 
 use std::path::{Path, PathBuf};

@@ -77,6 +77,7 @@ const FIGURES: &[Figure] = &[
     load_rates::HACKBENCH,
     load_rates::TTCP,
     lab::PAIRS,
+    lab::SECTIONS,
     lab::ORDER,
     lab::DELAYS,
     lab::BLAME,

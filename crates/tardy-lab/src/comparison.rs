@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
+use tardy_outside::census::{self, Census};
+use tardy_outside::kind::Kind;
 use tardy_results::summary::model::Summary;
 
 use super::digest::Digest;
@@ -84,14 +86,27 @@ pub struct PhaseResult {
     pub max_median_ns: Nanos,
     /// The largest of those.
     pub max_ns: Nanos,
+    /// The longest section of each run in which no other task could run, where it was watched from outside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub longest_section_of_runs_ns: Vec<Nanos>,
 }
 
 impl PhaseResult {
     /// What a table calls the phase: its loads, or its name where there are none.
     #[must_use]
     pub fn label(&self) -> String {
-        if self.loads.is_empty() { self.phase.clone() } else { self.loads.join("+") }
+        label(&self.phase, &self.loads)
     }
+
+    /// The longest of those.
+    #[must_use]
+    pub fn longest_section_ns(&self) -> Option<Nanos> {
+        self.longest_section_of_runs_ns.iter().copied().max()
+    }
+}
+
+fn label(phase: &str, loads: &[String]) -> String {
+    if loads.is_empty() { phase.to_owned() } else { loads.join("+") }
 }
 
 /// What one run says about one phase and probe.
@@ -104,6 +119,17 @@ struct Part {
     p99_ns: i64,
     p999_ns: i64,
     max_ns: i64,
+    longest_section_ns: Option<Nanos>,
+}
+
+impl Part {
+    /// With the longest section of its phase.
+    fn with_section(mut self, census: Option<&Census>) -> Self {
+        let label = label(&self.phase, &self.loads);
+        let group = census.and_then(|census| census.groups.iter().find(|group| group.load == label));
+        self.longest_section_ns = group.map(|group| group.kinds[Kind::Blocked.index()].longest_ns);
+        self
+    }
 }
 
 impl Comparison {
@@ -125,7 +151,9 @@ impl Comparison {
                 let probe = summary.as_ref().ok().and_then(|summary| summary.as_ref()?.probes.first());
                 period_ns = period_ns.or_else(|| probe.filter(|probe| !probe.has_no_period).map(|probe| probe.period_ns));
                 let summary = summary.ok().flatten();
-                parts.extend(summary.iter().flat_map(parts_of));
+                // Without a plugin there is none.
+                let census = census::census(&outcome.folder).ok();
+                parts.extend(summary.iter().flat_map(parts_of).map(|part| part.with_section(census.as_ref())));
                 without_samples.extend(summary.iter().flat_map(without_samples_of));
             }
             VariantResult { variant: variant.clone(), runs, phases: over_ensemble(&parts), without_samples }
@@ -184,6 +212,7 @@ fn parts_of(summary: &Summary) -> Vec<Part> {
                 p99_ns: of(0.99).map_or(numbers.max_ns, |percentile| percentile.value_ns),
                 p999_ns: of(0.999).map_or(numbers.max_ns, |percentile| percentile.value_ns),
                 max_ns: numbers.max_ns,
+                longest_section_ns: None,
             });
         }
     }
@@ -216,6 +245,7 @@ fn over_ensemble(parts: &[Part]) -> Vec<PhaseResult> {
             max_ns: Nanos(maxima.iter().copied().max().unwrap_or_default()),
             max_median_ns: Nanos(median(maxima.clone())),
             max_of_runs_ns: maxima.into_iter().map(Nanos).collect(),
+            longest_section_of_runs_ns: alike.iter().filter_map(|part| part.longest_section_ns).collect(),
         });
     }
     results
@@ -242,6 +272,7 @@ mod tests {
             p99_ns: max_ns - 2,
             p999_ns: max_ns - 1,
             max_ns,
+            longest_section_ns: None,
         }
     }
 

@@ -28,6 +28,7 @@ pub mod models;
 pub mod plan;
 pub mod qemu;
 pub mod record;
+pub mod seen_delays;
 pub mod several_cpus;
 pub mod snapshot;
 pub mod variant;

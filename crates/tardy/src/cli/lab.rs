@@ -286,6 +286,11 @@ pub struct CheckArguments {
     /// Largest latency allowed: in the phases under load if there are any, otherwise in all
     #[arg(long, value_name = "TIME", required_unless_present = "baseline")]
     pub limit: Option<Nanos>,
+    /// Hold the longest section in which no other task can run to the limit, in place of the largest latency
+    ///
+    /// Every guest is watched from outside (--watch), so the probe need not be due in the section.
+    #[arg(long, requires = "limit")]
+    pub sections: bool,
     /// A kernel that is good: the other one fails if its 99.9 % under a load is larger by more than --margin (medians of the replicas)
     #[arg(long, value_name = "KERNEL")]
     pub baseline: Option<KernelSource>,

@@ -1,13 +1,10 @@
 //! Guests watched from outside: nothing changes in them, and what was done to them is seen.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use serde_json::Value;
-use tardy_lab::injection::{InjectedDelay, LOG_PATH, parse_log};
+use tardy_lab::injection::Context;
+use tardy_lab::seen_delays::seen_delays;
 use tardy_outside::kind::Kind;
 use tardy_outside::store;
-use tardy_outside::stream::Item;
 
 use super::{REAL_TIME, STOCK, compared, lab, lab_is_there, modules};
 
@@ -43,6 +40,9 @@ fn a_watched_guest_has_the_samples_of_one_that_is_not_watched() {
     // A latency that the probe saw is no longer than a section and its own way.
     let max = variants["6.1-rt"]["phases"][0]["max_ns"].as_u64().unwrap();
     assert!(longest("6.1-rt", Kind::Blocked) < 100_000 && max < 100_000, "{max}");
+    // The table has it beside the largest latency.
+    let beside = variants["6.1-rt"]["phases"].as_array().unwrap().iter().find(|phase| phase["loads"][0] == "memory").unwrap();
+    assert_eq!(beside["longest_section_of_runs_ns"][0].as_u64(), Some(longest("6.1-rt", Kind::Blocked)), "{beside}");
     let text = String::from_utf8(tardy(&["show", out.to_str().unwrap()]).stdout).unwrap();
     assert!(text.contains("longest of 6.1-rt") && text.contains("interrupts off"), "{text}");
 
@@ -67,52 +67,49 @@ fn shown(arguments: &[&str]) -> Value {
 
 const FIRINGS: usize = 5;
 
-/// Runs delays of one context in a watched guest; returns what the module logged, and all sections of one kind with the function that begins them.
-fn fired(folder: &Path, kernel: &[&str], context: &str, kind: Kind) -> (Vec<InjectedDelay>, Vec<(String, i64)>) {
-    let (delays, modules) = (format!("{context}:300us:{FIRINGS}"), modules());
-    let mut arguments = vec!["--for", "1400ms", "--load", "none", "--watch", "--inject", &delays];
-    arguments.extend(["--inject-modules", modules.to_str().unwrap()]);
-    arguments.extend(kernel);
-    let variants: BTreeMap<String, Value> = compared(folder, &arguments);
-    let run = folder.join(variants.keys().next().unwrap()).join("replica-000");
-    let watched = store::read(&run).unwrap().unwrap();
-    let mut sections = Vec::new();
-    store::read_items(&run, |item, reader| {
-        let Item::Section(section) = item else { return };
-        let site = reader.sites()[section.site as usize];
-        if site.kind == kind {
-            let begin = watched.functions.get(&format!("{:x}", site.begin_pc)).cloned().unwrap_or_default();
-            sections.push((begin, (section.length * watched.instruction_ns) as i64));
-        }
-    })
-    .unwrap();
-    (parse_log(&std::fs::read_to_string(run.join(LOG_PATH)).unwrap()).unwrap(), sections)
-}
-
 #[test]
 fn delays_of_known_length_are_sections_of_their_kind_at_their_length() {
     if !lab_is_there("known delays from outside", true) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let stock = ["--kernel", STOCK, "--preempt", "full"];
-    let cases: [(&str, &[&str], Kind, Option<&str>); 5] = [
-        ("preemption-off", &stock, Kind::PreemptionOff, Some("spin_preemption_off [tardy_inject]")),
-        ("interrupts-off", &["--kernel", REAL_TIME], Kind::InterruptsOff, Some("spin_interrupts_off [tardy_inject]")),
-        ("raw-spinlock", &["--kernel", REAL_TIME], Kind::PreemptionOff, Some("spin_raw_spinlock [tardy_inject]")),
-        ("spinlock", &stock, Kind::PreemptionOff, Some("spin_spinlock [tardy_inject]")),
-        ("softirq", &stock, Kind::Softirq, None),
+    let modules = modules();
+    // Where the sleeping lock and the softirq are no section, none may be seen.
+    let cases = [
+        (Context::PreemptionOff, "6.1-full"),
+        (Context::InterruptsOff, "6.1-rt"),
+        (Context::RawSpinlock, "6.1-rt"),
+        (Context::Spinlock, "6.1-full"),
+        (Context::Spinlock, "6.1-rt"),
+        (Context::Softirq, "6.1-full"),
+        (Context::Plain, "6.1-full"),
     ];
-    for (context, kernel, kind, begin) in cases {
-        let (firings, sections) = fired(&folder.path().join(context), kernel, context, kind);
-        assert_eq!(firings.len(), FIRINGS);
-        let lengths = || sections.iter().filter(|(function, _)| begin.is_none_or(|begin| function == begin)).map(|(_, length)| *length);
-        for firing in firings {
-            let inside = firing.ended.0 - firing.begun.0;
-            assert!(lengths().any(|length| (inside..inside + 1500).contains(&length)), "{context}: {inside}, {:?}", lengths().max());
-        }
-        assert_eq!(lengths().filter(|length| *length >= 300_000).count(), FIRINGS, "{context}");
+    for (context, variant) in cases {
+        let is_real_time = variant == "6.1-rt";
+        let out = folder.path().join(format!("{}-{variant}", context.name()));
+        let delays = format!("{}:300us:{FIRINGS}", context.name());
+        let kernel: &[&str] = if is_real_time { &["--kernel", REAL_TIME] } else { &["--kernel", STOCK, "--preempt", "full"] };
+        let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", &delays, "--inject-modules", modules.to_str().unwrap()];
+        compared(&out, &[kernel, &rest].concat());
+        let seen = seen_delays(&out.join(variant).join("replica-000"), context, 300_000, is_real_time).unwrap();
+        assert!(seen.made == FIRINGS && seen.is_exact(), "{} on {variant}: {seen:?}", context.name());
+        assert_eq!(seen.sections.len(), if seen.are_sections { FIRINGS } else { 0 }, "{}", context.name());
     }
+}
+
+#[test]
+fn check_holds_sections_to_a_limit() {
+    if !lab_is_there("lab check --sections", false) {
+        return;
+    }
+    let check = |limit: &str| {
+        let output = lab(&["check", "--sections", "--replicas", "1", "--cycles", "100", "--limit", limit, "--kernel", REAL_TIME]);
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = check("5ms");
+    assert!(code == 0 && text.contains("no section without another task above 5 ms"), "{code}: {text}");
+    let (code, text) = check("2us");
+    assert!(code == 1 && text.contains("1 of 1 runs have a section without another task above 2 us"), "{code}: {text}");
 }
 
 #[test]

@@ -41,7 +41,8 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let scratch = setting.cache.scratch("check")?;
     let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
-    let (verdict, comparison) = judge(&setting, &variants, &arguments.measure, (arguments.replicas, arguments.all), asked, &out)?;
+    let measure = MeasureArguments { watch: arguments.measure.watch || arguments.sections, ..arguments.measure.clone() };
+    let (verdict, comparison) = judge(&setting, &variants, &measure, (arguments.replicas, arguments.all), asked, &out)?;
     if arguments.json {
         let json = Format::LAB_CHECK.document(&Report { verdict: &verdict, comparison: &comparison });
         output::print(&json).map_err(|error| LabError::Unable(error.to_string()))?;
@@ -64,7 +65,7 @@ pub(super) fn test(
     limit: Nanos,
 ) -> Result<(Answer, String), LabError> {
     let scratch = setting.cache.scratch("check")?;
-    let asked = Asked { limit: Some(limit), margin: None };
+    let asked = Asked { limit: Some(limit), margin: None, is_of_sections: false };
     let (verdict, _) = judge(setting, std::slice::from_ref(variant), measure, (replicas, false), asked, scratch.path())?;
     let max = verdict.max_ns.map_or(String::new(), |max| format!(", the largest {max}"));
     let answer = match verdict.exit() {
@@ -81,10 +82,14 @@ pub(super) fn test(
 struct Asked {
     limit: Option<Nanos>,
     margin: Option<Margin>,
+    /// The limit is for sections, and not for latencies.
+    is_of_sections: bool,
 }
 
 fn with_baseline(arguments: &CheckArguments, setting: &Setting, mut variants: Vec<Variant>) -> Result<(Vec<Variant>, Asked), LabError> {
-    let Some(baseline) = &arguments.baseline else { return Ok((variants, Asked { limit: arguments.limit, margin: None })) };
+    let Some(baseline) = &arguments.baseline else {
+        return Ok((variants, Asked { limit: arguments.limit, margin: None, is_of_sections: arguments.sections }));
+    };
     if variants.len() != 1 {
         return Err(LabError::Usage("--baseline is compared with one kernel in one preemption model: give one".to_owned()));
     }
@@ -92,7 +97,7 @@ fn with_baseline(arguments: &CheckArguments, setting: &Setting, mut variants: Ve
     let mut variant = Variant::new(kernel, variants[0].preemption.clone(), variants[0].words.clone());
     variant.name.push_str("-baseline");
     variants.push(variant);
-    Ok((variants, Asked { limit: arguments.limit, margin: Some(arguments.margin) }))
+    Ok((variants, Asked { limit: arguments.limit, margin: Some(arguments.margin), is_of_sections: arguments.sections }))
 }
 
 /// Runs the ensemble, all of it or until a guest decides.
@@ -120,10 +125,30 @@ struct Report<'a> {
     comparison: &'a Comparison,
 }
 
+/// What has a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Quantity {
+    Latency,
+    /// In which no other task can run.
+    Section,
+}
+
+impl Quantity {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Section => "section without another task",
+        }
+    }
+}
+
 /// What the ensemble says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Verdict {
     limit_ns: Option<Nanos>,
+    /// What the limit is for.
+    of: Quantity,
     /// Runs with samples.
     runs: usize,
     /// Of these, runs with a latency above the limit.
@@ -187,7 +212,8 @@ impl Verdict {
         };
         let (broken, cannot_tell) = (blamed(Blame::Kernel), blamed(Blame::CannotTell));
         let failed = comparison.variants.iter().flat_map(|variant| &variant.runs).filter(|run| run.failure.is_some()).count();
-        let all: Vec<Vec<Nanos>> = comparison.variants.iter().map(|variant| maxima_of_runs(&variant.phases)).collect();
+        let all: Vec<Vec<Nanos>> =
+            comparison.variants.iter().map(|variant| maxima_of_runs(&variant.phases, asked.is_of_sections)).collect();
         // A run that ended well and has no sample proves nothing.
         let without_samples = outcomes.len() - failed - all.iter().map(Vec::len).sum::<usize>();
         // Nor does one whose load did not work: its idle phase would be taken for the kernel under load.
@@ -196,6 +222,7 @@ impl Verdict {
             all.into_iter().enumerate().filter(|(variant, _)| is_kernel(*variant)).flat_map(|(_, maxima)| maxima).collect();
         Self {
             limit_ns: asked.limit,
+            of: if asked.is_of_sections { Quantity::Section } else { Quantity::Latency },
             runs: maxima.len(),
             above: maxima.iter().filter(|max| asked.limit.is_some_and(|limit| **max > limit)).count(),
             max_ns: maxima.into_iter().max(),
@@ -225,7 +252,7 @@ impl Verdict {
     fn text(&self) -> String {
         let limit = self.limit_ns.map_or(String::new(), |limit| format!(" above {limit}"));
         match self {
-            Self { above: 1.., .. } => format!("failed: {} of {} runs have a latency{limit}", self.above, self.runs),
+            Self { above: 1.., .. } => format!("failed: {} of {} runs have a {}{limit}", self.above, self.runs, self.of.word()),
             Self { broken: 1.., .. } => format!("failed: {} guests booted, and panicked or hung before they had measured", self.broken),
             Self { trouble: 1.., .. } => {
                 format!("not decided: {} guests or loads gave no samples, and not for the kernel's sake", self.trouble)
@@ -240,7 +267,7 @@ impl Verdict {
                 )
             }
             _ => {
-                let no_latency = self.limit_ns.map(|_| format!("no latency{limit} in {} runs", self.runs));
+                let no_latency = self.limit_ns.map(|_| format!("no {}{limit} in {} runs", self.of.word(), self.runs));
                 let beside = self.beside_baseline.as_ref().map(|beside| {
                     format!(
                         "99.9 % within the margin of the baseline ({} and {} under {})",
@@ -260,11 +287,12 @@ fn counted(phases: &[PhaseResult]) -> impl Iterator<Item = &PhaseResult> {
     phases.iter().filter(move |phase| !loaded || !phase.loads.is_empty())
 }
 
-/// The largest latency of each run; the phases under load decide where there are any.
-fn maxima_of_runs(phases: &[PhaseResult]) -> Vec<Nanos> {
+/// The largest latency of each run, or its longest section; the phases under load decide where there are any.
+fn maxima_of_runs(phases: &[PhaseResult], is_of_sections: bool) -> Vec<Nanos> {
     let mut maxima: Vec<Nanos> = Vec::new();
     for phase in counted(phases) {
-        for (index, max) in phase.max_of_runs_ns.iter().enumerate() {
+        let of_runs = if is_of_sections { &phase.longest_section_of_runs_ns } else { &phase.max_of_runs_ns };
+        for (index, max) in of_runs.iter().enumerate() {
             match maxima.get_mut(index) {
                 Some(known) => *known = (*known).max(*max),
                 None => maxima.push(*max),
@@ -290,20 +318,23 @@ mod tests {
             max_of_runs_ns: maxima.iter().copied().map(Nanos).collect(),
             max_median_ns: Nanos(0),
             max_ns: Nanos(0),
+            longest_section_of_runs_ns: maxima.iter().map(|max| Nanos(max / 2)).collect(),
         }
     }
 
     #[test]
     fn the_loaded_phases_decide_and_the_worst_of_them_counts_for_each_run() {
         let phases = [phase(&[], &[900, 900]), phase(&["io"], &[10, 40]), phase(&["fork"], &[30, 20])];
-        assert_eq!(maxima_of_runs(&phases), [Nanos(30), Nanos(40)]);
-        assert_eq!(maxima_of_runs(&phases[..1]), [Nanos(900), Nanos(900)]);
+        assert_eq!(maxima_of_runs(&phases, false), [Nanos(30), Nanos(40)]);
+        assert_eq!(maxima_of_runs(&phases[..1], false), [Nanos(900), Nanos(900)]);
+        assert_eq!(maxima_of_runs(&phases, true), [Nanos(15), Nanos(20)]);
     }
 
     #[test]
     fn what_was_seen_of_the_kernel_goes_before_trouble_of_the_host_and_that_before_a_skip() {
         let verdict = Verdict {
             limit_ns: Some(Nanos(1)),
+            of: Quantity::Latency,
             runs: 10,
             above: 0,
             max_ns: None,

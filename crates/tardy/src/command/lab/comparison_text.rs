@@ -6,6 +6,10 @@ use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
 use tardy_report::report::atlas_text::blind_spot;
 use tardy_report::report::table::Table;
 
+/// What stands in place of the probe's blind spot.
+const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe was due in them: none was longer. \
+`tardy show` of the folder names their functions.";
+
 /// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
 pub(super) fn text(comparison: &Comparison, width: usize) -> String {
@@ -17,6 +21,8 @@ pub(super) fn text(comparison: &Comparison, width: usize) -> String {
         }
     }
     let mut text = String::new();
+    let mut phases = comparison.variants.iter().flat_map(|variant| &variant.phases).peekable();
+    let is_watched = phases.peek().is_some() && phases.all(|phase| !phase.longest_section_of_runs_ns.is_empty());
     if !columns.is_empty() {
         let (runs, each) = match comparison.replicas {
             1 => ("one run each".to_owned(), ""),
@@ -24,6 +30,10 @@ pub(super) fn text(comparison: &Comparison, width: usize) -> String {
         };
         let mut add = |title: &str, value: &dyn Fn(&PhaseResult) -> String| block(&mut text, comparison, &columns, title, value, width);
         add(&format!("largest latency, {runs}"), &|phase| phase.max_ns.to_string());
+        if is_watched {
+            let of = |phase: &PhaseResult| phase.longest_section_ns().map_or("-".to_owned(), |section| section.to_string());
+            add(&format!("longest section without another task, {runs}"), &of);
+        }
         if comparison.replicas > 1 {
             add("median of the runs' largest", &|phase| phase.max_median_ns.to_string());
         }
@@ -44,7 +54,9 @@ pub(super) fn text(comparison: &Comparison, width: usize) -> String {
         let words = "from snapshots: compare them with runs from the same snapshots only; restoring took";
         writeln!(text, "{words} {least} to {most} ms of the host's time").expect("writing to a string cannot fail");
     }
-    if let Some(period) = comparison.period_ns {
+    if is_watched {
+        writeln!(text, "{WATCHED}").expect("writing to a string cannot fail");
+    } else if let Some(period) = comparison.period_ns {
         writeln!(text, "{}", blind_spot(period)).expect("writing to a string cannot fail");
     }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");

@@ -1,0 +1,91 @@
+//! Delays of known kind and length, and the sections that were seen of them from outside.
+
+use std::path::Path;
+
+use tardy_outside::kind::Kind;
+use tardy_outside::store::{self, StoreError};
+use tardy_outside::stream::Item;
+
+use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
+
+/// How much longer a section may be than the delay that was timed within it: the way from switching off to the first look at the clock, and back from the last.
+pub const LONGER_NS_MAX: i64 = 1_500;
+/// What the names of the module's functions end in.
+const MODULE: &str = "[tardy_inject]";
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum SeenError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the guest was not watched")]
+    NotWatched,
+    #[error("the log of the delays: {0}")]
+    Log(String),
+}
+
+/// What was made, and what was seen of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenDelays {
+    /// Delays that the module made.
+    pub made: usize,
+    /// Sections of the kind that the delays are, in the order of time, as long as the module held it for, in ns; none where the delays are no section.
+    pub sections: Vec<i64>,
+    /// For each delay with a section, how much longer the section is, in ns.
+    pub longer: Vec<i64>,
+    /// Whether the delays are sections at all, by their context and the kernel.
+    pub are_sections: bool,
+}
+
+impl SeenDelays {
+    /// Whether every delay is a section of its kind and length, or none where they are none.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        if !self.are_sections {
+            return self.sections.is_empty();
+        }
+        self.sections.len() == self.made && self.longer.iter().all(|longer| (0..=LONGER_NS_MAX).contains(longer))
+    }
+}
+
+/// The kind of section that a delay is, and the function that begins it, where it is the module's.
+fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static str>)> {
+    match context {
+        Context::PreemptionOff => Some((Kind::PreemptionOff, Some("spin_preemption_off"))),
+        Context::InterruptsOff => Some((Kind::InterruptsOff, Some("spin_interrupts_off"))),
+        Context::RawSpinlock => Some((Kind::PreemptionOff, Some("spin_raw_spinlock"))),
+        Context::Spinlock if !is_real_time => Some((Kind::PreemptionOff, Some("spin_spinlock"))),
+        Context::Softirq if !is_real_time => Some((Kind::Softirq, None)),
+        // A lock that sleeps, a thread that serves softirqs, a system call that holds nothing.
+        Context::Spinlock | Context::Softirq | Context::Plain => None,
+    }
+}
+
+/// Sets the sections of a watched run beside the delays of `context` that were made in it, each at least `least_ns` long.
+///
+/// # Errors
+/// [`SeenError`].
+pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bool) -> Result<SeenDelays, SeenError> {
+    let log = std::fs::read_to_string(run.join(LOG_PATH)).map_err(|error| SeenError::Log(error.to_string()))?;
+    let made = parse_log(&log).map_err(|line| SeenError::Log(format!("line {line} is none of the module's")))?;
+    let watched = store::read(run)?.ok_or(SeenError::NotWatched)?;
+    let truth = truth(context, is_real_time);
+    let mut sections = Vec::new();
+    store::read_items(run, |item, reader| {
+        let Item::Section(section) = item else { return };
+        let site = reader.sites()[section.site as usize];
+        let begin = watched.functions.get(&format!("{:x}", site.begin_pc)).map_or("", String::as_str);
+        let length = i64::try_from(section.length.saturating_mul(watched.instruction_ns)).unwrap_or(i64::MAX);
+        let is_wanted = match truth {
+            Some((kind, Some(function))) => site.kind == kind && begin.strip_prefix(function).is_some_and(|rest| rest.trim() == MODULE),
+            Some((kind, None)) => site.kind == kind,
+            None => begin.ends_with(MODULE),
+        };
+        if is_wanted && length >= least_ns {
+            sections.push(length);
+        }
+    })?;
+    let inside = |delay: &InjectedDelay| delay.ended.0 - delay.begun.0;
+    let longer = made.iter().zip(&sections).map(|(delay, section)| section - inside(delay)).collect();
+    Ok(SeenDelays { made: made.len(), sections, longer, are_sections: truth.is_some() })
+}

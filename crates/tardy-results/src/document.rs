@@ -45,6 +45,8 @@ impl Format {
     pub const PLAN: Self = Self::first("plan");
     pub const REPRODUCE: Self = Self::first("reproduce");
     pub const RESPOND: Self = Self::first("respond");
+    pub const SECTIONS: Self = Self::first("sections");
+    pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
     pub const SHOW: Self = Self::first("show");
     pub const TUNE_PLAN: Self = Self::first("tune-plan");
     pub const TUNE_SEARCH: Self = Self::first("tune-search");

@@ -48,6 +48,8 @@ pub const SCHEMAS: &[Schema] = &[
     schema!(PLAN, "plan", "tardy run --dry-run --json"),
     schema!(REPRODUCE, "reproduce", "tardy reproduce --json, and reproduce.json in its folder"),
     schema!(RESPOND, "respond", "tardy respond LINK --json"),
+    schema!(SECTIONS, "sections", "tardy lab sections --json, tardy show --sections --json"),
+    schema!(SECTIONS_COMPARE, "sections-compare", "tardy compare --sections BASE NEW --format json"),
     schema!(SHOW, "show", "tardy show RUN --json, tardy run --json"),
     schema!(TUNE_PLAN, "tune-plan", "tardy tune --plan --json"),
     schema!(TUNE_SEARCH, "tune-search", "tardy tune --search --json, and result.json in its folder"),

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 use tardy_core::units::Nanos;
 use tardy_outside::census::{CensusError, census};
-use tardy_outside::comparison::compare;
+use tardy_outside::comparison::{Difference, compare};
 use tardy_report::report::sections_text;
+use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::output;
@@ -14,12 +15,18 @@ use super::output;
 /// What becomes longer or shorter by less is no change of a kernel: another alignment of the same code does it.
 const LEAST: Nanos = Nanos(2000);
 
+/// What `--format json` prints.
+#[derive(Serialize)]
+struct Differences {
+    differences: Vec<Difference>,
+}
+
 /// Prints the census of a run folder, or of an experiment's folder.
 #[must_use]
 pub fn show(folder: &Path, is_json: bool) -> Exit {
     printed(census(folder).map(|census| {
         let text = || sections_text::census(&census, output::screen_or_page().columns);
-        if is_json { json(&census) } else { text() }
+        if is_json { Format::SECTIONS.document(&census) } else { text() }
     }))
 }
 
@@ -27,11 +34,9 @@ pub fn show(folder: &Path, is_json: bool) -> Exit {
 #[must_use]
 pub fn show_comparison(base: &Path, candidate: &Path, is_json: bool) -> Exit {
     let compared = census(base).and_then(|base| Ok(compare(&base, &census(candidate)?, LEAST)));
-    printed(compared.map(|differences| if is_json { json(&differences) } else { sections_text::comparison(&differences) }))
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("all keys are text") + "\n"
+    printed(compared.map(|differences| {
+        if is_json { Format::SECTIONS_COMPARE.document(&Differences { differences }) } else { sections_text::comparison(&differences) }
+    }))
 }
 
 fn printed(text: Result<String, CensusError>) -> Exit {

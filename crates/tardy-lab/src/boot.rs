@@ -5,6 +5,8 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tardy_outside::kernel_symbols::KernelSymbols;
+
 use super::cpio::{self, Entry};
 use super::diagnosis::{self, Cause, Failure};
 use super::digest::Digest;
@@ -12,11 +14,14 @@ use super::exchange::{self, ReceiveError};
 use super::initramfs::{self, AddedFile};
 use super::machine::{Machine, MainThread, kernel_command_line};
 use super::plan::{Ending, GuestPlan, GuestReport};
-use super::qemu::{Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, QEMU_LOG_NAME, Qemu, SHARED_NAME, STATE_NAME, STOP_OPTIONS};
+use super::qemu::{
+    Boot, BootEnd, CONSOLE_NAME, ControlError, INITRAMFS_NAME, KNOWN_NAME, LIBRARY_NAME, QEMU_LOG_NAME, Qemu, SEEN_NAME, SHARED_NAME,
+    STATE_NAME, STOP_OPTIONS,
+};
 use super::record::{self, Inputs, RECORD_NAME, Record};
 use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
-use super::watch::{self, KNOWN_NAME, LIBRARY_NAME, SEEN_NAME, Watching};
+use super::watch::{self, WatchError, Watching};
 
 /// Name of the report in the archive that the guest hands out.
 pub(super) const REPORT_NAME: &str = "guest.json";
@@ -75,7 +80,7 @@ impl Guest<'_> {
         let mut inputs = self.prepare(qemu, folder)?;
         let command_line = inputs.command_line.clone();
         let host = |error: &dyn std::fmt::Display| alone(Cause::Host(error.to_string()));
-        let symbols = self.watching.map(|watching| watching.prepare(self, qemu, folder)).transpose().map_err(|error| host(&error))?;
+        let symbols = self.watching.map(|watching| self.watch(watching, qemu, folder)).transpose().map_err(|error| host(&error))?;
         let is_watched = symbols.is_some();
         let boot = Boot { machine: self.machine, kernel: &self.variant.kernel.image, command_line: &command_line, folder, is_watched };
         let (end, restored) = match self.snapshots {
@@ -98,6 +103,17 @@ impl Guest<'_> {
             watch::keep(folder, symbols, self.machine).map_err(|error| host(&error))?;
         }
         Ok(record)
+    }
+
+    /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is booted for them.
+    fn watch(&self, watching: &Watching, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
+        let boot = |plan: &GuestPlan, folder: &Path| {
+            let guest = Guest { plan, snapshots: None, watching: None, ..self.clone() };
+            guest.run(qemu, folder).map(drop).map_err(|failure| failure.cause.to_string())
+        };
+        let symbols = watching.symbols((self.variant, self.plan, self.added), boot)?;
+        watching.prepare(&symbols, self.machine, folder)?;
+        Ok(symbols)
     }
 
     /// The plan goes in through the shared memory; it and the snapshot become part of the inputs.

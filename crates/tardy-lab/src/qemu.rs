@@ -15,7 +15,6 @@ use control::QemuProcess;
 
 use super::architecture::Architecture;
 use super::machine::{Machine, MainThread};
-use super::watch::{KNOWN_NAME, LIBRARY_NAME, SEEN_NAME};
 
 /// Options that let a guest stop itself.
 pub const STOP_OPTIONS: [&str; 4] = ["-device", "pvpanic-pci", "-action", "panic=pause"];
@@ -98,6 +97,12 @@ pub const CONSOLE_NAME: &str = "console.log";
 pub const SHARED_NAME: &str = "shared.memory";
 /// The machine's state in a snapshot.
 pub const STATE_NAME: &str = "machine.state";
+/// The plugin that watches a guest.
+pub const LIBRARY_NAME: &str = "watch.so";
+/// What the plugin must know.
+pub const KNOWN_NAME: &str = "watch.known";
+/// What the plugin writes.
+pub const SEEN_NAME: &str = "watch.seen";
 /// What QEMU itself said.
 pub const QEMU_LOG_NAME: &str = "qemu.log";
 

@@ -15,20 +15,14 @@ use tardy_outside::plugin;
 use tardy_outside::store::{self, StoreError};
 
 use super::architecture::Architecture;
-use super::boot::Guest;
 use super::cache::{Cache, CacheError, write_whole};
-use super::diagnosis::Failure;
 use super::digest::{Digest, Digester};
+use super::initramfs::AddedFile;
 use super::machine::{Accelerator, Machine};
 use super::plan::{GuestPlan, Program, SYMBOLS_NAME, Task};
-use super::qemu::Qemu;
+use super::qemu::{KNOWN_NAME, LIBRARY_NAME, Qemu, SEEN_NAME};
+use super::variant::Variant;
 
-/// The plugin's name in a guest's folder while it runs.
-pub const LIBRARY_NAME: &str = "watch.so";
-/// What it must know.
-pub const KNOWN_NAME: &str = "watch.known";
-/// What it writes.
-pub const SEEN_NAME: &str = "watch.seen";
 /// The first major version of QEMU whose plugin interface is another one.
 const QEMU_TOO_NEW: u32 = 9;
 
@@ -102,18 +96,23 @@ impl Watching {
     ///
     /// # Errors
     /// [`WatchError`].
-    pub(super) fn prepare(&self, guest: &Guest<'_>, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
-        let symbols = self.symbols(guest, qemu)?;
+    pub(super) fn prepare(&self, symbols: &KernelSymbols, machine: &Machine, folder: &Path) -> Result<(), WatchError> {
         let known = folder.join(KNOWN_NAME);
-        fs::write(&known, symbols.known(guest.machine.memory_mib)?).map_err(file_error(&known))?;
+        fs::write(&known, symbols.known(machine.memory_mib)?).map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
-        symlink(&self.library, &library).map_err(file_error(&library))?;
-        Ok(symbols)
+        symlink(&self.library, &library).map_err(file_error(&library))
     }
 
-    /// The symbols of the guest's kernel with its modules: kept ones, or those of a boot.
-    fn symbols(&self, guest: &Guest<'_>, qemu: &Qemu) -> Result<KernelSymbols, WatchError> {
-        let key = key(guest).map_err(file_error(&guest.variant.kernel.image))?;
+    /// The symbols of a guest's kernel with its modules: kept ones, or those that `boot` leaves in the folder that it is given, with the plan that it is given.
+    ///
+    /// # Errors
+    /// [`WatchError`].
+    pub(super) fn symbols(
+        &self,
+        (variant, plan, added): (&Variant, &GuestPlan, &[AddedFile]),
+        boot: impl FnOnce(&GuestPlan, &Path) -> Result<(), String>,
+    ) -> Result<KernelSymbols, WatchError> {
+        let key = key(variant, plan, added).map_err(file_error(&variant.kernel.image))?;
         // Several guests of a kernel begin at once: one boots for all.
         let _lock = self.cache.lock(&format!("symbols-{}", key.as_str()))?;
         let kept = self.cache.folder("symbols")?.join(key.as_str());
@@ -127,10 +126,9 @@ impl Watching {
             loads: Vec::new(),
             injection: None,
             hand_out_symbols: true,
-            ..guest.plan.clone()
+            ..plan.clone()
         };
-        let boot = Guest { plan: &plan, snapshots: None, watching: None, ..guest.clone() };
-        boot.run(qemu, folder.path()).map_err(|Failure { cause, .. }| WatchError::Boot(cause.to_string()))?;
+        boot(&plan, folder.path()).map_err(WatchError::Boot)?;
         let path = folder.path().join(SYMBOLS_NAME);
         let text = fs::read_to_string(&path).map_err(file_error(&path))?;
         write_whole(&kept, text.as_bytes())?;
@@ -149,13 +147,13 @@ pub(super) fn keep(folder: &Path, symbols: &KernelSymbols, machine: &Machine) ->
 }
 
 /// What the addresses of a guest's symbols depend on.
-fn key(guest: &Guest<'_>) -> io::Result<Digest> {
+fn key(variant: &Variant, plan: &GuestPlan, added: &[AddedFile]) -> io::Result<Digest> {
     let mut digester = Digester::default();
-    digester.update_block(guest.variant.kernel.digest.as_str().as_bytes());
-    for file in guest.added.iter().filter(|file| file.path.ends_with(".ko")) {
+    digester.update_block(variant.kernel.digest.as_str().as_bytes());
+    for file in added.iter().filter(|file| file.path.ends_with(".ko")) {
         digester.update_block(Digest::of_file(&file.source)?.as_str().as_bytes());
     }
-    guest.plan.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
+    plan.modules.iter().for_each(|module| digester.update_block(module.as_bytes()));
     Ok(digester.finish())
 }
 

@@ -107,9 +107,9 @@ fn check_holds_sections_to_a_limit() {
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, text) = check("5ms");
-    assert!(code == 0 && text.contains("no section without another task above 5 ms"), "{code}: {text}");
+    assert!(code == 0 && text.contains("no section without another task above 5.00 ms"), "{code}: {text}");
     let (code, text) = check("2us");
-    assert!(code == 1 && text.contains("1 of 1 runs have a section without another task above 2 us"), "{code}: {text}");
+    assert!(code == 1 && text.contains("1 of 1 runs have a section without another task above 2.00 us"), "{code}: {text}");
 }
 
 #[test]

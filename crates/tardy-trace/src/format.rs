@@ -131,7 +131,7 @@ impl Field {
         // The name is the last word, behind which an array's length may stand: `char prev_comm[16]`, `unsigned long args[6]`, `__data_loc char[] name`.
         let is_array = declaration.ends_with(']');
         let bare = if is_array { &declaration[..declaration.rfind('[')?] } else { declaration };
-        let split = bare.rfind(|character: char| character.is_whitespace() || character == '*')?;
+        let split = bare.rfind(|character: char| character.is_ascii_whitespace() || character == '*')?;
         let (kind, name) = (bare[..=split].trim(), &bare[split + 1..]);
         let offset_and_length = [("__data_loc", false), ("__rel_loc", true)];
         let elsewhere = offset_and_length.iter().find(|(prefix, _)| kind.starts_with(prefix));
@@ -225,6 +225,15 @@ print fmt: \"field:%s\", REC->prev_comm\n";
         assert_eq!(read("prev_comm"), Some(&b"loop"[..]));
         assert_eq!(read("name"), Some(&b"eth0"[..]));
         assert_eq!(read("buf"), Some(&b"eth0"[..]));
+    }
+
+    #[test]
+    fn a_blank_of_two_bytes_is_no_end_of_a_word() {
+        // Found by the fuzz target trace_format: U+0085 is white space.
+        let line = "name: a\nID: 1\n\tfield:unsigned\u{85}int a;\toffset:0;\tsize:4;\tsigned:0;\n";
+        let format = EventFormat::parse("sched", line).expect("it is a format");
+        assert_eq!(format.fields[0].name, "a");
+        assert!(EventFormat::parse("sched", "name: a\nID: 1\nfield:unsigned\u{85}a;offset:0;size:4;").is_err());
     }
 
     #[test]

@@ -318,7 +318,9 @@ impl fmt::Display for Warning {
                     f,
                     "the kernel's trace was recorded (level {level}, {events} events), so each latency includes the time of about six events"
                 )?;
-                if *level > 1 {
+                if *level == 3 {
+                    f.write_str("; the thread of timerlat takes the CPU every millisecond: these latencies are not for comparison")?;
+                } else if *level > 1 {
                     f.write_str("; stacks of the kernel add tens of microseconds more: these latencies are not for comparison")?;
                 }
                 if !absent.is_empty() {

@@ -18,6 +18,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
+use tardy_run::tracing::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Decoder, Kind};
 use tardy_trace::explain::{Explainer, Facts, Preemption, Target};
 use tardy_trace::file::{Buffer, FileError, TraceFile};
@@ -26,7 +27,7 @@ use tardy_trace::perfetto::{LeftOut, Writer};
 
 pub use self::holder::HolderFacts;
 use self::ranking::Ranking;
-pub use self::rules::RuleRow;
+pub use self::rules::{LoopRow, RuleRow};
 pub use self::story::{Mark, Story, StoryPiece};
 pub use self::tally::{ComponentRow, HolderRow, Lateness};
 
@@ -231,7 +232,7 @@ pub fn explain(bytes: &[u8], question: &Question, perfetto: Option<&mut dyn Writ
     }
     let left_out = perfetto.map(Writer::finish).transpose()?;
     let damage = merge.damage().iter().map(|(cpu, damage)| format!("CPU {cpu}: {damage}")).collect();
-    let rules = rules::rows(explainer.rules(), &seen.kinds, thread);
+    let rules = rules::rows(&LoopRules::of(thread, explainer.rules(), seen.kinds));
     let trace = seen.facts(kernel, buffer.clock.clone(), is_monotonic, damage);
     let mut explanation = ranking.explanation(trace, rules, explainer.unfinished(), &file.symbols);
     explanation.thread.period_ns = period_ns;
@@ -265,7 +266,7 @@ fn is_monotonic(items: impl Iterator<Item = Item>) -> Option<bool> {
 /// What there is in a trace, whosever it is.
 #[derive(Debug, Default)]
 struct Seen {
-    kinds: rules::Recorded,
+    kinds: RecordedKinds,
     cpus: BTreeSet<u32>,
     events: u64,
     first: Option<u64>,
@@ -296,7 +297,7 @@ impl Seen {
         };
         self.events += 1;
         self.cpus.insert(event.cpu);
-        self.kinds.take(event);
+        rules::note(&mut self.kinds, event);
         match event.kind {
             Kind::Switch { previous, next, .. } => {
                 self.into_idle += u64::from(next.pid == 0);

@@ -153,6 +153,10 @@ struct Encoder {
     shapes: Table<Shape>,
     /// Of the sample that is taken in: kept, so that no sample needs memory of its own.
     shape: Shape,
+    /// The place of the one before, which it mostly is again.
+    last_shape: usize,
+    /// Name and place of the waker before.
+    last_name: Option<(Arc<str>, usize)>,
     /// Of the caller's holders the place in this chunk.
     known: Vec<Option<usize>>,
     samples: usize,
@@ -199,7 +203,14 @@ impl Encoder {
             let cpu = if piece.cpu == sample.cpu { 0 } else { piece.cpu.saturating_add(1) };
             shape.pieces.push((piece.component, holder, cpu));
         }
-        let mut named = |kind, name: &Arc<str>| (kind, self.texts.place(&**name, |_| Arc::clone(name)) as u64);
+        let mut named = |kind, name: &Arc<str>| {
+            let place = match &self.last_name {
+                Some((last, place)) if Arc::ptr_eq(last, name) => *place,
+                _ => self.texts.place(&**name, |_| Arc::clone(name)),
+            };
+            self.last_name = Some((Arc::clone(name), place));
+            (kind, place as u64)
+        };
         shape.waker = match &sample.waker {
             DelayWaker::Nobody => (0, 0),
             DelayWaker::Timer(name) => named(1, name),
@@ -208,7 +219,9 @@ impl Encoder {
             DelayWaker::Thread(name) => named(4, name),
         };
         shape.is_switch_seen = sample.is_switch_seen;
-        let place = self.shapes.place(&shape, Shape::clone);
+        let is_last = self.shapes.values.get(self.last_shape).is_some_and(|last| *last == shape);
+        let place = if is_last { self.last_shape } else { self.shapes.place(&shape, Shape::clone) };
+        self.last_shape = place;
         self.shape = shape;
         let step = sample.due.get().wrapping_sub(self.due);
         put_signed(&mut self.entries, step.wrapping_sub(self.step));

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_trace::event::Thread;
+use tardy_trace::explain::Rules;
+use tardy_trace::text::Text;
 
 /// How much is recorded to explain samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -15,11 +18,13 @@ pub enum Explain {
     Events,
     /// These, and the functions that were under way when a probe was due and when it got the CPU.
     Stacks,
+    /// Events, and the kernel's tracer timerlat as a second opinion.
+    Timerlat,
 }
 
 impl Explain {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Events, Self::Stacks];
+    pub const ALL: [Self; 4] = [Self::Off, Self::Events, Self::Stacks, Self::Timerlat];
 
     /// As on the command line.
     #[must_use]
@@ -28,6 +33,7 @@ impl Explain {
             Self::Off => "off",
             Self::Events => "events",
             Self::Stacks => "stacks",
+            Self::Timerlat => "timerlat",
         }
     }
 
@@ -40,7 +46,7 @@ impl Explain {
 /// The recording of the kernel's trace in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracingRecord {
-    /// 1 events of stock kernels, 2 stacks of the kernel too.
+    /// 1 events of stock kernels, 2 stacks of the kernel too, 3 events and the tracer timerlat.
     pub level: u32,
     /// The instance of tracefs, which is gone when the run is over.
     pub instance: String,
@@ -74,14 +80,25 @@ pub struct TracingRecord {
     /// Why there are none, though they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_stacks: Option<String>,
+    /// At level 3, what the kernel's tracer timerlat says of wake-ups of its own thread, beside what events say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_opinion: Option<SecondOpinion>,
+    /// Why there is none, though it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_second_opinion: Option<String>,
     /// The series whose samples are explained.
     #[serde(default)]
     pub series: Vec<ExplainedSeries>,
+    /// Loops of programs, and what they did that a loop on time does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<LoopRules>,
 }
 
 impl TracingRecord {
     /// The level at which stacks are recorded: each costs the measured CPU up to tens of microseconds, so the latencies are those of another machine.
     pub const STACKS: u32 = 2;
+    /// The level at which the tracer timerlat runs, whose thread takes the CPU every millisecond.
+    pub const TIMERLAT: u32 = 3;
 
     /// Whether the run's numbers must not be compared.
     #[must_use]
@@ -105,6 +122,124 @@ pub struct Calibration {
     pub into_idle: u64,
     /// Switches from the idle one: 0 where the kernel does not trace them.
     pub out_of_idle: u64,
+}
+
+/// What timerlat says of wake-ups of its thread, beside what events say of the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SecondOpinion {
+    /// Wake-ups that were compared.
+    pub wake_ups: u64,
+    /// From due to its timer's function.
+    pub interrupt: Agreement,
+    /// From due to its thread's clock read.
+    pub thread: Agreement,
+}
+
+/// How far two figures of the same wake-ups agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Agreement {
+    /// How many.
+    pub compared: u64,
+    /// Those within [`Agreement::WITHIN_NS`], or 2 %.
+    pub agreeing: u64,
+    /// The smallest and largest of timerlat's figure minus ours.
+    pub difference_min_ns: i64,
+    /// See `difference_min_ns`.
+    pub difference_max_ns: i64,
+    /// The largest of timerlat's figures.
+    pub theirs_max_ns: u64,
+}
+
+impl Agreement {
+    /// Figures agree that differ by so much at most, in ns,
+    pub const WITHIN_NS: u64 = 1_000;
+    /// or by this part of them.
+    pub const WITHIN_PART: u64 = 50;
+}
+
+/// How often a loop did what one that must be on time does not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LoopRules {
+    /// Name of its thread.
+    pub thread: String,
+    /// The kernel's priority of it: -1 deadline, 0 to 98 real-time (99 minus the priority), 100 to 139 others.
+    pub priority: i32,
+    /// What the trace has events for; without them nothing can be said, and the counts are 0.
+    pub recorded: RecordedKinds,
+    /// Pages that the program touched and that were not there.
+    pub page_faults_user: u64,
+    /// The same in the kernel on the program's behalf.
+    pub page_faults_kernel: u64,
+    /// Page faults before the first wake-up by a timer, which are in none of the other counts.
+    pub page_faults_at_start: u64,
+    /// Sleeps for a length of time instead of until a time.
+    pub sleeps_relative: u64,
+    /// Sleeps on a clock that can be set.
+    pub sleeps_on_wall_clock: u64,
+    /// Waits at a futex that knows no priority inheritance.
+    pub futex_waits_plain: u64,
+    /// Wake-ups by threads of lower priority, the most frequent waker first.
+    pub woken_by_lower: Vec<LowerWaker>,
+    /// Wake-ups from a softirq.
+    pub woken_from_softirq: u64,
+    /// Waits for locks of the kernel.
+    pub lock_waits: u64,
+    /// All of them together.
+    pub lock_waits_sum_ns: u64,
+    /// The longest.
+    pub lock_waits_max_ns: u64,
+}
+
+/// Kinds of events that rules for loops are counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RecordedKinds {
+    /// Page faults.
+    pub page_faults: bool,
+    /// Timers that are set.
+    pub timers: bool,
+    /// Wakings.
+    pub wakings: bool,
+    /// Waits for locks of the kernel.
+    pub contention: bool,
+    /// Calls of futex(2).
+    pub futex: bool,
+}
+
+/// A thread of lower priority that woke a loop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerWaker {
+    /// Its name.
+    pub name: String,
+    /// The kernel's.
+    pub priority: i32,
+    /// How often.
+    pub count: u64,
+}
+
+impl LoopRules {
+    /// From what was counted of a thread.
+    #[must_use]
+    pub fn of(thread: Thread, rules: &Rules, recorded: RecordedKinds) -> Self {
+        let waker = |(&(name, priority), &count): (&(Text, i32), &u64)| LowerWaker { name: name.to_string(), priority, count };
+        let mut woken_by_lower: Vec<LowerWaker> = rules.woken_by_lower.iter().map(waker).collect();
+        woken_by_lower.sort_by_key(|waker| std::cmp::Reverse(waker.count));
+        Self {
+            thread: thread.name.to_string(),
+            priority: thread.priority,
+            recorded,
+            page_faults_user: rules.page_faults_user,
+            page_faults_kernel: rules.page_faults_kernel,
+            page_faults_at_start: rules.page_faults_at_start,
+            sleeps_relative: rules.sleeps_relative,
+            sleeps_on_wall_clock: rules.sleeps_on_wall_clock,
+            futex_waits_plain: rules.futex_waits_plain,
+            woken_by_lower,
+            woken_from_softirq: rules.woken_from_softirq,
+            lock_waits: rules.lock_waits.count,
+            lock_waits_sum_ns: rules.lock_waits.sum_ns,
+            lock_waits_max_ns: rules.lock_waits.max_ns,
+        }
+    }
 }
 
 /// How far one series is explained.

@@ -221,6 +221,13 @@ pub enum Kind {
         /// Its place among those of the trace, where they are kept.
         place: Option<u32>,
     },
+    /// The tracer timerlat tells how late it is.
+    Timerlat {
+        /// 0 its timer's function, 1 its thread.
+        context: i64,
+        /// From its due time on, in ns.
+        latency: u64,
+    },
     /// Text written to `trace_marker`, its beginning.
     Marker {
         /// The text.
@@ -270,6 +277,7 @@ const KINDS: &[(&str, &[&str], Make)] = &[
     ("workqueue_execute_end", &[], |_| Some(Kind::WorkEnd)),
     ("cpu_idle", &["state"], |values| Some(Kind::CpuIdle { state: values.cpu(0).filter(|&state| state != u32::MAX) })),
     ("sys_enter_futex", &["op"], |values| Some(Kind::Futex { operation: values.number(0)? })),
+    ("timerlat", &["context", "timer_latency"], |values| Some(Kind::Timerlat { context: values.number(0)?, latency: values.address(1)? })),
     ("print", &["buf"], |values| Some(Kind::Marker { text: values.text(0) })),
 ];
 
@@ -296,6 +304,24 @@ struct HeadFields {
     flags: Number,
     preempt_count: Number,
     pid: Number,
+    /// They stand where every kernel so far has them: the number of the event, then these without a gap.
+    are_usual: bool,
+}
+
+impl HeadFields {
+    fn of(format: &EventFormat) -> Option<Self> {
+        let field = |name| format.field(name).and_then(Number::of);
+        let [flags, preempt_count, pid] = [field("common_flags")?, field("common_preempt_count")?, field("common_pid")?];
+        let is_byte = |number: Number, offset| number.offset == offset && matches!(number.kind, NumberKind::U8);
+        let are_usual = is_byte(flags, 2) && is_byte(preempt_count, 3) && pid.offset == 4 && matches!(pid.kind, NumberKind::I32);
+        Some(Self { flags, preempt_count, pid, are_usual })
+    }
+
+    fn read(&self, data: &[u8]) -> Option<Head> {
+        let byte = |field: Number| field.read(data).and_then(|value| u8::try_from(value & 0xff).ok());
+        let pid = i32::try_from(self.pid.read(data)?).ok()?;
+        Some(Head { flags: byte(self.flags)?, preempt_count: byte(self.preempt_count)?, pid })
+    }
 }
 
 /// Where a field stands and how it is read, found once: there are hundreds of thousands of events in a second.
@@ -393,10 +419,7 @@ impl Decoder {
     /// From the formats of a trace.
     #[must_use]
     pub fn new(formats: &[EventFormat]) -> Self {
-        let head = formats.iter().find_map(|format| {
-            let field = |name| format.field(name).and_then(Number::of);
-            Some(HeadFields { flags: field("common_flags")?, preempt_count: field("common_preempt_count")?, pid: field("common_pid")? })
-        });
+        let head = formats.iter().find_map(HeadFields::of);
         let (mut readings, mut known) = (Vec::new(), Vec::new());
         for format in formats {
             let id = usize::from(format.id);
@@ -435,11 +458,11 @@ impl Decoder {
     #[must_use]
     pub fn decode(&self, time: u64, cpu: u32, data: &[u8]) -> Option<Event> {
         let fields = self.head.as_ref()?;
-        let byte = |field: Number| field.read(data).and_then(|value| u8::try_from(value & 0xff).ok());
-        let head = Head {
-            flags: byte(fields.flags)?,
-            preempt_count: byte(fields.preempt_count)?,
-            pid: i32::try_from(fields.pid.read(data)?).ok()?,
+        let head = if fields.are_usual {
+            let [_, _, flags, preempt_count, pid @ ..] = *data.first_chunk::<8>()?;
+            Head { flags, preempt_count, pid: i32::from_le_bytes(pid) }
+        } else {
+            fields.read(data)?
         };
         let id = usize::from(u16::from_le_bytes(*data.first_chunk()?));
         let kind = match self.readings.get(id)?.as_ref()? {

@@ -22,6 +22,14 @@ const PRIORITY: u32 = 1;
 /// What the thread writes to be known by.
 const MARK: &str = "tardy: calibration";
 
+/// What the wake-ups showed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Calibrated {
+    pub(crate) found: Calibration,
+    /// Whether the trace numbers threads as this process does: it does not in a container with numbers of its own.
+    pub(crate) are_numbers_shared: bool,
+}
+
 /// Sleeps on `cpu`, and looks at what the trace has of it. The thread is an ordinary one again then, bound to `tool_cpus`.
 pub(crate) fn calibrate(
     instance: &Instance,
@@ -29,10 +37,11 @@ pub(crate) fn calibrate(
     facts: Facts,
     cpu: CpuId,
     tool_cpus: &[u32],
-) -> io::Result<Calibration> {
+) -> io::Result<Calibrated> {
     let slept = std::thread::scope(|scope| scope.spawn(|| sleep(instance, cpu)).join());
     let _ = affinity::set(0, tool_cpus);
-    slept.map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+    let own_number = slept.map_err(|_| io::Error::other("the calibration ended unexpectedly"))??;
+    let mut are_numbers_shared = false;
     let mut live = Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied());
     for place in 0..reader.cpus().len() {
         while let Some(page) = reader.next(place)? {
@@ -44,7 +53,10 @@ pub(crate) fn calibrate(
     while let Some(item) = live.next_before(u64::MAX) {
         if let Item::Event(event) = item {
             match event.kind {
-                Kind::Marker { text } if text.as_str().starts_with(MARK) => explainer.follow(event.head.pid),
+                Kind::Marker { text } if text.as_str().starts_with(MARK) => {
+                    are_numbers_shared = event.head.pid == own_number;
+                    explainer.follow(event.head.pid);
+                }
                 Kind::Switch { previous, next, .. } => {
                     found.into_idle += u64::from(next.pid == 0);
                     found.out_of_idle += u64::from(previous.pid == 0);
@@ -59,10 +71,11 @@ pub(crate) fn calibrate(
             found.switches += u64::from(wake_up.first_sign.is_none());
         }
     }
-    Ok(found)
+    Ok(Calibrated { found, are_numbers_shared })
 }
 
-fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<()> {
+/// Returns the thread's number.
+fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = affinity::set(0, &[cpu.0]);
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
@@ -71,7 +84,7 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<()> {
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
     }
-    Ok(())
+    Ok(sched::thread_id())
 }
 
 fn mark(instance: &Instance, text: &str) -> io::Result<()> {

@@ -56,13 +56,13 @@ impl Holders {
         Self { symbols, functions: BTreeMap::new(), places: HashMap::default(), words: Vec::new() }
     }
 
-    fn place(&mut self, piece: &Piece, live: &Live) -> usize {
-        let mut key = (piece.holder, piece.known, [piece.stack, piece.ended]);
+    fn place(&mut self, mut key: Key, live: &Live) -> usize {
+        let (holder, known, _) = key;
         if let Some(&place) = self.places.get(&key) {
             return place;
         }
         if self.words.len() >= HOLDERS_MAX {
-            key = (Holder { name: Text::from("too many names"), ..Holder::of(piece.holder.cause) }, piece.known, [None; 2]);
+            key = (Holder { name: Text::from("too many names"), ..Holder::of(holder.cause) }, known, [None; 2]);
             if let Some(&place) = self.places.get(&key) {
                 return place;
             }
@@ -119,13 +119,15 @@ pub(crate) struct DelayFile {
     writer: Option<DelayWriter>,
     /// The sample that is stored: kept, so that none needs memory of its own.
     sample: SampleDelay,
+    /// The holders of the sample before, with their places: mostly those of the next one.
+    last: Vec<(Key, usize)>,
     pub(crate) counts: ExplainedSeries,
 }
 
 impl DelayFile {
     pub(crate) fn create(path: &Path, counts: ExplainedSeries) -> io::Result<Self> {
         let sample = SampleDelay { due: Nanos::ZERO, cpu: 0, waker: DelayWaker::Nobody, is_switch_seen: false, pieces: Vec::new() };
-        Ok(Self { writer: Some(DelayWriter::create(path)?), sample, counts })
+        Ok(Self { writer: Some(DelayWriter::create(path)?), sample, last: Vec::new(), counts })
     }
 
     /// Stores the way of a sample.
@@ -133,15 +135,23 @@ impl DelayFile {
         self.counts.explained += 1;
         let is_unknown = |piece: &Piece| matches!(piece.holder.cause, Cause::Lost | Cause::Unknown);
         self.counts.with_unknown += u64::from(delay.pieces.iter().any(is_unknown));
-        let piece = |piece: &Piece| DelayPiece {
-            component: piece.component,
-            holder: holders.place(piece, live),
-            cpu: piece.cpu,
-            length: piece.length(),
-        };
         let sample = &mut self.sample;
         sample.pieces.clear();
-        sample.pieces.extend(delay.pieces.iter().map(piece));
+        for (index, piece) in delay.pieces.iter().enumerate() {
+            let key = (piece.holder, piece.known, [piece.stack, piece.ended]);
+            let holder = match self.last.get_mut(index) {
+                Some((last, place)) if *last == key => *place,
+                last => {
+                    let place = holders.place(key, live);
+                    match last {
+                        Some(last) => *last = (key, place),
+                        None => self.last.push((key, place)),
+                    }
+                    place
+                }
+            };
+            sample.pieces.push(DelayPiece { component: piece.component, holder, cpu: piece.cpu, length: piece.length() });
+        }
         (sample.due, sample.cpu, sample.is_switch_seen) = (due, delay.cpu, delay.is_switch_seen);
         sample.waker = holders.waker(delay.waker);
         if let Some(Err(_)) = self.writer.as_mut().map(|writer| writer.push(sample, &holders.words)) {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use tardy_core::sample::Sample;
+use tardy_run::tracing::{LoopRules, RecordedKinds};
 use tardy_trace::event::{Event, Kind};
 use tardy_trace::explain::Samples;
 use tardy_trace::live::Live;
@@ -13,7 +14,9 @@ use tardy_trace::merge::Item;
 
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
+use crate::second_opinion::Opinions;
 use crate::tap::Batch;
+use crate::tracer::FollowedLoop;
 
 /// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
 const SETTLED_NS: u64 = 20_000_000;
@@ -48,11 +51,15 @@ pub(crate) struct Explaining {
     pub(crate) samples: Samples,
     /// Threads by the place that they wrote into the trace.
     pub(crate) threads: HashMap<usize, Vec<i32>>,
+    /// Where the tracer timerlat runs too.
+    pub(crate) opinions: Option<Opinions>,
+    /// Loops of programs.
+    pub(crate) loops: Vec<FollowedLoop>,
     pub(crate) series: Vec<Followed>,
     pub(crate) holders: Holders,
     pub(crate) evidence: Evidence,
     pub(crate) batches: Receiver<Batch>,
-    pub(crate) new_series: Receiver<Vec<Followed>>,
+    pub(crate) new_series: Receiver<(Vec<Followed>, Vec<FollowedLoop>)>,
 }
 
 impl Explaining {
@@ -66,6 +73,9 @@ impl Explaining {
             {
                 if let Item::Event(event) = &item {
                     self.learn_thread(event);
+                    if let Some(opinions) = &mut self.opinions {
+                        opinions.take(event, &mut self.samples);
+                    }
                 }
                 self.samples.take(&item);
                 (events, reached) = (events + 1, item.time());
@@ -79,8 +89,14 @@ impl Explaining {
     }
 
     fn take_batches(&mut self) {
-        while let Ok(series) = self.new_series.try_recv() {
-            self.series = series;
+        while let Ok((series, loops)) = self.new_series.try_recv() {
+            (self.series, self.loops) = (series, loops);
+            for &FollowedLoop { place, thread } in &self.loops {
+                let own = self.threads.insert(place, vec![thread]).unwrap_or_default();
+                own.into_iter().for_each(|pid| self.samples.add_observer(pid));
+                self.samples.follow(thread);
+                self.samples.judge(thread);
+            }
         }
         for batch in self.batches.try_iter() {
             let Some(series) = self.series.get_mut(batch.series) else { continue };
@@ -99,14 +115,35 @@ impl Explaining {
         let Kind::Marker { text } = event.kind else { return };
         // The kernel ends the line, and `Text` shows that as a mark.
         let place = text.as_str().strip_prefix(MARK).map(|place| place.trim_end_matches('?'));
-        if let Some(place) = place.and_then(|place| place.parse().ok()) {
-            self.threads.entry(place).or_default().push(event.head.pid);
-            self.samples.follow(event.head.pid);
+        let Some(place) = place.and_then(|place| place.parse().ok()) else { return };
+        if self.loops.iter().any(|looped| looped.place == place) {
+            // The tool's own thread at a program's loop hands its samples on, and takes none.
+            self.samples.add_observer(event.head.pid);
+            return;
         }
+        self.threads.entry(place).or_default().push(event.head.pid);
+        self.samples.follow(event.head.pid);
+    }
+
+    /// What loops of programs did that a loop on time does not, as far as `events` tell.
+    pub(crate) fn judged(&self, events: &[String]) -> Vec<LoopRules> {
+        let has = |name: &str| events.iter().any(|event| event == name);
+        let recorded = RecordedKinds {
+            page_faults: has("exceptions:page_fault_user"),
+            timers: has("timer:hrtimer_start"),
+            wakings: has("sched:sched_waking"),
+            contention: has("lock:contention_begin"),
+            futex: has("syscalls:sys_enter_futex"),
+        };
+        let rules = |looped: &FollowedLoop| self.samples.rules(looped.thread).map(|(thread, rules)| LoopRules::of(thread, rules, recorded));
+        self.loops.iter().filter_map(rules).collect()
     }
 
     fn explain(&mut self, until: u64) {
         let settled = until.saturating_sub(SETTLED_NS);
+        if let Some(opinions) = &mut self.opinions {
+            opinions.compare(settled, &mut self.samples);
+        }
         for series in &mut self.series {
             let threads = self.threads.get(&series.place).map_or(&[][..], Vec::as_slice);
             while let Some(sample) = series.waiting.front() {
@@ -116,6 +153,7 @@ impl Explaining {
                 }
                 let delay = self.samples.explain(threads, series.home, due, woke);
                 series.file.store(sample.due, &delay, &mut self.holders, &self.live);
+                self.samples.give_back(delay);
                 self.evidence.sample(due, woke);
                 series.explained_until = due;
                 series.waiting.pop_front();
@@ -227,6 +265,8 @@ mod tests {
             live: Live::new(Decoder::new(&formats()), LAYOUT, [0]),
             samples,
             threads: HashMap::from([(0, vec![PROBE])]),
+            opinions: None,
+            loops: Vec::new(),
             series: vec![Followed { place: 0, home: 0, file, left_out, waiting: VecDeque::new(), explained_until: 0 }],
             holders: Holders::new(Symbols::default()),
             evidence: Evidence::new(1),

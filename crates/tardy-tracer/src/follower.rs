@@ -35,8 +35,8 @@ pub(crate) struct Follower {
     pub(crate) kept: Option<KeptPages>,
     /// Whether the kernel records stacks.
     pub(crate) has_stacks: bool,
-    /// How many measuring threads the filters of events name.
-    pub(crate) threads_known: usize,
+    /// Measuring threads that the filters of events name.
+    pub(crate) threads_known: Vec<i32>,
 }
 
 impl Follower {
@@ -104,14 +104,15 @@ impl Follower {
 
     /// What is recorded of measuring threads alone is recorded of those that are known by now.
     fn record_known_threads(&mut self) {
-        let threads: Vec<i32> = self.explaining.threads.values().flatten().copied().collect();
-        if threads.len() > self.threads_known {
-            self.threads_known = threads.len();
+        let mut threads: Vec<i32> = self.explaining.threads.values().flatten().copied().collect();
+        threads.sort_unstable();
+        if threads != self.threads_known {
             self.instance.record_events_of(&threads);
             if self.has_stacks {
                 // Without it there are the stacks of interrupts.
                 let _ = self.instance.record_stacks_of_switches_to(&threads);
             }
+            self.threads_known = threads;
         }
     }
 

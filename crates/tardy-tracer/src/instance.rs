@@ -11,10 +11,13 @@ use tardy_trace::file::TraceHead;
 use tardy_trace::format::{EventFormat, FormatError};
 use tardy_trace::layout::{LayoutError, PageLayout};
 
-use crate::events::{INTERRUPT_SYSTEMS, OF_PROBES, WANTED, Wanted};
+use crate::events::{INTERRUPT_SYSTEMS, OF_LOOPS, OF_PROBES, WANTED, Wanted};
+use crate::second_opinion::TIMERLAT;
 
 /// Interrupts that the timer of a probe may come by, x86 first: of other architectures all device interrupts, of which the timer's is one.
 const TIMER_INTERRUPTS: [&str; 2] = ["irq_vectors/local_timer_entry", "irq/irq_handler_entry"];
+/// The function of the tick's timer (kernel/time/tick-sched.c): up to Linux 6.8, and since.
+const TICKS: [&str; 2] = ["tick_sched_timer", "tick_nohz_handler"];
 /// Threads that a filter names; more are told by their priority.
 const FILTER_PIDS_MAX: usize = 64;
 
@@ -59,20 +62,24 @@ pub struct Instance {
     pub layout: PageLayout,
     /// What a file of its pages says of them.
     pub head: TraceHead,
+    /// Events that are of measuring threads alone.
+    of_threads: Vec<Wanted>,
 }
 
 impl Instance {
-    /// Makes the instance and records events of `cpus` from now on.
+    /// Makes the instance and records events of `cpus` from now on; those that judge loops of programs only where `has_loops` says so.
     ///
     /// # Errors
     /// [`InstanceError`]; nothing is left of it then.
-    pub fn create(tracefs: Tracefs, name: &str, cpus: &CpuList, root: &Root) -> Result<Self, InstanceError> {
+    pub fn create(tracefs: Tracefs, name: &str, cpus: &CpuList, has_loops: bool, root: &Root) -> Result<Self, InstanceError> {
         let path = tracefs.instance(name);
         fs::create_dir(&path).map_err(|error| system(&format!("instances/{name}"), error))?;
         let head = TraceHead::default();
         let layout = PageLayout { long_bytes: 8, data_offset: 16, page_bytes: 4096 };
-        let mut instance =
-            Self { tracefs, name: name.to_owned(), path, enabled: Vec::new(), absent: Vec::new(), formats: Vec::new(), layout, head };
+        let (enabled, absent, formats) = (Vec::new(), Vec::new(), Vec::new());
+        let of_loops = if has_loops { OF_LOOPS } else { &[] };
+        let of_threads = OF_PROBES.iter().chain(of_loops).copied().collect();
+        let mut instance = Self { tracefs, name: name.to_owned(), path, enabled, absent, formats, layout, head, of_threads };
         instance.set_up(cpus, root)?;
         Ok(instance)
     }
@@ -97,7 +104,7 @@ impl Instance {
         for (system_name, event, is_needed) in self.wanted() {
             let name = format!("{system_name}:{event}");
             let folder = format!("events/{system_name}/{event}");
-            if OF_PROBES.iter().any(|of_probes| of_probes.system == system_name && of_probes.event == event) {
+            if self.of_threads.iter().any(|wanted| wanted.system == system_name && wanted.event == event) {
                 // Of nobody, until the threads have said who they are.
                 let _ = self.write(&format!("{folder}/filter"), "common_pid < 0");
             }
@@ -121,8 +128,8 @@ impl Instance {
 
     /// System, event, and whether it is needed.
     fn wanted(&self) -> Vec<(String, String, bool)> {
-        let mut wanted: Vec<_> =
-            WANTED.iter().chain(OF_PROBES).map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
+        let all = WANTED.iter().chain(&self.of_threads);
+        let mut wanted: Vec<_> = all.map(|wanted| (wanted.system.to_owned(), wanted.event.to_owned(), wanted.is_needed)).collect();
         for system in INTERRUPT_SYSTEMS {
             let events = fs::read_dir(self.path.join("events").join(system)).into_iter().flatten().filter_map(Result::ok);
             let names = events.filter_map(|entry| entry.file_name().into_string().ok());
@@ -182,6 +189,19 @@ impl Instance {
         self.write(&format!("events/{there}/trigger"), "stacktrace if common_pid != 0")
     }
 
+    /// Runs the tracer timerlat in this instance, which records what it tells.
+    ///
+    /// # Errors
+    /// If the kernel has no such tracer.
+    pub fn run_timerlat(&mut self) -> Result<(), InstanceError> {
+        let path = format!("events/ftrace/{TIMERLAT}/format");
+        let text = read_at_once(&self.tracefs.path().join(&path)).map_err(|error| system(&path, error))?;
+        self.write("current_tracer", TIMERLAT)?;
+        self.formats.push(EventFormat::parse("ftrace", &text)?);
+        self.head.tracer_formats.push(text);
+        Ok(())
+    }
+
     /// The same at switches from a thread to one of `pids`, in place of those that were named before.
     ///
     /// # Errors
@@ -195,10 +215,23 @@ impl Instance {
         self.write(TRIGGER, &format!("stacktrace if prev_pid != 0 && ({next})"))
     }
 
+    /// Leaves out that the timer of the tick is set, which each way out of idle and back does; no thread sleeps by it. `symbols` is /proc/kallsyms; without
+    /// addresses there, or where the event knows no such filter, it is recorded too.
+    pub fn leave_out_tick(&self, symbols: &str) {
+        let address = |line: &str| -> Option<u64> {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok().filter(|&address| address != 0)?;
+            TICKS.contains(&words.nth(1)?).then_some(address)
+        };
+        if let Some(address) = symbols.lines().find_map(address) {
+            let _ = self.write("events/timer/hrtimer_start/filter", &format!("function != {address:#x}"));
+        }
+    }
+
     /// Records the events that are of measuring threads alone, of these.
     pub fn record_events_of(&self, pids: &[i32]) {
         let named: Vec<String> = pids.iter().take(FILTER_PIDS_MAX).map(|pid| format!("common_pid == {pid}")).collect();
-        for Wanted { system, event, .. } in OF_PROBES {
+        for Wanted { system, event, .. } in &self.of_threads {
             // Absent events were noted.
             let _ = self.write(&format!("events/{system}/{event}/filter"), &named.join(" || "));
         }
@@ -222,6 +255,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         self.stop();
+        let _ = self.write("current_tracer", "nop");
         // Where somebody reads it, it stays, and the journal or the next run removes it.
         let _ = self.tracefs.remove_instance(&self.name);
     }

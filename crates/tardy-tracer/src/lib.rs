@@ -14,8 +14,9 @@ mod follower;
 pub mod instance;
 mod kept;
 mod pages;
+mod second_opinion;
 mod tap;
 mod tracer;
 
 pub use self::tap::Tap;
-pub use self::tracer::{FollowedSeries, Marker, NotTraced, Options, Tracer};
+pub use self::tracer::{FollowedLoop, FollowedSeries, Marker, NotTraced, Options, Tracer};

@@ -30,6 +30,7 @@ use crate::follower::Follower;
 use crate::instance::{Instance, InstanceError};
 use crate::kept::KeptPages;
 use crate::pages::PageReader;
+use crate::second_opinion::Opinions;
 use crate::tap::{Batch, Tap};
 
 const STACK_BYTES: usize = 512 << 10;
@@ -98,6 +99,10 @@ pub struct Options<'a> {
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
     pub has_stacks: bool,
+    /// Whether the tracer timerlat runs beside, as a second opinion.
+    pub has_timerlat: bool,
+    /// Whether loops of programs are measured, which are judged by rules.
+    pub has_loops: bool,
 }
 
 /// A series whose samples are to be explained.
@@ -110,6 +115,15 @@ pub struct FollowedSeries {
     pub cpu: Option<CpuId>,
     /// The place that the threads which take its samples wrote with [`Marker::write`].
     pub place: usize,
+}
+
+/// The loop of a program, whose thread writes nothing into the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct FollowedLoop {
+    /// The place of its probe.
+    pub place: usize,
+    /// Its thread, by the number that the kernel knows it by.
+    pub thread: i32,
 }
 
 /// Lets threads say in the trace which place they measure: in a container they do not know the number that the trace knows them by.
@@ -129,7 +143,8 @@ pub struct Tracer {
     marker: Marker,
     is_ending: Arc<AtomicBool>,
     batches: SyncSender<Batch>,
-    new_series: SyncSender<Vec<Followed>>,
+    new_series: SyncSender<(Vec<Followed>, Vec<FollowedLoop>)>,
+    are_numbers_shared: bool,
     handle: JoinHandle<Ended>,
     record: TracingRecord,
     folder: PathBuf,
@@ -151,22 +166,31 @@ impl Tracer {
         let folder = options.folder.join("trace");
         fs::create_dir_all(&folder).map_err(failed("cannot make the folder trace in the run"))?;
         tracefs.remove_left_behind(options.root);
-        let mut instance = Instance::create(tracefs, options.instance, options.cpus, options.root)?;
+        let mut instance = Instance::create(tracefs, options.instance, options.cpus, options.has_loops, options.root)?;
+        // While somebody reads its pages, an instance keeps its tracer.
+        let no_second_opinion = options.has_timerlat.then(|| instance.run_timerlat().err()).flatten().map(|error| error.to_string());
+        let has_timerlat = options.has_timerlat && no_second_opinion.is_none();
         let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
         let facts = facts(options);
         let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
-        let calibration = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
+        let calibrated = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
+        let calibration = calibrated.found;
         if (calibration.wake_ups as f64) < calibration.sleeps as f64 * WAKE_UPS_MIN {
             return Err(NotTraced::Calibration(calibration));
         }
         let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
         let marker = Marker(Arc::new(marker.map_err(failed("cannot write marks into the trace"))?));
         let symbols = kernel_symbols();
+        instance.leave_out_tick(&symbols);
         let no_stacks = options.has_stacks.then(|| instance.record_stacks().err()).flatten().map(|error| error.to_string());
         let has_stacks = options.has_stacks && no_stacks.is_none();
         let record = TracingRecord {
-            level: if has_stacks { TracingRecord::STACKS } else { 1 },
+            level: match (has_stacks, has_timerlat) {
+                (_, true) => TracingRecord::TIMERLAT,
+                (true, false) => TracingRecord::STACKS,
+                (false, false) => 1,
+            },
             instance: instance.name().to_owned(),
             events: instance.enabled.clone(),
             absent: instance.absent.clone(),
@@ -179,7 +203,10 @@ impl Tracer {
             are_functions_hidden: !symbols.lines().any(|line| !line.starts_with("0000000000000000")),
             stacks_read: 0,
             no_stacks,
+            second_opinion: None,
+            no_second_opinion,
             series: Vec::new(),
+            loops: Vec::new(),
         };
         let kept = options.keep_all.then(|| KeptPages::create(&folder, reader.cpus())).transpose();
         let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
@@ -189,6 +216,8 @@ impl Tracer {
             live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
             samples: Samples::new(facts, &HashMap::new()),
             threads: HashMap::new(),
+            opinions: has_timerlat.then(Opinions::default),
+            loops: Vec::new(),
             series: Vec::new(),
             holders: Holders::new(Symbols::parse(&symbols)),
             evidence: Evidence::new(reader.cpus().len()),
@@ -196,7 +225,7 @@ impl Tracer {
             new_series: new_series_end,
         };
         let evidence_path = folder.join("worst.dat");
-        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_known: 0 };
+        let mut follower = Follower { instance, reader, explaining, evidence_path, kept, has_stacks, threads_known: Vec::new() };
         drop(symbols);
         if options.keep_all {
             // A killed run has no other.
@@ -211,7 +240,8 @@ impl Tracer {
             Ended { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
         });
         let handle = thread.map_err(failed("cannot start the reader of the trace"))?;
-        Ok(Self { marker, is_ending, batches, new_series, handle, record, folder: options.folder.to_owned() })
+        let are_numbers_shared = calibrated.are_numbers_shared;
+        Ok(Self { marker, is_ending, batches, new_series, are_numbers_shared, handle, record, folder: options.folder.to_owned() })
     }
 
     /// What measuring threads announce themselves with.
@@ -226,11 +256,17 @@ impl Tracer {
         &self.record
     }
 
-    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands samples to.
+    /// Whether the kernel's trace numbers threads as this process does.
+    #[must_use]
+    pub fn are_numbers_shared(&self) -> bool {
+        self.are_numbers_shared
+    }
+
+    /// Makes the files of the series' delays. Each series gets the tap that its recorder hands samples to. `loops` are those of programs.
     ///
     /// # Errors
     /// Those of making the files.
-    pub fn follow(&self, series: &[FollowedSeries]) -> io::Result<Vec<Tap>> {
+    pub fn follow(&self, series: &[FollowedSeries], loops: Vec<FollowedLoop>) -> io::Result<Vec<Tap>> {
         let mut taps = Vec::new();
         let mut followed = Vec::new();
         for (index, series) in series.iter().enumerate() {
@@ -251,7 +287,7 @@ impl Tracer {
             followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
         }
         // A thread that is gone is found when it is joined.
-        let _ = self.new_series.send(followed);
+        let _ = self.new_series.send((followed, loops));
         Ok(taps)
     }
 
@@ -275,6 +311,8 @@ impl Tracer {
         record.lost_events = counts.lost_events;
         record.stacks_read = counts.stacks;
         record.cpu_time_ns = cpu_time;
+        record.second_opinion = follower.explaining.opinions.as_ref().map(|opinions| opinions.found);
+        record.loops = follower.explaining.judged(&record.events);
         for series in follower.explaining.series {
             let left_out = series.left_out.load(Ordering::Relaxed);
             record.series.push(ExplainedSeries { left_out, ..series.file.counts });

@@ -18,6 +18,9 @@ use tardy_sys::shared_words::SharedWords;
 /// Cycles that the ring of a loop holds: 1.6 s of one that runs 20,000 times a second. One MiB a loop.
 pub const RING_CYCLES: usize = 32_768;
 
+/// What the kernel shows the memory as.
+pub(super) const MEMORY_NAME: &str = "tardy-app";
+
 /// One cycle of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
@@ -56,7 +59,7 @@ impl AppMemory {
     /// Those of making and mapping a file in memory.
     pub fn create(loops: usize, slots: usize) -> io::Result<Self> {
         let region_words = RING + SLOT_WORDS * slots;
-        let words = SharedWords::create("tardy-app", HEAD_WORDS + loops * region_words)?;
+        let words = SharedWords::create(MEMORY_NAME, HEAD_WORDS + loops * region_words)?;
         for (place, value) in [(REGIONS, loops), (SLOTS, slots), (REGION_WORDS, region_words)] {
             words[place].store(value as u64, Ordering::Relaxed);
         }

@@ -13,7 +13,7 @@ use tardy_sys::shared_words::set_close_on_exec;
 use tardy_sys::signal::{self, wait_readable};
 use tardy_sys::{affinity, clock, sched};
 
-use super::memory::{AppMemory, LoopReader, RING_CYCLES};
+use super::memory::{AppMemory, LoopReader, MEMORY_NAME, RING_CYCLES};
 
 /// The variable in which a program finds the memory for its loops.
 pub const VARIABLE: &str = "TARDY_APP";
@@ -189,6 +189,8 @@ pub struct LoopDescription {
     pub phase: Nanos,
     /// Its scheduling policy, as in `SCHED_FIFO 80`; `None` where it could not be read.
     pub policy: Option<String>,
+    /// Its thread, if it is one of this process's view of the system.
+    pub thread: Option<i32>,
     /// Whether it says when its work is done.
     pub tells_done: bool,
 }
@@ -205,7 +207,13 @@ pub fn look_at(reader: &mut LoopReader) -> LoopDescription {
         true
     });
     let policy = (introduction.thread > 0).then(|| sched::policy(introduction.thread).ok()).flatten().map(describe);
-    LoopDescription { name: introduction.name, period: introduction.period, phase, policy, tells_done }
+    let thread = Some(introduction.thread).filter(|&thread| thread > 0 && has_the_memory(thread));
+    LoopDescription { name: introduction.name, period: introduction.period, phase, policy, thread, tells_done }
+}
+
+/// Whether the thread of this number has the memory of loops: a program in a container of its own tells a number that is another thread's here.
+fn has_the_memory(thread: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{thread}/maps")).is_ok_and(|maps| maps.contains(MEMORY_NAME))
 }
 
 /// Numbers of policies: include/uapi/linux/sched.h.

@@ -68,6 +68,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     let kind = if grid.is_some() { SeriesKind::Work } else { SeriesKind::Event };
     let series = [DONE, START].map(|series| SeriesInfo { kind, ..series }).to_vec();
     let notes = vec![describe(&found)];
+    let loop_thread = found.thread;
     let (start, done) = match (opening.producers.pop(), opening.producers.pop()) {
         (Some(start), Some(done)) => (start, done),
         _ => return Err(io::Error::other("a program's loop was opened without its two series")),
@@ -114,7 +115,7 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
     });
     // Not the planned policy: what is measured is the program, and this thread only waits.
     let member = Member { policy: sched::Policy::Other { nice: 0 }, is_watched: false, ..Member::new(opening.probe, None, run) };
-    Ok(ProbeInstance { members: vec![member], series: Some(series), grid, notes, ..ProbeInstance::default() })
+    Ok(ProbeInstance { members: vec![member], series: Some(series), grid, loop_thread, notes, ..ProbeInstance::default() })
 }
 
 fn with_arguments(program: &str, arguments: &[String]) -> Command {

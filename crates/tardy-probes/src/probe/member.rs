@@ -37,6 +37,8 @@ pub struct ProbeInstance {
     pub grid: Option<DetectedGrid>,
     /// Whether what it measures comes from outside of this machine; absent where that is not asked.
     pub external: Option<bool>,
+    /// The thread of another program that takes its samples, where there is one and it is known.
+    pub loop_thread: Option<i32>,
     /// What must be known of its numbers; shown with every result. The same text of several places is shown once.
     pub notes: Vec<String>,
     /// What is still under way, so that places prepare side by side: called when all are open, in their order.

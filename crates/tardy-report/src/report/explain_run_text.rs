@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::stacks::StackRow;
 use tardy_results::explain::words;
+use tardy_run::tracing::{Agreement, SecondOpinion, TracingRecord};
 
-use super::explain_text::{bar, components, holders, share, time};
+use super::explain_text::{bar, components, holders, rules, share, time};
 
 #[must_use]
 pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
@@ -22,6 +23,18 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
     }
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
+    }
+    if let Some(opinion) = &explanation.tracing.second_opinion {
+        second_opinion(&mut out, opinion);
+    }
+    for looped in &explanation.loops {
+        let _ = writeln!(
+            out,
+            "\nWhat a loop that must be on time does not do, and {} ({}) did",
+            looped.thread,
+            words::priority(looped.priority)
+        );
+        rules(&mut out, &looped.rules);
     }
     out
 }
@@ -71,11 +84,17 @@ fn warnings(explanation: &RunExplanation) -> Vec<String> {
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push("this kernel does not trace switches out of idle: the way from there to the clock read is one piece".to_owned());
     }
-    if tracing.is_beyond_comparison() {
+    if tracing.level == TracingRecord::STACKS {
         warnings.push(
             "stacks of the kernel were recorded, which take up to tens of microseconds each: these latencies are not for comparison"
                 .to_owned(),
         );
+    }
+    if tracing.level == TracingRecord::TIMERLAT {
+        warnings.push("timerlat ran too, whose thread takes the CPU every millisecond: these latencies are not for comparison".to_owned());
+    }
+    if let Some(error) = &tracing.no_second_opinion {
+        warnings.push(format!("timerlat gives no second opinion: the kernel does not have it ({error})"));
     }
     if let Some(error) = &tracing.no_stacks {
         warnings.push(format!("there are no stacks, because the kernel's events have no triggers for them ({error})"));
@@ -110,6 +129,18 @@ fn way(functions: &[String]) -> String {
     let shown: Vec<&str> = functions.iter().take(FUNCTIONS_SHOWN).map(String::as_str).collect();
     let more = if functions.len() > FUNCTIONS_SHOWN { " < ..." } else { "" };
     format!("{}{more}", shown.join(" < "))
+}
+
+fn second_opinion(out: &mut String, opinion: &SecondOpinion) {
+    let _ = writeln!(out, "\nSecond opinion: timerlat on {} wake-ups of its own threads", opinion.wake_ups);
+    for (what, agreement) in [("to its timer's function", opinion.interrupt), ("to its thread", opinion.thread)] {
+        let Agreement { compared, agreeing, difference_min_ns, difference_max_ns, theirs_max_ns } = agreement;
+        let _ = writeln!(
+            out,
+            "  {what:<24} {agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: {difference_min_ns} to {difference_max_ns} ns; its largest {})",
+            time(theirs_max_ns)
+        );
+    }
 }
 
 fn worst(out: &mut String, place: usize, story: &SampleStory) {

@@ -28,6 +28,7 @@ pub fn text(explanation: &Explanation, above_ns: i64) -> String {
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
+    out.push_str("\nWhat a loop that must be on time does not do\n");
     rules(&mut out, &explanation.rules);
     out
 }
@@ -208,8 +209,7 @@ pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
     format!("{}{}{}", " ".repeat(start), "#".repeat(end - start), " ".repeat(BAR - end))
 }
 
-fn rules(out: &mut String, rules: &[RuleRow]) {
-    out.push_str("\nWhat a loop that must be on time does not do\n");
+pub(super) fn rules(out: &mut String, rules: &[RuleRow]) {
     let broken = rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0));
     for rule in broken {
         let _ = writeln!(out, "  {}: {} ({})\n    remedy: {}", rule.what, rule.count.unwrap_or(0), rule.detail, rule.remedy);

@@ -117,7 +117,10 @@ pub fn command(plan: &Plan) -> String {
     }
     let is_implied = plan.explain == Explain::Events && plan.on_threshold.contains(&ThresholdAction::Trace);
     if plan.explain != Explain::Off && !is_implied {
-        words.push(if plan.explain == Explain::Stacks { "--explain=stacks" } else { "--explain" }.to_owned());
+        words.push(match plan.explain {
+            Explain::Off | Explain::Events => "--explain".to_owned(),
+            level => format!("--explain={}", level.name()),
+        });
     }
     if plan.keep_trace {
         words.push("--keep-trace".to_owned());

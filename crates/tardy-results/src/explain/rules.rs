@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
-use tardy_trace::event::{Event, Kind, Thread};
-use tardy_trace::explain::Rules;
+use tardy_run::tracing::{LoopRules, RecordedKinds};
+use tardy_trace::event::{Event, Kind};
 
 use super::words::priority;
 
@@ -21,26 +21,32 @@ pub struct RuleRow {
     pub remedy: &'static str,
 }
 
-/// Which events the trace has, of any thread: without any of a kind nothing can be said.
-#[derive(Debug, Default)]
-pub(super) struct Recorded {
-    page_faults: bool,
-    timers: bool,
-    wakings: bool,
-    contention: bool,
-    futex: bool,
+/// Notes what an event tells of the trace, whosever it is.
+pub(super) fn note(recorded: &mut RecordedKinds, event: &Event) {
+    match event.kind {
+        Kind::PageFault { .. } => recorded.page_faults = true,
+        Kind::TimerStart { .. } => recorded.timers = true,
+        Kind::Waking { .. } => recorded.wakings = true,
+        Kind::ContentionBegin { .. } => recorded.contention = true,
+        Kind::Futex { .. } => recorded.futex = true,
+        _ => {}
+    }
 }
 
-impl Recorded {
-    pub(super) fn take(&mut self, event: &Event) {
-        match event.kind {
-            Kind::PageFault { .. } => self.page_faults = true,
-            Kind::TimerStart { .. } => self.timers = true,
-            Kind::Waking { .. } => self.wakings = true,
-            Kind::ContentionBegin { .. } => self.contention = true,
-            Kind::Futex { .. } => self.futex = true,
-            _ => {}
-        }
+/// The rules of one loop.
+#[derive(Debug, Serialize)]
+pub struct LoopRow {
+    /// Name of its thread.
+    pub thread: String,
+    /// The kernel's priority of it.
+    pub priority: i32,
+    /// Every rule.
+    pub rules: Vec<RuleRow>,
+}
+
+impl LoopRow {
+    pub(super) fn of(rules: &LoopRules) -> Self {
+        Self { thread: rules.thread.clone(), priority: rules.priority, rules: rows(rules) }
     }
 }
 
@@ -48,7 +54,8 @@ fn nanos(ns: u64) -> Nanos {
     Nanos(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
-pub(super) fn rows(rules: &Rules, recorded: &Recorded, thread: Thread) -> Vec<RuleRow> {
+pub(super) fn rows(rules: &LoopRules) -> Vec<RuleRow> {
+    let recorded = rules.recorded;
     let row = |rule, what, is_recorded: bool, count, detail: String, remedy, record| RuleRow {
         rule,
         what,
@@ -61,11 +68,9 @@ pub(super) fn rows(rules: &Rules, recorded: &Recorded, thread: Thread) -> Vec<Ru
         0 => String::new(),
         count => format!("; {count} before its first timer are not counted"),
     };
-    let lower: u64 = rules.woken_by_lower.values().sum();
-    let mut wakers: Vec<_> = rules.woken_by_lower.iter().collect();
-    wakers.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let wakers: Vec<String> = wakers.iter().take(3).map(|((name, of), count)| format!("{count} by {name} ({})", priority(*of))).collect();
-    let waits = rules.lock_waits;
+    let lower: u64 = rules.woken_by_lower.iter().map(|waker| waker.count).sum();
+    let wakers = rules.woken_by_lower.iter().take(3);
+    let wakers: Vec<String> = wakers.map(|waker| format!("{} by {} ({})", waker.count, waker.name, priority(waker.priority))).collect();
     let mut rows = vec![
         row(
             "page_faults",
@@ -125,14 +130,14 @@ pub(super) fn rows(rules: &Rules, recorded: &Recorded, thread: Thread) -> Vec<Ru
             "kernel_lock_waits",
             "waits for locks of the kernel",
             recorded.contention,
-            waits.count,
-            format!("{} in all, {} the longest", nanos(waits.sum_ns), nanos(waits.max_ns)),
+            rules.lock_waits,
+            format!("{} in all, {} the longest", nanos(rules.lock_waits_sum_ns), nanos(rules.lock_waits_max_ns)),
             "keep system calls that allocate, map memory or do I/O out of the loop",
             "record lock:contention_begin and contention_end",
         ),
     ];
     // Only real-time threads have a priority to be inverted.
-    if thread.priority >= 100 {
+    if rules.priority >= 100 {
         rows.retain(|row| !matches!(row.rule, "woken_by_lower_priority"));
     }
     rows

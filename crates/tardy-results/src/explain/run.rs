@@ -18,7 +18,7 @@ use tardy_trace::text::Text;
 
 use super::stacks::{StackRow, StackTally};
 use super::tally::Tally;
-use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, Question, StoryPiece, explain};
+use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece, explain};
 
 /// What is asked of a run.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +92,9 @@ pub struct RunExplanation {
     /// Functions that held the CPU, most lateness first; none without --explain=stacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRow>,
+    /// What loops of programs do that a loop on time does not; none without such a loop.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<LoopRow>,
 }
 
 /// How many samples.
@@ -256,6 +259,7 @@ pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanatio
     let Reading { holders, counts, tally, worst, stacks, .. } = reading;
     let tallied = tally.finish(|&place| holders.facts[place].clone());
     Ok(RunExplanation {
+        loops: tracing.loops.iter().map(LoopRow::of).collect(),
         tracing,
         samples: counts,
         unexplained_ns: tallied.unexplained_ns(),

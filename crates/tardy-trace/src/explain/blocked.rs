@@ -1,6 +1,8 @@
 //! When threads that are explained waited in the kernel, though nobody was to wake them there: for a page, for a lock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
 
 use super::{Cause, Component, Holder, Known, Piece};
 use crate::event::{Event, Kind, Thread};
@@ -14,7 +16,7 @@ const SPANS_MAX: usize = 1 << 12;
 /// Waits by thread.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
-    threads: BTreeMap<i32, Stint>,
+    threads: HashMap<i32, Stint>,
 }
 
 /// What a thread does since it last slept of its own will.

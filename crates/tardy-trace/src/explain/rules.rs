@@ -54,6 +54,50 @@ pub struct LockWaits {
     began: Option<u64>,
 }
 
+/// Whose rules are counted: those of all threads that are explained, together; or those of some, each for itself.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    all: Rules,
+    threads: Option<Vec<(i32, Rules)>>,
+    /// Threads of whoever measures: that they wake a loop, to end it, is none of its doing.
+    observers: Vec<i32>,
+}
+
+impl Judged {
+    /// Nobody yet.
+    pub(super) fn single_threads() -> Self {
+        Self { threads: Some(Vec::new()), ..Self::default() }
+    }
+
+    pub(super) fn add_observer(&mut self, pid: i32) {
+        self.observers.push(pid);
+    }
+
+    pub(super) fn is_observer(&self, pid: i32) -> bool {
+        self.observers.contains(&pid)
+    }
+
+    pub(super) fn all(&self) -> &Rules {
+        &self.all
+    }
+
+    pub(super) fn add(&mut self, pid: i32) {
+        if self.of(pid).is_none() {
+            self.threads.get_or_insert_default().push((pid, Rules::default()));
+        }
+    }
+
+    pub(super) fn of(&self, pid: i32) -> Option<&Rules> {
+        let Some(threads) = &self.threads else { return Some(&self.all) };
+        threads.iter().find(|&&(known, _)| known == pid).map(|(_, rules)| rules)
+    }
+
+    pub(super) fn of_mut(&mut self, pid: i32) -> Option<&mut Rules> {
+        let Some(threads) = &mut self.threads else { return Some(&mut self.all) };
+        threads.iter_mut().find(|(known, _)| *known == pid).map(|(_, rules)| rules)
+    }
+}
+
 impl Rules {
     /// Takes an event of the thread in.
     pub(super) fn take(&mut self, event: &Event) {

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::wake_up::{Functions, Way};
-use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Target, WakeUp, Waker};
+use super::{Cause, Component, DueFrom, Explainer, Facts, Holder, Known, Piece, Rules, Target, WakeUp, Waker};
+use crate::event::Thread;
 use crate::merge::Item;
 use crate::text::Text;
 
@@ -44,12 +45,30 @@ impl Samples {
     /// Begins with a trace of which nothing is known yet, and with no thread. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
-        Self { explainer: Explainer::new(Target::Pids(Vec::new()), facts, threads), switch_ns: facts.switch_ns, wake_ups: BTreeMap::new() }
+        let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
+        explainer.judge_single_threads();
+        Self { explainer, switch_ns: facts.switch_ns, wake_ups: BTreeMap::new() }
     }
 
     /// Explains samples of this thread too.
     pub fn follow(&mut self, pid: i32) {
         self.explainer.follow(pid);
+    }
+
+    /// Counts how often this thread does what a loop that must be on time does not.
+    pub fn judge(&mut self, pid: i32) {
+        self.explainer.judge(pid);
+    }
+
+    /// Wakings by this thread, which belongs to whoever measures, are no fault of a loop.
+    pub fn add_observer(&mut self, pid: i32) {
+        self.explainer.add_observer(pid);
+    }
+
+    /// What was counted of a thread, and what was heard of it last.
+    #[must_use]
+    pub fn rules(&self, pid: i32) -> Option<(Thread, &Rules)> {
+        Some((self.explainer.thread(pid), self.explainer.rules_of(pid)?))
     }
 
     /// Names of threads that the trace told, by number.
@@ -60,6 +79,9 @@ impl Samples {
     /// Takes the next item of the stream in.
     pub fn take(&mut self, item: &Item) {
         self.explainer.take(item);
+        if !self.explainer.has_finished() {
+            return;
+        }
         for wake_up in self.explainer.finished() {
             let kept = self.wake_ups.entry(wake_up.thread.pid).or_default();
             if kept.len() == WAKE_UPS_MAX {
@@ -74,8 +96,23 @@ impl Samples {
         self.explainer.forget_before(time);
         for kept in self.wake_ups.values_mut() {
             let gone = kept.partition_point(|wake_up| wake_up.ran < time);
-            kept.drain(..gone);
+            for wake_up in kept.drain(..gone) {
+                self.explainer.give_back(wake_up.pieces);
+            }
         }
+    }
+
+    /// When the last wake-up of a thread was due that a timer made and that ended before `time`.
+    #[must_use]
+    pub fn due_of_wake_up(&self, pid: i32, time: u64) -> Option<u64> {
+        let kept = self.wake_ups.get(&pid)?;
+        let last = kept.get(kept.partition_point(|wake_up| wake_up.ran <= time).checked_sub(1)?)?;
+        (last.due_from == DueFrom::Timer).then_some(last.due)
+    }
+
+    /// Takes back the memory of a sample that is done with.
+    pub fn give_back(&mut self, delay: Delay) {
+        self.explainer.give_back(delay.pieces);
     }
 
     /// Explains a sample that one of `threads` took, and that was due before `woke`; to be called once the stream is some ms past `woke`. `home` is the
@@ -93,17 +130,18 @@ impl Samples {
             self.wake_ups.entry(wake_up.thread.pid).or_default().push_back(wake_up);
         }
         // The thread ran at `woke`: what it was woken for before that, and after due, is the way to this sample.
+        let room = self.explainer.room();
         let kept = self.wake_ups.get(&pid);
         let found = kept.and_then(|kept| kept.get(kept.partition_point(|wake_up| wake_up.ran <= due)));
         match found.filter(|wake_up| wake_up.ran <= woke) {
-            Some(wake_up) => self.woken(wake_up, due, woke),
-            None => self.awake(pid, home, due, woke),
+            Some(wake_up) => self.woken(wake_up, due, woke, room),
+            None => self.awake(pid, home, due, woke, room),
         }
     }
 
-    fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64) -> Delay {
+    fn woken(&self, wake_up: &WakeUp, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let way = Way { thread: wake_up.thread, waking_cpu: wake_up.waking_cpu, interrupted_depth: None, functions: Functions::default() };
-        let mut pieces = Vec::with_capacity(wake_up.pieces.len() + PIECES_BESIDE);
+        pieces.reserve(wake_up.pieces.len() + PIECES_BESIDE);
         let (begin, before) = match wake_up.due_from {
             DueFrom::Waking => (wake_up.waking, Component::Waker),
             DueFrom::Timer | DueFrom::Period => (wake_up.due, Component::Request),
@@ -123,12 +161,11 @@ impl Samples {
     }
 
     /// The thread was not woken in the interval: it was awake, or the trace does not have it.
-    fn awake(&self, pid: i32, home: u32, due: u64, woke: u64) -> Delay {
+    fn awake(&self, pid: i32, home: u32, due: u64, woke: u64, mut pieces: Vec<Piece>) -> Delay {
         let on = |time| self.explainer.running(time).find(|(_, thread)| thread.pid == pid).map(|(cpu, _)| cpu);
         let found = on(woke).or_else(|| on(due));
         let cpu = found.unwrap_or(home);
         let way = Way { thread: self.explainer.thread(pid), waking_cpu: cpu, interrupted_depth: None, functions: Functions::default() };
-        let mut pieces = Vec::new();
         self.explainer.cut(way, Component::Awake, cpu, due, woke, &mut pieces);
         // Its wake-up may be among what was lost.
         let is_lost = pieces.iter().any(|piece| piece.holder.cause == Cause::Lost);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
+use super::wake_up::Expiring;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 
@@ -40,6 +41,57 @@ pub(super) struct Moment {
     pub(super) stack: Option<u32>,
 }
 
+impl Moment {
+    /// Whether the CPU went on with the same.
+    fn is_like(&self, other: &Self) -> bool {
+        let pid = |moment: &Self| moment.thread.map(|thread| thread.pid);
+        pid(self) == pid(other) && self.is_lost == other.is_lost && self.top == other.top
+    }
+}
+
+/// All CPUs, in the order of their numbers. Most machines number them from 0 without a gap.
+#[derive(Debug, Default)]
+pub(super) struct Cpus(Vec<(u32, Timeline)>);
+
+impl Cpus {
+    #[inline]
+    fn place(&self, cpu: u32) -> Result<usize, usize> {
+        match self.0.get(cpu as usize) {
+            Some(&(number, _)) if number == cpu => Ok(cpu as usize),
+            _ => self.0.binary_search_by_key(&cpu, |&(number, _)| number),
+        }
+    }
+
+    pub(super) fn get(&self, cpu: u32) -> Option<&Timeline> {
+        self.place(cpu).ok().map(|place| &self.0[place].1)
+    }
+
+    pub(super) fn get_mut(&mut self, cpu: u32) -> Option<&mut Timeline> {
+        self.place(cpu).ok().map(|place| &mut self.0[place].1)
+    }
+
+    #[inline]
+    pub(super) fn get_or_add(&mut self, cpu: u32) -> &mut Timeline {
+        let place = self.place(cpu).unwrap_or_else(|place| {
+            self.0.insert(place, (cpu, Timeline::default()));
+            place
+        });
+        &mut self.0[place].1
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Timeline)> {
+        self.0.iter().map(|(cpu, timeline)| (*cpu, timeline))
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Timeline> {
+        self.0.iter().map(|(_, timeline)| timeline)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Timeline> {
+        self.0.iter_mut().map(|(_, timeline)| timeline)
+    }
+}
+
 /// The state of a CPU, and what it was a while ago.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
@@ -49,6 +101,8 @@ pub(super) struct Timeline {
     thread: Option<Thread>,
     /// When the outermost interrupt began, if its entry was seen, and how deep in sections without preemption it found the thread.
     pub(super) interrupt: Option<(u64, u8)>,
+    /// The timer whose function it is in.
+    pub(super) expiring: Option<Expiring>,
     /// The functions that it interrupted, where a trigger recorded them.
     pub(super) interrupted_stack: Option<u32>,
     /// The interrupt in which the softirq of timers was asked for last.
@@ -147,7 +201,7 @@ impl Timeline {
         }
         self.stack.clear();
         self.suspended.clear();
-        (self.thread, self.interrupt, self.timer_softirq_raised) = (None, None, None);
+        (self.thread, self.interrupt, self.timer_softirq_raised, self.expiring) = (None, None, None, None);
         self.push(time, Head::default());
     }
 
@@ -167,18 +221,46 @@ impl Timeline {
         }
     }
 
-    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap. What lies before all moments has none.
-    pub(super) fn stretches(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, Option<&Moment>)> {
-        let first = self.after(from);
+    /// Stretches of `from..to`, each with what the CPU was doing in it, without a gap: one for what many events cut without changing it. What lies before
+    /// all moments has none.
+    pub(super) fn stretches(&self, from: u64, to: u64, mut visit: impl FnMut(u64, u64, Option<&Moment>)) {
         let begin = self.moments.front().map_or(to, |moment| moment.time.clamp(from, to));
-        let before = (begin > from).then_some((from, begin, None));
-        let index = first.saturating_sub(1);
-        let inside = (index..self.moments.len()).map(move |index| {
-            let moment = &self.moments[index];
-            let end = self.moments.get(index + 1).map_or(to, |next| next.time.min(to));
-            (moment.time.max(from), end, Some(moment))
-        });
-        before.into_iter().chain(inside.take_while(move |&(start, ..)| start < to).filter(|(start, end, _)| start < end))
+        if begin > from {
+            visit(from, begin, None);
+        }
+        let mut found: Option<(u64, u64, &Moment)> = None;
+        let mut moments = self.moments.range(self.after(from).saturating_sub(1)..).peekable();
+        while let Some(moment) = moments.next() {
+            let start = moment.time.max(from);
+            if start >= to {
+                break;
+            }
+            let end = moments.peek().map_or(to, |next| next.time.min(to));
+            match &mut found {
+                _ if start >= end => {}
+                Some((_, longer, first)) if first.is_like(moment) => *longer = end,
+                _ => {
+                    if let Some((start, end, moment)) = found.replace((start, end, moment)) {
+                        visit(start, end, Some(moment));
+                    }
+                }
+            }
+        }
+        if let Some((start, end, moment)) = found {
+            visit(start, end, Some(moment));
+        }
+    }
+
+    /// Whether an event behind `from` and before `to` found interrupts on, in a thread.
+    pub(super) fn were_interrupts_on(&self, from: u64, to: u64) -> bool {
+        let mut found = false;
+        let mut moments = self.moments.range(self.after(from)..).peekable();
+        while let Some(moment) = moments.next_if(|moment| moment.time < to) {
+            // One that the next event follows at the same time has no length.
+            let end = moments.peek().map_or(to, |next| next.time);
+            found |= moment.time < end && moment.top == Context::Thread && !moment.head.is_irqs_off();
+        }
+        found
     }
 
     fn push(&mut self, time: u64, head: Head) {

@@ -6,8 +6,8 @@ use foldhash::HashMap;
 
 use super::blocked::Blocked;
 use super::cause::Wait;
-use super::rules::Rules;
-use super::timeline::{Context, Timeline};
+use super::rules::{Judged, Rules};
+use super::timeline::{Cpus, Timeline};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
 use crate::event::{Event, Kind, Thread};
 use crate::merge::Item;
@@ -17,6 +17,8 @@ use crate::text::Text;
 const REMEMBERED_MAX: usize = 1 << 18;
 /// Pieces that most wake-ups have at most: room for so many is made at once.
 pub(super) const PIECES_USUAL: usize = 8;
+/// Room for pieces that is kept, by wake-ups.
+const SPARE_MAX: usize = 64;
 /// Interrupts of CPUs that other CPUs send, as x86 names them, and the one name of others.
 const SENT: [&str; 4] = ["reschedule", "call_function", "call_function_single", "ipi"];
 /// An interrupt that was sent comes within this time, or another one was; in ns.
@@ -63,26 +65,25 @@ pub(super) struct Functions {
 pub struct Explainer {
     target: Target,
     facts: Facts,
-    /// Few, like all that is kept in trees here.
-    cpus: BTreeMap<u32, Timeline>,
+    cpus: Cpus,
     /// What was heard last of each thread.
     threads: HashMap<i32, Thread>,
     /// Timers that are set, by address.
     timers: HashMap<u64, Timer>,
-    /// The timer whose function each CPU is in.
-    expiring: BTreeMap<u32, Expiring>,
     /// What kernel workers are busy with.
     work: HashMap<i32, u64>,
     /// Wake-ups under way, by thread.
-    waiting: BTreeMap<i32, Waiting>,
+    waiting: HashMap<i32, Waiting>,
     /// Due times of threads by number, in place of timers, and which of them was the last that the thread was woken for.
     grids: BTreeMap<i32, (Grid, Option<i64>)>,
-    rules: Rules,
+    judged: Judged,
     blocked: Blocked,
     /// The last interrupt that was sent to each CPU: when, and by which thread's CPU.
     sent: BTreeMap<u32, (u64, Text)>,
     finished: Vec<WakeUp>,
     unfinished: u64,
+    /// Room of wake-ups that are done with.
+    spare: Vec<Vec<Piece>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,13 +95,17 @@ struct Timer {
     by: i32,
 }
 
+/// A timer whose function a CPU is in.
 #[derive(Debug, Clone, Copy)]
-struct Expiring {
+pub(super) struct Expiring {
     time: u64,
     now: i64,
     function: u64,
     timer: Option<Timer>,
     interrupt: Option<u64>,
+    /// The thread that it is above, and whether it is in a hard interrupt: another thread's waking is not its.
+    pid: i32,
+    is_in_interrupt: bool,
 }
 
 #[derive(Debug)]
@@ -138,18 +143,18 @@ impl Explainer {
         Self {
             target,
             facts,
-            cpus: BTreeMap::new(),
+            cpus: Cpus::default(),
             threads: threads.iter().map(thread).collect(),
             timers: HashMap::default(),
-            expiring: BTreeMap::new(),
             work: HashMap::default(),
-            waiting: BTreeMap::new(),
+            waiting: HashMap::default(),
             grids: BTreeMap::new(),
-            rules: Rules::default(),
+            judged: Judged::default(),
             blocked: Blocked::default(),
             sent: BTreeMap::new(),
             finished: Vec::new(),
             unfinished: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -166,8 +171,7 @@ impl Explainer {
         match item {
             Item::Event(event) => self.event(event),
             Item::Lost { cpu, time, .. } => {
-                self.cpus.entry(*cpu).or_default().lose(*time);
-                self.expiring.remove(cpu);
+                self.cpus.get_or_add(*cpu).lose(*time);
             }
         }
     }
@@ -181,6 +185,24 @@ impl Explainer {
         }
     }
 
+    /// Whether a wake-up ended since they were asked for.
+    pub(super) fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
+    }
+
+    /// Takes back the memory of pieces that are done with.
+    pub(super) fn give_back(&mut self, mut pieces: Vec<Piece>) {
+        if self.spare.len() < SPARE_MAX {
+            pieces.clear();
+            self.spare.push(pieces);
+        }
+    }
+
+    /// Room for pieces.
+    pub(super) fn room(&mut self) -> Vec<Piece> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PIECES_USUAL))
+    }
+
     /// The wake-ups that ended since the last call.
     pub fn finished(&mut self) -> impl Iterator<Item = WakeUp> {
         self.finished.drain(..)
@@ -189,7 +211,27 @@ impl Explainer {
     /// How often the thread did what a loop that must be on time does not.
     #[must_use]
     pub fn rules(&self) -> &Rules {
-        &self.rules
+        self.judged.all()
+    }
+
+    /// Counts that of single threads, and of those of [`Explainer::judge`] only.
+    pub(super) fn judge_single_threads(&mut self) {
+        self.judged = Judged::single_threads();
+    }
+
+    /// Counts that of this thread too.
+    pub(super) fn judge(&mut self, pid: i32) {
+        self.judged.add(pid);
+    }
+
+    /// Wakings by this thread are no fault of a loop.
+    pub(super) fn add_observer(&mut self, pid: i32) {
+        self.judged.add_observer(pid);
+    }
+
+    /// What was counted of a thread.
+    pub(super) fn rules_of(&self, pid: i32) -> Option<&Rules> {
+        self.judged.of(pid)
     }
 
     /// Wake-ups of which the end is not in the trace.
@@ -201,7 +243,7 @@ impl Explainer {
     fn event(&mut self, event: &Event) {
         // A stack tells of the event before it, and has the head of the thread that is gone by then.
         if let Kind::Stack { place } = event.kind {
-            if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(&event.cpu)) {
+            if let (Some(place), Some(timeline)) = (place, self.cpus.get_mut(event.cpu)) {
                 timeline.apply_stack(place);
             }
             return;
@@ -212,16 +254,23 @@ impl Explainer {
         }
         self.learn(event);
         if self.is_target(event.head.pid) {
-            self.rules.take(event);
+            if let Some(rules) = self.judged.of_mut(event.head.pid) {
+                rules.take(event);
+            }
             self.blocked.take_own(event);
         }
         match event.kind {
-            Kind::TimerStart { timer, expires, soft_expires, mode, .. } if self.timers.len() < REMEMBERED_MAX => {
+            Kind::TimerStart { timer, expires, soft_expires, mode, .. } => {
+                if self.timers.len() >= REMEMBERED_MAX {
+                    self.forget_timers(event.time);
+                }
                 self.timers.insert(timer, Timer { expires, soft_expires, mode, by: event.head.pid });
             }
             Kind::TimerCancel { timer } => drop(self.timers.remove(&timer)),
             Kind::TimerExpireEntry { timer, function, now } => self.expire(event, timer, function, now),
-            Kind::TimerExpireExit { .. } => drop(self.expiring.remove(&event.cpu)),
+            Kind::TimerExpireExit { .. } => self.end_expiry(event, |_| true),
+            Kind::VectorExit { .. } | Kind::IrqExit { .. } => self.end_expiry(event, |expiring| expiring.is_in_interrupt),
+            Kind::SoftirqExit { .. } => self.end_expiry(event, |expiring| !expiring.is_in_interrupt),
             Kind::IpiSend { cpu, mask } => self.send(event, cpu, mask),
             Kind::WorkStart { function } if self.work.len() < REMEMBERED_MAX => drop(self.work.insert(event.head.pid, function)),
             Kind::WorkEnd => drop(self.work.remove(&event.head.pid)),
@@ -233,7 +282,7 @@ impl Explainer {
             }
             _ => {}
         }
-        let timeline = self.cpus.entry(event.cpu).or_default();
+        let timeline = self.cpus.get_or_add(event.cpu);
         let sender = match event.kind {
             Kind::VectorEntry { name } if !self.sent.is_empty() && SENT.contains(&name.as_str()) => {
                 self.sent.get(&event.cpu).filter(|&&(time, _)| event.time.abs_diff(time) < SENT_NS)
@@ -278,7 +327,7 @@ impl Explainer {
         match event.kind {
             Kind::Switch { previous, next, .. } => {
                 // The one that has the CPU was learnt when it was switched to.
-                if self.cpus.get(&event.cpu).and_then(Timeline::thread) != Some(previous) {
+                if self.cpus.get(event.cpu).and_then(Timeline::thread) != Some(previous) {
                     learn(previous);
                 }
                 learn(next);
@@ -289,11 +338,28 @@ impl Explainer {
     }
 
     fn expire(&mut self, event: &Event, timer: u64, function: u64, now: i64) {
-        let timeline = self.cpus.entry(event.cpu).or_default();
+        let timeline = self.cpus.get_or_add(event.cpu);
         let interrupt =
             if event.head.is_in_interrupt() { timeline.interrupt.map(|(time, _)| time) } else { timeline.timer_softirq_raised.take() };
-        let expiring = Expiring { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt };
-        self.expiring.insert(event.cpu, expiring);
+        let (pid, is_in_interrupt) = (event.head.pid, event.head.is_in_interrupt());
+        let expiring = Expiring { time: event.time, now, function, timer: self.timers.remove(&timer), interrupt, pid, is_in_interrupt };
+        timeline.expiring = Some(expiring);
+    }
+
+    fn end_expiry(&mut self, event: &Event, is_it: impl FnOnce(&Expiring) -> bool) {
+        let timeline = self.cpus.get_or_add(event.cpu);
+        if timeline.expiring.as_ref().is_some_and(is_it) {
+            timeline.expiring = None;
+        }
+    }
+
+    /// Of timers that are long due nothing will come: they were taken back.
+    fn forget_timers(&mut self, now: u64) {
+        let now = now.cast_signed();
+        self.timers.retain(|_, timer| timer.expires > now.saturating_sub(SAME_CLOCK_NS.cast_signed()));
+        if self.timers.len() > REMEMBERED_MAX / 2 {
+            self.timers.clear();
+        }
     }
 
     fn waking(&mut self, event: &Event, thread: Thread, target_cpu: u32) {
@@ -303,12 +369,12 @@ impl Explainer {
         if runs_already && event.head.pid == thread.pid {
             return;
         }
-        let timeline = self.cpus.entry(event.cpu).or_default();
+        let timeline = self.cpus.get_or_add(event.cpu);
         let interrupted_depth = timeline.interrupt.map(|(_, depth)| depth);
         let functions =
             Functions { stack: timeline.interrupt.and(timeline.interrupted_stack), is_softirq: timeline.is_softirq_interrupted() };
         let entered = timeline.interrupt.map(|(time, _)| time).filter(|_| event.head.is_in_interrupt());
-        let expiring = self.expiring.get(&event.cpu).copied();
+        let expiring = timeline.expiring.filter(|expiring| expiring.pid == event.head.pid);
         let by_thread =
             self.threads.get(&event.head.pid).copied().unwrap_or(Thread { pid: event.head.pid, priority: 120, name: Text::default() });
         let waker = match expiring {
@@ -317,18 +383,21 @@ impl Explainer {
             None if event.head.is_in_softirq() => Waker::Softirq,
             None => Waker::Thread(by_thread),
         };
-        if expiring.is_some_and(|expiring| expiring.timer.is_some()) {
-            self.rules.begin();
-        }
-        self.rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
         let timed = expiring.and_then(|expiring| Some((expiring, expiring.timer?)));
+        let is_of_observer = self.judged.is_observer(event.head.pid) && is_of_thread;
+        if let Some(rules) = self.judged.of_mut(thread.pid).filter(|_| !is_of_observer) {
+            if timed.is_some() {
+                rules.begin();
+            }
+            rules.woken(thread, if expiring.is_some() && !event.head.is_in_interrupt() { Waker::Softirq } else { waker });
+            if let Some((_, timer)) = timed.filter(|(_, timer)| timer.by == thread.pid) {
+                rules.slept(timer.mode, timer.soft_expires);
+            }
+        }
         let on_grid = self.grids.get_mut(&thread.pid).filter(|_| waker.may_be_timer()).and_then(|(grid, last)| {
             let (place, due) = grid.last_due(event.time);
             (last.replace(place) != Some(place)).then_some(due)
         });
-        if let Some((_, timer)) = timed.filter(|(_, timer)| timer.by == thread.pid) {
-            self.rules.slept(timer.mode, timer.soft_expires);
-        }
         let (due, slack_end, due_from) = match (on_grid, timed) {
             (Some(due), _) => (due, due, DueFrom::Period),
             (None, Some((expiring, timer))) if self.grids.is_empty() => {
@@ -372,7 +441,7 @@ impl Explainer {
             return;
         }
         let Some(waiting) = self.waiting.remove(&event.head.pid) else { return };
-        let last = self.cpus.get(&event.cpu).and_then(Timeline::last).unwrap_or(event.time);
+        let last = self.cpus.get(event.cpu).and_then(Timeline::last).unwrap_or(event.time);
         let ran = last.clamp(waiting.waking, event.time);
         self.finish(waiting, event.cpu, ran, Some(event.time));
     }
@@ -385,7 +454,7 @@ impl Explainer {
             return;
         }
         let (_, cpu) = waiting.last_queue();
-        let last = self.cpus.get(&cpu).and_then(|timeline| timeline.moment(woke)).map_or(woke, |moment| moment.time);
+        let last = self.cpus.get(cpu).and_then(|timeline| timeline.moment(woke)).map_or(woke, |moment| moment.time);
         let ran = last.clamp(waiting.waking, woke);
         self.finish(waiting, cpu, ran, Some(woke));
     }
@@ -399,7 +468,7 @@ impl Explainer {
 
     /// The thread that a CPU had at `time`, as far as is known.
     pub(super) fn running(&self, time: u64) -> impl Iterator<Item = (u32, Thread)> {
-        self.cpus.iter().filter_map(move |(&cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
+        self.cpus.iter().filter_map(move |(cpu, timeline)| Some((cpu, timeline.moment(time)?.thread?)))
     }
 
     /// Names of threads that the trace told, by number.
@@ -419,7 +488,7 @@ impl Explainer {
 
     /// The functions that led to the event of a CPU at `time`.
     pub(super) fn stack_at(&self, cpu: u32, time: u64) -> Option<u32> {
-        self.cpus.get(&cpu)?.moment(time).filter(|moment| moment.time == time)?.stack
+        self.cpus.get(cpu)?.moment(time).filter(|moment| moment.time == time)?.stack
     }
 
     fn finish(&mut self, waiting: Waiting, cpu: u32, ran: u64, first_sign: Option<u64>) {
@@ -431,7 +500,7 @@ impl Explainer {
         let slack_end = waiting.slack_end.clamp(waiting.due, timer_end);
         let Waiting { thread, waking_cpu, interrupted_depth, functions, .. } = waiting;
         let way = Way { thread, waking_cpu, interrupted_depth, functions };
-        let mut pieces = Vec::with_capacity(PIECES_USUAL);
+        let mut pieces = self.room();
         if slack_end > waiting.due {
             let holder = super::Holder::of(super::Cause::Slack);
             let (start, end) = (waiting.due, slack_end);
@@ -474,49 +543,42 @@ impl Explainer {
             return;
         }
         let nothing = Timeline::default();
-        let timeline = self.cpus.get(&cpu).unwrap_or(&nothing);
+        let timeline = self.cpus.get(cpu).unwrap_or(&nothing);
         let mut wait = Wait {
             facts: &self.facts,
             thread: way.thread,
             component,
-            were_interrupts_on: false,
+            were_interrupts_on: component == Component::Timer && timeline.were_interrupts_on(from, to),
             interrupted_depth: way.interrupted_depth.filter(|_| cpu == way.waking_cpu),
             found: None,
         };
-        let key = |moment: Option<&super::timeline::Moment>| {
-            moment.map(|moment| (moment.top, moment.thread.map(|thread| thread.pid), moment.is_lost))
-        };
-        for (start, _, moment) in timeline.stretches(from, to) {
-            wait.were_interrupts_on |=
-                moment.is_some_and(|moment| start > from && moment.top == Context::Thread && !moment.head.is_irqs_off());
-            wait.found = wait.found.or_else(|| moment.and_then(|moment| moment.thread).map(|thread| thread.pid));
-        }
         let first = pieces.len();
         let Functions { mut stack, is_softirq } = if cpu == way.waking_cpu { way.functions } else { Functions::default() };
         let has_stacks = stack.is_some();
         // What an interrupt came into goes on behind it.
         let mut below = None;
-        // One stretch for what many events cut without changing it.
-        let mut stretches = timeline.stretches(from, to).peekable();
-        while let Some((start, mut end, moment)) = stretches.next() {
-            while let Some((_, longer, _)) = stretches.next_if(|&(.., next)| key(next) == key(moment)) {
-                end = longer;
+        timeline.stretches(from, to, |start, end, moment| {
+            wait.found = wait.found.or_else(|| Some(moment?.thread?.pid));
+            if has_stacks {
+                stack = moment.filter(|moment| moment.time > from).and_then(|moment| moment.stack).or(stack);
             }
-            stack = moment.filter(|moment| has_stacks && moment.time > from).and_then(|moment| moment.stack).or(stack);
             let (mut holder, known) = wait.holder(moment, end - start, end == to, |pid| self.work.get(&pid).copied());
             if let Some(moment) = moment.filter(|_| holder.cause == super::Cause::Interrupt) {
                 holder.sender = timeline.sender(moment.time);
             }
             match pieces.last_mut() {
-                Some(last) if (last.component, last.holder, last.known, last.cpu) == (component, holder, known, cpu) => last.end = end,
+                Some(last) if (last.component, last.known, last.cpu) == (component, known, cpu) && last.holder == holder => last.end = end,
                 _ => {
                     let is_found = holder.cause != super::Cause::Softirq || below.map_or(is_softirq, |below| below == holder);
                     pieces.push(Piece { component, holder, known, cpu, start, end, stack: stack.filter(|_| is_found), ended: None });
                 }
             }
-            if !matches!(holder.cause, super::Cause::Interrupt | super::Cause::Nmi) {
+            if has_stacks && !matches!(holder.cause, super::Cause::Interrupt | super::Cause::Nmi) {
                 below = Some(holder);
             }
+        });
+        if !has_stacks {
+            return;
         }
         for piece in &mut pieces[first..] {
             piece.stack = piece.stack.filter(|_| piece.has_functions(self.facts.switch_ns));

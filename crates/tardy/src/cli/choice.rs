@@ -66,6 +66,7 @@ impl Choice for Explain {
             Self::Off => "Nothing is recorded",
             Self::Events => "Events that stock kernels have: about ten a wake-up, each a quarter of a microsecond",
             Self::Stacks => "These, and the kernel's functions that were under way: tens of microseconds each, so not for comparison",
+            Self::Timerlat => "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison",
         }
     }
 }

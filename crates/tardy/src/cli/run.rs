@@ -129,7 +129,8 @@ pub struct RunArgs {
     /// Record the kernel's trace and find who made each sample late (as root; then `tardy explain RUN`)
     ///
     /// Latencies are then those of a traced run: do not compare them with those of others. --explain=stacks also records which functions of the kernel were
-    /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it.
+    /// under way: that takes up to tens of microseconds each time, so such a run is for finding code, and `tardy compare` refuses it. The same holds for
+    /// --explain=timerlat, which runs the kernel's tracer of that name beside and says how far both agree on its own wake-ups.
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "events", value_parser = choice::parser::<Explain>(), help_heading = LATE)]
     pub explain: Option<Explain>,
     /// With --explain: keep all of the trace, not only what surrounds the worst samples

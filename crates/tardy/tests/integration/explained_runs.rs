@@ -282,3 +282,54 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     let refused = place.tardy("explain plain --folded none").ends_with(2);
     assert!(refused.stderr.contains("--explain=stacks") && !place.path("none").exists(), "{}", refused.stderr);
 }
+
+/// Compiles a C program against the header that users include.
+fn compile(place: &Workplace, source: &str, program: &str) {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut cc = place.prepared(machine::program("cc", "build-essential"), ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    cc.arg("-I").arg(repository.join("include")).arg("-o").arg(program).arg(repository.join(source));
+    finish(cc).ends_with(0);
+}
+
+#[test]
+fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
+    if !can_trace("the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops") {
+        return;
+    }
+    let place = Workplace::new();
+    compile(&place, "crates/tardy/tests/data/bad_loop.c", "bad_loop");
+    compile(&place, "include/examples/loop.c", "loop");
+    place.tardy("run --load none --for 2s --explain --quiet --out bad -- ./bad_loop").ends_with(0);
+    place.tardy("run --load none --for 2s --explain --quiet --out good -- ./loop 2000 20").ends_with(0);
+    for run in ["bad", "good"] {
+        let counts = &place.tardy(&format!("explain {run} --json")).ends_with(0).json()["samples"];
+        assert!(number(&counts["explained"]) > 100 && counts["explained"] == counts["late"], "{counts}");
+        assert_eq!((&counts["checked"], &counts["not_adding_up"]), (&counts["late"], &0.into()), "{counts}");
+        // The thread is known, so its wake-ups are found.
+        assert!(number(&counts["with_unknown"]) * 10 < number(&counts["explained"]), "{counts}");
+    }
+    let rules = |run: &str| {
+        let found = place.tardy(&format!("explain {run} --json")).ends_with(0).json();
+        let loops = found["loops"].as_array().unwrap();
+        assert_eq!((loops.len(), &loops[0]["priority"]), (1, &19.into()), "{loops:?}");
+        loops[0]["rules"].as_array().unwrap().clone()
+    };
+    let of = |rules: &[Value], name: &str| rules.iter().find(|rule| rule["rule"] == name).unwrap().clone();
+    let (bad, good) = (rules("bad"), rules("good"));
+    for name in ["page_faults", "sleeps_relative", "sleeps_on_wall_clock", "woken_by_lower_priority", "futex_without_inheritance"] {
+        let (bad, good) = (of(&bad, name), of(&good, name));
+        if bad["count"].is_null() {
+            let has_it = place.record("bad")["tracing"]["absent"].to_string().contains("sys_enter_futex");
+            assert!(name == "futex_without_inheritance" && has_it, "{bad}");
+            continue;
+        }
+        assert!(number(&bad["count"]) > 50, "{bad}");
+        assert_eq!(good["count"], 0, "{good}");
+    }
+    assert!(of(&bad, "woken_by_lower_priority")["detail"].to_string().contains("by bad_loop (nice 0"), "{bad:?}");
+    let text = place.tardy("explain bad").ends_with(0).stdout;
+    for words in ["What a loop that must be on time does not do, and bad_loop", "page faults: ", "call mlockall(MCL_CURRENT | MCL_FUTURE)"]
+    {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+}

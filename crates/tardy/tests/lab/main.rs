@@ -31,6 +31,7 @@ mod costs;
 mod loads;
 mod outside;
 mod probes;
+mod second_opinion;
 mod several_processors;
 mod snapshots;
 mod sound;

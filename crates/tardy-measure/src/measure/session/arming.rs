@@ -46,6 +46,10 @@ const LOCKED_BYTES: usize = 32 << 20;
 /// The same for each measuring thread: its ring and its stack.
 const LOCKED_BYTES_A_THREAD: usize = 2 << 20;
 
+/// Why the loop of a program is not explained.
+const LOOP_UNKNOWN: &str = "the program's loop is not explained: the kernel's trace numbers threads otherwise than this container does; \
+                            measure outside of it";
+
 /// A run under way.
 pub(super) struct ActiveRun {
     pub(super) record: RunRecord,
@@ -97,6 +101,8 @@ pub(super) fn arm(
     let _ = affinity::set(0, &tool_cpus);
     let control = Arc::new(control(&plan, root, &mut record.warnings));
     let OpenPlaces { places, series } = open_probes(&plan)?;
+    let mut loops: Vec<(usize, i32)> =
+        places.iter().enumerate().filter_map(|(place, (_, opened))| Some((place, opened.loop_thread?))).collect();
     note_probes(&places, &mut record.warnings);
     let members = places.iter().map(|(_, opened)| opened.members.len()).sum();
     if let Err(error) = lock_memory(members) {
@@ -112,8 +118,14 @@ pub(super) fn arm(
     let mut series = prepare_series(&record, &samples, series)?;
     record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
     if let Some(tracer) = &tracer {
-        let explained = series.iter_mut().filter(|(_, plan)| plan.can_be_explained()).map(|(series, plan)| (series, plan.place));
-        tracing::follow(tracer, explained).map_err(system("cannot write the explanations"))?;
+        if !loops.is_empty() && !tracer.are_numbers_shared() {
+            record.warnings.push(Warning::Note { text: LOOP_UNKNOWN.to_owned() });
+            loops.clear();
+        }
+        let can_be = |plan: &SeriesPlan| plan.is_of_the_tool() || loops.iter().any(|&(place, _)| place == plan.place);
+        let explained = series.iter_mut().filter(|(_, plan)| plan.is_a_wait() && can_be(plan));
+        let explained = explained.map(|(series, plan)| (series, plan.place));
+        tracing::follow(tracer, explained, loops.iter().copied()).map_err(system("cannot write the explanations"))?;
     }
     let feed = look.map(|_| Arc::new(Feed::default()));
     if feed.is_some() {
@@ -400,14 +412,17 @@ fn begin_series(series: Vec<(PreparedSeries, SeriesPlan)>, start: Nanos) -> Resu
 impl SeriesPlan {
     /// Whether its cycles come when those before them are over, and not by the clock. Loops of others count none, and of gaps only some are known.
     fn counts_cycles(&self) -> bool {
-        let is_own = self.external.is_none() && self.cycles != Cycles::OfAProgram;
-        is_own && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
+        self.is_of_the_tool() && (matches!(self.info.kind, SeriesKind::Event | SeriesKind::Interval { .. }) || self.info.counts_small)
     }
 
-    /// Whether its samples are intervals that threads of the tool's own wait through.
-    fn can_be_explained(&self) -> bool {
-        let is_own = self.external.is_none() && self.cycles != Cycles::OfAProgram;
-        is_own && !matches!(self.info.kind, SeriesKind::Interval { .. } | SeriesKind::Skew)
+    /// Whether threads of the tool's own take its samples.
+    fn is_of_the_tool(&self) -> bool {
+        self.external.is_none() && self.cycles != Cycles::OfAProgram
+    }
+
+    /// Whether its samples are intervals that a thread waits through.
+    fn is_a_wait(&self) -> bool {
+        !matches!(self.info.kind, SeriesKind::Interval { .. } | SeriesKind::Skew)
     }
 
     /// When samples are due in a run that starts at `start`.

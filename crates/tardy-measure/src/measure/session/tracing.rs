@@ -10,8 +10,9 @@ use tardy_machine::undo::Undo;
 use tardy_run::plan::Plan;
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::Explain;
-use tardy_tracer::{FollowedSeries, NotTraced, Options, Tracer};
+use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 
+use tardy_probes::probe::{self, Cycles};
 use tardy_probes::record::series::PreparedSeries;
 
 /// A recording that can be made.
@@ -42,16 +43,23 @@ impl Recording {
 
     /// Begins to record.
     pub(super) fn start(self, record: &mut RunRecord, folder: &Path, root: &Root) -> Option<Tracer> {
+        let has_loops =
+            record.plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram));
+        // A program may use the tool's CPUs too.
+        let measured = record.plan.measured_cpus.iter();
+        let cpus = measured.chain(record.plan.tool_cpus.iter().filter(|_| has_loops)).collect();
         let options = Options {
             root,
             machine: &record.machine,
             is_virtual_time: record.clock == ClockKind::Virtual,
             folder,
             instance: &self.instance,
-            cpus: &record.plan.measured_cpus,
+            cpus: &cpus,
             tool_cpus: &record.plan.tool_cpus,
             keep_all: record.plan.keep_trace,
             has_stacks: record.plan.explain == Explain::Stacks,
+            has_timerlat: record.plan.explain == Explain::Timerlat,
+            has_loops,
         };
         match Tracer::start(self.tracefs, &options) {
             Ok(tracer) => {
@@ -65,6 +73,10 @@ impl Recording {
                 });
                 if let Some(error) = &recording.no_stacks {
                     let text = format!("the kernel's stacks are not recorded, because its events have no triggers for them ({error})");
+                    record.warnings.push(Warning::Note { text });
+                }
+                if let Some(error) = &recording.no_second_opinion {
+                    let text = format!("timerlat gives no second opinion: this kernel does not have it (CONFIG_TIMERLAT_TRACER; {error})");
                     record.warnings.push(Warning::Note { text });
                 }
                 record.tracing = Some(recording);
@@ -82,15 +94,20 @@ fn not_explained(why: &NotTraced) -> Warning {
     Warning::NotExplained { reason: why.to_string(), remedy: why.remedy().to_owned() }
 }
 
-/// Has the samples of series explained, each with its probe's place.
-pub(super) fn follow<'a>(tracer: &Tracer, series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>) -> std::io::Result<()> {
+/// Has the samples of series explained, each with its probe's place; `loops` are the threads of programs' loops, by place.
+pub(super) fn follow<'a>(
+    tracer: &Tracer,
+    series: impl Iterator<Item = (&'a mut PreparedSeries, usize)>,
+    loops: impl Iterator<Item = (usize, i32)>,
+) -> std::io::Result<()> {
     let series: Vec<_> = series.collect();
     let followed = |(series, place): &(&mut PreparedSeries, usize)| {
         let descriptor = series.descriptor();
         FollowedSeries { file: descriptor.file_name(), probe: descriptor.probe.clone(), cpu: descriptor.cpu, place: *place }
     };
     let followed: Vec<_> = series.iter().map(followed).collect();
-    for ((series, _), tap) in series.into_iter().zip(tracer.follow(&followed)?) {
+    let loops = loops.map(|(place, thread)| FollowedLoop { place, thread }).collect();
+    for ((series, _), tap) in series.into_iter().zip(tracer.follow(&followed, loops)?) {
         series.explain_by(tap);
     }
     Ok(())

@@ -1,0 +1,110 @@
+//! What the kernel's tracer timerlat says of its own thread's wake-ups, beside what is found out about the same wake-ups from events.
+//!
+//! timerlat reads the clock in its timer's function and again in its thread, and writes both distances from its due time into the trace
+//! (kernel/trace/trace_osnoise.c, `timerlat_irq` and `timerlat_main`). The first is compared with the way to the timer's function, the second with
+//! all pieces up to the stamp of that record.
+
+use std::collections::VecDeque;
+
+use tardy_run::tracing::{Agreement, SecondOpinion};
+use tardy_trace::event::{Event, Kind};
+use tardy_trace::explain::{Component, Delay, Samples};
+
+/// Name of the tracer and of its records.
+pub(crate) const TIMERLAT: &str = "timerlat";
+/// Contexts of its records (kernel/trace/trace_osnoise.c): the timer's function, and the thread.
+const IN_INTERRUPT: i64 = 0;
+const IN_THREAD: i64 = 1;
+/// Records that wait for the trace; there are more only if it stands still.
+const WAITING_MAX: usize = 1 << 16;
+
+/// A record of timerlat.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    time: u64,
+    cpu: u32,
+    /// The thread, of a record of its own; the record of the interrupt has whoever was interrupted.
+    pid: i32,
+    context: i64,
+    latency: u64,
+}
+
+/// Compares records with wake-ups as the stream goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Opinions {
+    waiting: VecDeque<Told>,
+    /// The latency that the last interrupt of each CPU told.
+    in_interrupt: Vec<Option<u64>>,
+    pub(crate) found: SecondOpinion,
+}
+
+impl Opinions {
+    /// Takes in an event, and follows threads of timerlat.
+    pub(crate) fn take(&mut self, event: &Event, samples: &mut Samples) {
+        let Kind::Timerlat { context, latency } = event.kind else { return };
+        if context == IN_THREAD {
+            samples.follow(event.head.pid);
+        }
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(Told { time: event.time, cpu: event.cpu, pid: event.head.pid, context, latency });
+        }
+    }
+
+    /// Compares what was told before `settled`.
+    pub(crate) fn compare(&mut self, settled: u64, samples: &mut Samples) {
+        while let Some(told) = self.waiting.pop_front_if(|told| told.time < settled) {
+            let place = told.cpu as usize;
+            if self.in_interrupt.len() <= place {
+                self.in_interrupt.resize(place + 1, None);
+            }
+            match told.context {
+                IN_INTERRUPT => self.in_interrupt[place] = Some(told.latency),
+                IN_THREAD => {
+                    let in_interrupt = self.in_interrupt[place].take();
+                    // The first one of a thread was not followed yet.
+                    let Some(due) = samples.due_of_wake_up(told.pid, told.time) else { continue };
+                    let delay = samples.explain(&[told.pid], told.cpu, due, told.time);
+                    self.found.wake_ups += 1;
+                    if let Some(theirs) = in_interrupt {
+                        add(&mut self.found.interrupt, way_to_function(&delay), theirs);
+                    }
+                    add(&mut self.found.thread, told.time.saturating_sub(due), told.latency);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// From due to the call of the timer's function.
+fn way_to_function(delay: &Delay) -> u64 {
+    let is_before = |component| matches!(component, Component::Timer | Component::Interrupt);
+    delay.pieces.iter().filter(|piece| is_before(piece.component)).map(|piece| piece.length()).sum()
+}
+
+fn add(agreement: &mut Agreement, ours: u64, theirs: u64) {
+    let difference = theirs.cast_signed().wrapping_sub(ours.cast_signed());
+    agreement.compared += 1;
+    agreement.agreeing += u64::from(difference.unsigned_abs() <= Agreement::WITHIN_NS.max(theirs / Agreement::WITHIN_PART));
+    if agreement.compared == 1 {
+        (agreement.difference_min_ns, agreement.difference_max_ns) = (difference, difference);
+    }
+    agreement.difference_min_ns = agreement.difference_min_ns.min(difference);
+    agreement.difference_max_ns = agreement.difference_max_ns.max(difference);
+    agreement.theirs_max_ns = agreement.theirs_max_ns.max(theirs);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_agree_within_one_us_or_two_percent() {
+        let mut agreement = Agreement::default();
+        for (ours, theirs) in [(5_000, 6_000), (5_000, 6_001), (6_000, 5_000), (100_000, 102_000), (100_000, 103_000)] {
+            add(&mut agreement, ours, theirs);
+        }
+        assert_eq!((agreement.compared, agreement.agreeing), (5, 3));
+        assert_eq!((agreement.difference_min_ns, agreement.difference_max_ns, agreement.theirs_max_ns), (-1_000, 3_000, 103_000));
+    }
+}

@@ -1,6 +1,8 @@
 //! Development tasks: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, `cargo xtask build`.
 #![forbid(unsafe_code)]
 
+mod book;
+mod debian;
 mod deny;
 mod extend;
 mod fuzz;
@@ -11,6 +13,7 @@ mod product;
 mod rings;
 mod static_build;
 mod test;
+mod walk;
 #[cfg(test)]
 mod walls;
 
@@ -44,6 +47,14 @@ enum Task {
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     #[command(disable_help_flag = true)]
     MakeRun(product::Words),
+    /// Build the book of docs/ into target/book (needs mdbook)
+    Book,
+    /// Make docs/pictures again: reports, the live view, a summary and a comparison, of runs that are made for them (needs chromium)
+    #[command(disable_help_flag = true)]
+    Pictures(product::Words),
+    /// Look with axe-core for what keeps readers with a screen reader or a keyboard out of reports (needs chromium and npm)
+    #[command(disable_help_flag = true)]
+    Accessibility(product::Words),
     /// Hold what is linked into the tool to the rules of deny.toml, before a release (needs cargo-deny)
     Deny {
         /// Rules: licenses, sources, bans, advisories (which are fetched); all by default
@@ -54,6 +65,8 @@ enum Task {
     Extend,
     /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
     Perfetto,
+    /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what is printed (as root; needs debootstrap)
+    Walk(walk::WalkArguments),
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
     Inject {
         /// Kernels, as for `tardy lab run --kernel`: debian:6.1 and debian:6.1-rt by default
@@ -68,10 +81,14 @@ fn main() -> ExitCode {
         Task::Package(arguments) => package::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Bench(words) => product::benchmarks("bench", &words),
+        Task::Pictures(words) => product::benchmarks("pictures", &words),
+        Task::Accessibility(words) => product::benchmarks("accessibility", &words),
         Task::MakeRun(words) => product::benchmarks("make-run", &words),
+        Task::Book => book::run(),
         Task::Deny { rules } => deny::run(&rules),
         Task::Extend => extend::run(),
         Task::Perfetto => perfetto::run(),
+        Task::Walk(arguments) => walk::run(&arguments),
         Task::Inject { kernels } => inject::build(&kernels),
     })
 }

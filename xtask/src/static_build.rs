@@ -47,6 +47,11 @@ impl Architecture {
         }
     }
 
+    /// This machine's, if there is a static build for it.
+    pub(crate) fn here() -> Option<Self> {
+        [Self::Aarch64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
+    }
+
     /// Whether it is this machine's.
     pub(crate) fn is_here(self) -> bool {
         self.name() == std::env::consts::ARCH

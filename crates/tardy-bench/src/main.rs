@@ -4,12 +4,14 @@
 //! A crate of its own, because it needs the product's crates, which `cargo xtask` does without.
 #![forbid(unsafe_code)]
 
+mod accessibility;
 mod compare;
 mod contender;
 mod cost_spread;
 mod coverage;
 mod document;
 mod every_probe;
+mod example_runs;
 mod explained;
 mod figure;
 mod import_rate;
@@ -26,6 +28,7 @@ mod made_run;
 mod many_cpus;
 mod oslat;
 mod pairs;
+mod pictures;
 mod players;
 mod real_runs;
 mod round_trips;
@@ -49,6 +52,10 @@ use xtask::{failure, program, workspace};
 enum Task {
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
     Bench(BenchArguments),
+    /// Look for what keeps readers with a screen reader or a keyboard out of reports (needs npm)
+    Accessibility(accessibility::AccessibilityArguments),
+    /// Make the pictures of the documents
+    Pictures(pictures::PicturesArguments),
     /// Make the run folder of a long run without waiting for it, for work on summaries and reports
     MakeRun(made_run::MakeRunArguments),
 }
@@ -119,6 +126,8 @@ struct BenchArguments {
 fn main() -> ExitCode {
     failure::exit_code(match Task::parse() {
         Task::Bench(arguments) => run(&arguments),
+        Task::Accessibility(arguments) => accessibility::run(&arguments),
+        Task::Pictures(arguments) => pictures::run(&arguments),
         Task::MakeRun(arguments) => made_run::run(&arguments),
     })
 }

@@ -180,6 +180,12 @@ fn the_list_says_of_every_probe_where_its_timer_expires() {
         assert!(short.contains(&format!("{}  ", probe.name)) && short.contains(probe.about), "{short}");
     }
     assert!(short.lines().all(|line| line.len() <= 80), "{short}");
+    let page = include_str!("../../../../docs/probes.md");
+    for probe in tardy_probes::probe::PROBES {
+        let series: Vec<String> = probe.series.iter().map(|series| format!("`{}`", series.name(probe.name))).collect();
+        let row = format!("| `{}` | {} | {} |", probe.name, probe.about, series.join(", "));
+        assert!(page.contains(&row), "docs/probes.md has no row {row}");
+    }
     let one = place.tardy("list probes cyclic").ends_with(0).stdout;
     assert!(one.starts_with("cyclic (latency") && !one.contains("timerfd ("), "{one}");
     let refused = place.tardy("list probes cyclik").ends_with(2);

@@ -1,0 +1,81 @@
+//! A bare Debian in a folder, in which commands run as on a machine where nothing else is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::failure::{Failure, Result, While};
+use crate::{program, workspace};
+
+/// The release.
+pub(crate) const SUITE: &str = "bookworm";
+
+/// A folder with Debian in it.
+pub(crate) struct Debian(PathBuf);
+
+impl Debian {
+    /// A copy of a bare Debian, which is fetched once and kept in the target folder.
+    pub(crate) fn fresh(name: &str) -> Result<Self> {
+        if program::find("debootstrap").is_none() {
+            return Err(Failure::new("there is no debootstrap in PATH: install the package debootstrap"));
+        }
+        let folder = workspace::target_folder()?.join("package");
+        let kept = folder.join(format!("{SUITE}.tar"));
+        let work = folder.join(name);
+        if work.exists() {
+            std::fs::remove_dir_all(&work).while_doing(|| format!("removing {}", work.display()))?;
+        }
+        if !kept.exists() {
+            program::run(Command::new("debootstrap").args(["--variant=minbase", "--include=bash", SUITE]).arg(&work))?;
+            // Half of one would be taken for a whole one the next time.
+            let half = kept.with_extension("half");
+            let mut tar = Command::new("tar");
+            tar.args(["--create", "--numeric-owner", "--one-file-system", "--directory"]).arg(&work).arg("--file").arg(&half).arg(".");
+            program::run(&mut tar)?;
+            std::fs::rename(&half, &kept).while_doing(|| format!("keeping {}", kept.display()))?;
+        } else {
+            std::fs::create_dir_all(&work).while_doing(|| format!("making {}", work.display()))?;
+            program::run(Command::new("tar").args(["--extract", "--numeric-owner", "--directory"]).arg(&work).arg("--file").arg(&kept))?;
+        }
+        Ok(Self(work))
+    }
+
+    pub(crate) fn put(&self, file: &Path, name: &str) -> Result<()> {
+        std::fs::copy(file, self.path(name)).while_doing(|| format!("copying {}", file.display())).map(drop)
+    }
+
+    /// What has this name in there.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Runs a command to its end and returns what it printed, whatever its exit code.
+    pub(crate) fn output(&self, line: &str) -> Result<Output> {
+        program::output(&mut self.command(line))
+    }
+
+    /// The command in that Debian, with a /proc, a /sys and a /dev that end with it.
+    fn command(&self, line: &str) -> Command {
+        let root = self.0.display();
+        let script = format!(
+            "mount -t proc proc '{root}/proc' && mount -t sysfs sysfs '{root}/sys' && mount --bind /dev '{root}/dev' && \
+             exec chroot '{root}' /bin/sh -c \"$0\""
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "sh", "-c", &script, line]);
+        command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    /// Runs a command that must end well.
+    pub(crate) fn shell(&self, line: &str) -> Result<()> {
+        println!("# {line}");
+        program::capture(&mut self.command(line)).map(drop)
+    }
+
+    /// Runs a command whose output must hold `text`.
+    pub(crate) fn says(&self, line: &str, text: &str) -> Result<()> {
+        println!("# {line}");
+        let said = program::capture(&mut self.command(line))?;
+        if said.contains(text) { Ok(()) } else { Err(Failure::new(format!("`{line}` does not say `{text}` but: {said}"))) }
+    }
+}

@@ -1,0 +1,243 @@
+//! `cargo xtask walk`: every command that README and docs show, in a bare Debian, and every output that they show beside what the tool prints.
+//!
+//! Lengths are shortened and CPUs are those that there are; everything else runs as it is written. A command that the tool does not understand fails
+//! the walk, and so does one that lacks what a bare Debian has.
+
+mod page;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::debian::Debian;
+use crate::failure::{Failure, Result, While};
+use crate::{static_build, workspace};
+use page::{Example, examples};
+
+/// Where the walk works.
+const PLACE: &str = "walk";
+/// Where things lie that pages take for granted.
+const STORE: &str = "store";
+/// How long a command may take, in s.
+const SECONDS_MAX: u32 = 150;
+
+/// `cargo xtask walk`.
+#[derive(Debug, Args)]
+pub(crate) struct WalkArguments {
+    /// Pages to walk through, as in docs/faq.md; README.md and all of docs by default
+    #[arg(value_name = "PAGE")]
+    pages: Vec<PathBuf>,
+    /// Walk with this static binary, in place of one that is built for handing out
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+/// What pages take for granted: a name, and what is put in its place when it is not there.
+const THINGS: &[(&str, Thing)] = &[
+    ("board7", Thing::Run),
+    ("board7-new", Thing::Plain),
+    ("run", Thing::Run),
+    ("rt", Thing::Plain),
+    ("fast", Thing::Plain),
+    ("before", Thing::Runs),
+    ("after", Thing::Runs),
+    ("good", Thing::Runs),
+    ("new", Thing::Runs),
+    ("nightly", Thing::Runs),
+    ("rt-cost", Thing::Cost),
+    ("fast-cost", Thing::Cost),
+    ("trace.dat", Thing::File("crates/tardy-trace/tests/data/application.dat")),
+    ("cyclictest.txt", Thing::File("crates/tardy/tests/data/import/cyclictest-h.txt")),
+    ("my_loop", Thing::Program),
+    ("note.sh", Thing::Script),
+];
+
+/// Something that a page takes for granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Thing {
+    /// An explained run.
+    Run,
+    /// A run that is not explained, and may be compared.
+    Plain,
+    /// A folder of four runs.
+    Runs,
+    /// A run of costs.
+    Cost,
+    /// A file of this repository.
+    File(&'static str),
+    /// include/examples/loop.c.
+    Program,
+    /// A script that does nothing.
+    Script,
+}
+
+/// What a bare Debian in a virtual machine does not have: exit code 3 is right there.
+const ABSENT: &[(&str, &str)] = &[
+    ("--cpus isolated", "no CPU is isolated"),
+    ("media:player=mpv", "no player"),
+    ("response:udp:board7", "no second machine"),
+    ("--explain", "tracefs may be out of reach"),
+    ("--on-threshold trace", "tracefs may be out of reach"),
+    ("--scenario wake-ups", "message queues may be out of reach"),
+];
+
+/// What is not run, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("tardy top", "it needs a terminal"),
+    ("tardy tune", "it changes the machine"),
+    ("--tune", "it changes the machine"),
+    ("search/best.toml", "there was no search"),
+    ("tardy lab shell", "it needs a terminal"),
+    ("tardy doctor --pid 4711", "there is no such process"),
+    ("--plot own.png", "it takes two kernels"),
+    ("signal=1234", "there is no such process"),
+    ("tardy doctor --root board7", "there are no copies of another machine's files"),
+];
+
+/// Runs the task.
+pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
+    let architecture = static_build::Architecture::here().ok_or_else(|| Failure::new("there is no static build for this machine"))?;
+    let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
+    let debian = Debian::fresh("walk")?;
+    debian.put(&binary, "usr/bin/tardy")?;
+    prepare(&debian)?;
+    let pages = if arguments.pages.is_empty() { pages()? } else { arguments.pages.clone() };
+    let mut walk = Walk { debian, failed: Vec::new(), run: 0, left_out: 0 };
+    for page in &pages {
+        walk.page(page)?;
+    }
+    println!("{} commands of {} pages run, {} left out, {} failed", walk.run, pages.len(), walk.left_out, walk.failed.len());
+    if walk.failed.is_empty() { Ok(()) } else { Err(Failure::new(walk.failed.join("\n"))) }
+}
+
+fn pages() -> Result<Vec<PathBuf>> {
+    let folder = workspace::root().join("docs");
+    let entries = std::fs::read_dir(&folder).while_doing(|| "listing docs".to_owned())?;
+    let mut pages: Vec<PathBuf> = entries.filter_map(|entry| Some(Path::new("docs").join(entry.ok()?.file_name()))).collect();
+    pages.retain(|page| page.extension().is_some_and(|end| end == "md"));
+    pages.sort();
+    pages.insert(0, "README.md".into());
+    Ok(pages)
+}
+
+/// Makes what pages take for granted.
+fn prepare(debian: &Debian) -> Result<()> {
+    std::fs::create_dir_all(debian.path(STORE)).while_doing(|| "making a folder for the walk".to_owned())?;
+    let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
+    let run = |name: &str, flags: &str| {
+        format!("cd /{STORE} && {{ tardy run {flags} --for 1s --load none --quiet --out {name} >/dev/null {any}; }}")
+    };
+    if debian.shell(&run("run", "--explain=stacks --deadline 1us")).is_err() {
+        println!("no trace can be made here: explained runs are walked without one");
+        debian.shell(&run("run", "--deadline 1us"))?;
+    }
+    for number in 0..4 {
+        debian.shell(&run(&format!("runs/{number}"), ""))?;
+    }
+    debian.shell(&format!("cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost >/dev/null"))?;
+    let source = workspace::root();
+    let loop_c = source.join("include/examples/loop.c");
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-static", "-O2", "-I"]).arg(source.join("include")).arg(loop_c).arg("-o").arg(debian.path(STORE).join("my_loop"));
+    crate::program::capture(&mut compiler)?;
+    debian.shell(&format!("cd /{STORE} && printf '#!/bin/sh\\n' > note.sh && chmod +x note.sh"))
+}
+
+struct Walk {
+    debian: Debian,
+    failed: Vec<String>,
+    run: usize,
+    left_out: usize,
+}
+
+impl Walk {
+    fn page(&mut self, page: &Path) -> Result<()> {
+        let text = std::fs::read_to_string(workspace::root().join(page)).while_doing(|| format!("reading {}", page.display()))?;
+        println!("{}", page.display());
+        self.debian.shell(&format!("rm -rf /{PLACE} && mkdir /{PLACE}"))?;
+        for example in examples(&text) {
+            let command = &example.command;
+            if let Some((_, why)) = LEFT_OUT.iter().find(|(what, _)| command.contains(what)) {
+                println!("  left out, because {why}: {command}");
+                self.left_out += 1;
+                continue;
+            }
+            if let Err(why) = self.example(&example) {
+                let line = format!("{}: {command}: {why}", page.display());
+                println!("  FAILED {line}");
+                self.failed.push(line);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs an example; an error says what is wrong with it.
+    fn example(&mut self, example: &Example) -> std::result::Result<(), String> {
+        self.provide(&example.command)?;
+        let mut line = example.as_run();
+        if line.starts_with("tardy respond") {
+            // It answers until it is told to end.
+            line = format!("timeout --preserve-status --signal=INT 2 {line}");
+        }
+        let output = self.debian.output(&format!("cd /{PLACE} && timeout {SECONDS_MAX} sh -c '{}'", line.replace('\'', r"'\''")));
+        let output = output.map_err(|error| error.to_string())?;
+        self.run += 1;
+        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let code = output.status.code().unwrap_or(-1);
+        println!("  {code:>3}  {line}");
+        let last = said.lines().last().unwrap_or_default();
+        let lacks = ABSENT.iter().any(|(what, _)| example.command.contains(what));
+        let is_right = match code {
+            0 | 1 | 4 => true,
+            130 => line.contains("--signal=INT"),
+            3 => lacks || example.needs_qemu(),
+            // What the guests are made of is not there; that the words are understood is all that can be told.
+            2 => example.needs_qemu() && !said.starts_with("error:"),
+            124 | 125 | 128 => example.needs_qemu(),
+            _ => false,
+        };
+        if !is_right {
+            return Err(format!("exit code {code}: {last}"));
+        }
+        example.compare(&out)
+    }
+
+    /// Puts there what the command takes for granted, and takes away what it would make anew.
+    fn provide(&self, command: &str) -> std::result::Result<(), String> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let out = words.iter().position(|word| *word == "--out").and_then(|place| words.get(place + 1));
+        if let Some(out) = out {
+            self.shell(&format!("rm -rf '{out}'"))?;
+        }
+        for &word in &words {
+            let word = word.rsplit(['=', ':']).next().unwrap_or(word);
+            let name = word.trim_end_matches([';', '/']).trim_start_matches("./").trim_matches('\'');
+            let Some((_, thing)) = THINGS.iter().find(|(known, _)| *known == name) else { continue };
+            if Some(name) == out.copied() || self.debian.path(PLACE).join(name).exists() {
+                continue;
+            }
+            let from = match thing {
+                Thing::Run => "run",
+                Thing::Plain => "runs/0",
+                Thing::Runs => "runs",
+                Thing::Cost => "cost",
+                Thing::Program => "my_loop",
+                Thing::Script => "note.sh",
+                Thing::File(file) => {
+                    self.debian.put(&workspace::root().join(file), &format!("{PLACE}/{name}")).map_err(|error| error.to_string())?;
+                    continue;
+                }
+            };
+            // A verb can have a thing's name, as in `tardy run`.
+            if word != "run" || command.starts_with("tardy export run") {
+                self.shell(&format!("cp -r /{STORE}/{from} '{name}'"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shell(&self, line: &str) -> std::result::Result<(), String> {
+        let output = self.debian.output(&format!("cd /{PLACE} && {line}")).map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(()) } else { Err(format!("`{line}`: {}", String::from_utf8_lossy(&output.stderr).trim())) }
+    }
+}

@@ -6,6 +6,7 @@
 
 mod blocked;
 mod cause;
+mod expiring;
 mod rules;
 mod samples;
 mod timeline;

@@ -16,7 +16,6 @@ use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
 use crate::second_opinion::Opinions;
 use crate::tap::Batch;
-use crate::tracer::FollowedLoop;
 
 /// The stream must be so far behind a sample before that is explained: the first event of the thread after its clock read may be what tells of it, in ns.
 const SETTLED_NS: u64 = 20_000_000;
@@ -42,6 +41,15 @@ pub(crate) struct Followed {
     pub(crate) waiting: VecDeque<Sample>,
     /// When the last sample that was explained was due.
     pub(crate) explained_until: u64,
+}
+
+/// The loop of a program, whose thread writes nothing into the trace.
+#[derive(Debug, Clone, Copy)]
+pub struct FollowedLoop {
+    /// The place of its probe.
+    pub place: usize,
+    /// Its thread, by the number that the kernel knows it by.
+    pub thread: i32,
 }
 
 /// What explains samples.

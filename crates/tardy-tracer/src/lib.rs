@@ -19,4 +19,5 @@ mod tap;
 mod tracer;
 
 pub use self::tap::Tap;
-pub use self::tracer::{FollowedLoop, FollowedSeries, Marker, NotTraced, Options, Tracer};
+pub use self::explaining::FollowedLoop;
+pub use self::tracer::{FollowedSeries, Marker, NotTraced, Options, Tracer};

@@ -25,7 +25,7 @@ use tardy_trace::symbols::Symbols;
 use crate::calibration::{calibrate, kernel_symbols};
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
-use crate::explaining::{Explaining, Followed, MARK};
+use crate::explaining::{Explaining, Followed, FollowedLoop, MARK};
 use crate::follower::Follower;
 use crate::instance::{Instance, InstanceError};
 use crate::kept::KeptPages;
@@ -115,15 +115,6 @@ pub struct FollowedSeries {
     pub cpu: Option<CpuId>,
     /// The place that the threads which take its samples wrote with [`Marker::write`].
     pub place: usize,
-}
-
-/// The loop of a program, whose thread writes nothing into the trace.
-#[derive(Debug, Clone, Copy)]
-pub struct FollowedLoop {
-    /// The place of its probe.
-    pub place: usize,
-    /// Its thread, by the number that the kernel knows it by.
-    pub thread: i32,
 }
 
 /// Lets threads say in the trace which place they measure: in a container they do not know the number that the trace knows them by.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 
-use super::wake_up::Expiring;
+use super::expiring::Expiring;
 use crate::event::{Event, Head, Kind, Thread};
 use crate::text::Text;
 

@@ -6,6 +6,7 @@ use foldhash::HashMap;
 
 use super::blocked::Blocked;
 use super::cause::Wait;
+use super::expiring::{Expiring, Timer};
 use super::rules::{Judged, Rules};
 use super::timeline::{Cpus, Timeline};
 use super::{Component, DueFrom, Facts, Grid, Piece, WakeUp, Waker};
@@ -84,28 +85,6 @@ pub struct Explainer {
     unfinished: u64,
     /// Room of wake-ups that are done with.
     spare: Vec<Vec<Piece>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Timer {
-    expires: i64,
-    soft_expires: i64,
-    mode: Option<i64>,
-    /// The thread that set it.
-    by: i32,
-}
-
-/// A timer whose function a CPU is in.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Expiring {
-    time: u64,
-    now: i64,
-    function: u64,
-    timer: Option<Timer>,
-    interrupt: Option<u64>,
-    /// The thread that it is above, and whether it is in a hard interrupt: another thread's waking is not its.
-    pid: i32,
-    is_in_interrupt: bool,
 }
 
 #[derive(Debug)]

@@ -18,6 +18,6 @@ mod second_opinion;
 mod tap;
 mod tracer;
 
-pub use self::tap::Tap;
 pub use self::explaining::FollowedLoop;
+pub use self::tap::Tap;
 pub use self::tracer::{FollowedSeries, Marker, NotTraced, Options, Tracer};

@@ -53,7 +53,9 @@ fn probes_and_loads_join_the_groups_that_they_are_given() {
         (of_probes.count() == 1).then_some(())
     });
     let guardian = running.guardian();
-    assert_eq!(group_of(format!("/proc/{guardian}/cgroup")), Some(load_group.to_string()));
+    running.until("the guardian is in its group", || {
+        (group_of(format!("/proc/{guardian}/cgroup")) == Some(load_group.to_string())).then_some(())
+    });
     running.wait().ends_with(0);
     let plan = &place.record("run")["plan"];
     assert_eq!((&plan["measured_cpus"], &plan["tool_cpus"]), (&last.to_string().into(), &first.to_string().into()), "{plan}");

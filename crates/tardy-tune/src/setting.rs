@@ -138,11 +138,21 @@ fn text_file(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether two texts are one value: blanks, leading zeros of masks and the ways to write a list of CPUs aside.
+/// Whether two texts are one value: blanks, and zeros before numbers and masks, aside.
 #[must_use]
 pub fn is_alike(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.split_whitespace().map(|word| word.trim_start_matches(['0', ',']).to_owned()).collect::<Vec<_>>();
+    let words = |text: &str| text.split_whitespace().map(plain).collect::<Vec<_>>();
     words(one) == words(other)
+}
+
+/// A number or a mask (groups of eight hexadecimal digits) without the zeros before it; anything else, a list of CPUs too, as it is.
+fn plain(word: &str) -> String {
+    let is_hexadecimal = word.chars().all(|c| c.is_ascii_hexdigit() || c == ',');
+    let is_number = is_hexadecimal && word.split(',').skip(1).all(|group| group.len() == 8);
+    if !is_number {
+        return word.to_owned();
+    }
+    word.replace(',', "").trim_start_matches('0').to_owned()
 }
 
 #[cfg(test)]
@@ -175,6 +185,7 @@ mod tests {
     fn one_value_may_be_written_in_several_ways() {
         assert!(is_alike("7\t4\t1\t7", "7 4 1 7") && is_alike("00000000,00000003", "3") && is_alike("0", "00"));
         assert!(!is_alike("3", "13") && !is_alike("never", "always") && !is_alike("0", "1"));
+        assert!(!is_alike("0,2", "2") && !is_alike("0-1", "-1") && is_alike("0,2", "0,2"), "lists of CPUs");
     }
 
     #[test]

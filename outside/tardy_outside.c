@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt.
+ * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt; and, where that is
+ * asked for, every block of code executed before the worst samples of each phase.
  *
  * A plugin of QEMU's translator. It executes nothing in the guest, so the guest's clock, which counts the guest's instructions, does not notice it.
  * Blocks of code are counted by code that QEMU puts in line; calls are made only at instructions that can begin or end a section.
@@ -33,6 +34,7 @@ typedef void (*executed)(unsigned int vcpu, void *data);
 typedef void (*accessed)(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data);
 typedef void (*ended)(qemu_plugin_id_t id, void *data);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, tb_translated callback);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, executed callback, int flags, void *data);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *tb, int operation, void *counter, uint64_t value);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, executed callback, int flags, void *data);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, accessed callback, int flags, int access, void *data);
@@ -41,6 +43,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address);
@@ -60,6 +63,7 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 #define PREEMPTION_OFF 0x0000feffu
 #define HARD_INTERRUPT 0x000f0000u
 #define NOT_PREEMPTIBLE 0x00ffffffu
+#define NO_SWITCH_DUE 0x80000000u
 
 #define INTERRUPT_FLAG 0x200u
 /* How far behind a task's beginning its name is looked for. */
@@ -69,14 +73,17 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
 /* What stands before an item of the output, and before the number of a site. */
-enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_FIRST_SITE = 8 };
+enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_FIRST_SITE = 8 };
 
 /* What a guest's programs say by an instruction that does nothing (crates/tardy-sys/src/watched.rs). */
-enum mark { MARK_BEGIN = 1, MARK_END = 2 };
+enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
 static const uint8_t mark_bytes[] = { 0x0f, 0x1f, 0x84, 0x00 };
 static const uint8_t mark_name[] = { 'd', 'r', 't' };
+/* A sample is told by two loads, of its due time and of its latency, whose displacements have a number and the name. */
+static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
+static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 
-enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK };
+enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT };
 
 /* An instruction that is called at, where it stands, and how many of its block are left with it: the counter has the whole block by then. */
 struct place {
@@ -117,6 +124,8 @@ static uint32_t wrapper_count;
 static struct {
 	uint64_t text_begin, text_end, banner, memory;
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
+	/* Virtual time of an instruction, and how many of the worst samples of a phase are kept with what was executed before them. */
+	uint64_t instruction_ns, worst;
 } known;
 
 static uint64_t counter;
@@ -125,7 +134,7 @@ static uint64_t ahead;
 static bool knows_ahead;
 static const volatile uint32_t *count_in_ram;
 static const volatile uint64_t *current_in_ram;
-static uint32_t name_offset;
+static uint32_t name_offset, priority_offset;
 static bool is_on, interrupts_are_off;
 static uint32_t exceptions_inside;
 static uint64_t entry_at, entry_pc;
@@ -134,7 +143,47 @@ static uint16_t called_wrapper;
 static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
-static uint64_t last_at, corrected, unstored;
+static uint64_t begun_at, last_at, corrected, unstored;
+
+/* Blocks of code, by number. */
+#define BLOCKS (1u << 20)
+static struct block {
+	uint64_t pc;
+	uint32_t bytes, length;
+	/* Its number in the output, from 1. */
+	uint32_t told;
+} blocks[BLOCKS];
+static uint32_t told_blocks;
+
+/* What was executed last: a kind in the upper four bits, and what it is about below. */
+enum step { BLOCK_STEP, TASK_STEP, CONTEXT_STEP, HALT_STEP };
+#define STEP_BITS 28u
+#define STEP_VALUE ((1u << STEP_BITS) - 1)
+#define STEPS (1u << 23)
+static uint32_t steps[STEPS];
+static uint64_t step_count;
+/* So often a task and a context are told, so that the beginning of a window need not be far back. */
+#define STEPS_BETWEEN 4096u
+static uint64_t task_of_step;
+static uint32_t context_of_step;
+
+/* The worst samples of a phase, and what was executed before each. */
+#define WORST 64u
+/* Further back than the due time: the way that the interrupted function was called, as far as it is this long. */
+#define STEPS_BEFORE (1u << 21)
+#define INSTRUCTIONS_BEFORE 50000u
+static struct window {
+	int64_t due, latency;
+	uint32_t task;
+	/* When the clock was read, from the first mark on, and instructions between that and the end of the last block. */
+	uint64_t clock_at, after;
+	uint32_t *steps;
+	uint64_t count;
+} windows[WORST];
+static uint32_t window_count;
+static uint64_t clock_at, left_out_windows;
+static const struct place *told_due_at, *told_latency_at;
+static int64_t told_due;
 
 static struct section {
 	bool is_open;
@@ -286,6 +335,11 @@ static struct site *site_of(uint8_t kind, uint64_t begin_pc, uint64_t end_pc)
 	}
 }
 
+static void put_signed(int64_t value)
+{
+	put((uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+}
+
 static void put_moment(uint64_t at)
 {
 	/* An exception in the middle of a block puts the counter ahead by what was not executed. */
@@ -345,9 +399,38 @@ static uint32_t count_now(void)
 	return count;
 }
 
+static void push_step(enum step kind, uint32_t value)
+{
+	steps[step_count++ & (STEPS - 1)] = (uint32_t)kind << STEP_BITS | (value & STEP_VALUE);
+}
+
+static void push_task(void)
+{
+	const int32_t *priority;
+
+	task_of_step = current_in_ram ? *current_in_ram : 0;
+	priority = priority_offset ? at_virtual(task_of_step + priority_offset, sizeof(*priority)) : NULL;
+	push_step(TASK_STEP, (task_number() & 0xfffff) | (uint32_t)((priority ? *priority : 120) + 1) << 20);
+}
+
+/* Bits of the preemption count, moved together: depth, softirqs, hard interrupts; then whether interrupts are off, and whether a switch is due. */
+static void push_context(uint32_t count, bool is_asked_for)
+{
+	uint32_t raw = count_in_ram ? *count_in_ram : NO_SWITCH_DUE;
+	uint32_t context = (count & 0xfffff) | (uint32_t)interrupts_are_off << 20 | (uint32_t)!(raw & NO_SWITCH_DUE) << 21;
+
+	if (context == context_of_step && !is_asked_for)
+		return;
+	context_of_step = context;
+	push_step(CONTEXT_STEP, context);
+}
+
 static void look(uint64_t at, const struct place *place)
 {
 	uint32_t count = count_now();
+
+	if (known.worst)
+		push_context(count, false);
 
 	change(INTERRUPTS_OFF, interrupts_are_off, at, place);
 	change(PREEMPTION_OFF_KIND, count & PREEMPTION_OFF, at, place);
@@ -377,6 +460,148 @@ static void find_kernel(void)
 	for (i = 0; task && i < TASK_BYTES - NAME_BYTES && !name_offset; i++)
 		if (!memcmp(task + i, first_name, sizeof(first_name) - 1))
 			name_offset = i;
+	/* prio, static_prio and normal_prio of the first task, then rt_priority. */
+	for (i = 0; task && i < TASK_BYTES - 16 && !priority_offset; i += 4) {
+		static const int32_t priorities[] = { 120, 120, 120, 0 };
+
+		if (!memcmp(task + i, priorities, sizeof(priorities)))
+			priority_offset = i;
+	}
+}
+
+/* A block of code is executed. */
+static void block_executed(unsigned int vcpu, void *data)
+{
+	const struct block *block = data;
+
+	if (!is_on)
+		return;
+	if (current_in_ram && *current_in_ram != task_of_step)
+		push_task();
+	if (!(step_count & (STEPS_BETWEEN - 1))) {
+		push_task();
+		push_context(count_now(), true);
+	}
+	push_step(BLOCK_STEP, block - blocks);
+}
+
+/*
+ * How many steps belong to a window: from the due time on, and further back to where the task that had the CPU then executed its program, so that all calls
+ * since then are known, or to where the CPU stood still.
+ */
+static uint64_t steps_of_window(uint64_t instructions)
+{
+	uint64_t oldest = step_count > STEPS ? step_count - STEPS : 0, at = step_count, executed = 0, due_steps = 0, enough = 0;
+	bool has_task = false, has_context = false, has_owner = false, was_in_program = false;
+	uint32_t owner = 0;
+
+	while (at > oldest) {
+		uint32_t step = steps[--at & (STEPS - 1)];
+
+		switch (step >> STEP_BITS) {
+		case BLOCK_STEP:
+			executed += blocks[step & STEP_VALUE].length;
+			was_in_program |= due_steps && blocks[step & STEP_VALUE].pc < KERNEL_HALF;
+			break;
+		case TASK_STEP:
+			has_task |= enough > 0;
+			if (!due_steps)
+				break;
+			/* It is the task of what lies between here and the step that was met before. */
+			if (!has_owner)
+				owner = step & 0xfffff;
+			has_owner = true;
+			if (!enough && was_in_program && owner == (step & 0xfffff))
+				enough = step_count - at;
+			was_in_program = false;
+			break;
+		case CONTEXT_STEP:
+			has_context |= enough > 0;
+			break;
+		case HALT_STEP:
+			if (!enough)
+				enough = step_count - at;
+			break;
+		}
+		if (!due_steps && executed >= instructions + INSTRUCTIONS_BEFORE)
+			due_steps = step_count - at;
+		if (!enough && due_steps && step_count - at > due_steps + STEPS_BEFORE)
+			enough = step_count - at;
+		if (enough && has_task && has_context)
+			break;
+		if (enough && step_count - at > enough + 2 * STEPS_BETWEEN)
+			break;
+	}
+	return step_count - at;
+}
+
+/* A sample is told: what was executed before it is kept, if it is one of the worst of its phase. */
+static void keep_window(int64_t due, int64_t latency)
+{
+	struct window *window = NULL;
+	uint64_t count, i, after = clock_at ? counter - clock_at : 0;
+	uint32_t *copy;
+
+	if (latency <= 0 || !known.instruction_ns)
+		return;
+	if (window_count < known.worst) {
+		window = &windows[window_count];
+	} else {
+		for (i = 0; i < window_count; i++)
+			if (latency > windows[i].latency && (!window || windows[i].latency < window->latency))
+				window = &windows[i];
+		if (!window)
+			return;
+	}
+	count = steps_of_window(latency / known.instruction_ns + after);
+	copy = realloc(window->steps, count * sizeof(*copy));
+	if (!copy) {
+		left_out_windows++;
+		return;
+	}
+	for (i = 0; i < count; i++)
+		copy[i] = steps[(step_count - count + i) & (STEPS - 1)];
+	window_count += window == &windows[window_count];
+	*window = (struct window){ due, latency, task_number(), counter - after - begun_at, after, copy, count };
+}
+
+static void put_block(struct block *block)
+{
+	if (block->told)
+		return;
+	block->told = ++told_blocks;
+	put(TAG_BLOCK);
+	put_bytes(&block->pc, sizeof(block->pc));
+	put(block->bytes);
+	put(block->length);
+}
+
+/* The phase is over: its worst samples are written. */
+static void put_windows(void)
+{
+	uint32_t i;
+	uint64_t at;
+
+	for (i = 0; i < window_count; i++) {
+		struct window *window = &windows[i];
+
+		for (at = 0; at < window->count; at++)
+			if (window->steps[at] >> STEP_BITS == BLOCK_STEP)
+				put_block(&blocks[window->steps[at]]);
+		put(TAG_WINDOW);
+		put_signed(window->due);
+		put(window->latency);
+		put(window->task);
+		put(window->clock_at);
+		put(window->after);
+		put(window->count);
+		for (at = 0; at < window->count; at++) {
+			uint32_t kind = window->steps[at] >> STEP_BITS, value = window->steps[at] & STEP_VALUE;
+
+			put((uint64_t)(kind == BLOCK_STEP ? blocks[value].told - 1 : value) << 2 | kind);
+		}
+	}
+	window_count = 0;
 }
 
 static void finish(void)
@@ -388,6 +613,7 @@ static void finish(void)
 	put(corrected);
 	put(unstored);
 	put(count_in_ram ? 1 : 0);
+	put(left_out_windows);
 	flush();
 	close(file);
 	file = -1;
@@ -406,9 +632,11 @@ static void marked(const struct place *place, uint64_t at)
 	if (!is_on) {
 		find_kernel();
 		is_on = true;
-		last_at = at;
+		begun_at = last_at = at;
 	}
 	look(at, place);
+	if (mark == MARK_END || mark == MARK_PHASE)
+		put_windows();
 	put(TAG_MARK);
 	put(mark);
 	put_moment(at);
@@ -430,6 +658,22 @@ static void happened(unsigned int vcpu, void *data)
 	switch (place->what) {
 	case POPF:
 		flags_due = place;
+		return;
+	case DUE:
+		told_due_at = place;
+		return;
+	case LATENCY:
+		told_latency_at = place;
+		return;
+	case CLOCK:
+		clock_at = at;
+		return;
+	case HALT:
+		if (known.worst) {
+			push_task();
+			push_context(count_now(), true);
+			push_step(HALT_STEP, 0);
+		}
 		return;
 	case CALL:
 		caller_pc = place->pc;
@@ -493,6 +737,25 @@ static void flags_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t a
 		return;
 	interrupts_are_off = !(*flags & INTERRUPT_FLAG);
 	look(counter - place->left, place);
+}
+
+/* A program has read what it tells of a sample. */
+static void sample_read(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	const struct place *place = data;
+	const int64_t *value;
+
+	if (!is_on || (place != told_due_at && place != told_latency_at))
+		return;
+	value = accessed_memory(info, address, sizeof(*value));
+	if (place == told_due_at) {
+		told_due_at = NULL;
+		told_due = value ? *value : 0;
+		return;
+	}
+	told_latency_at = NULL;
+	if (value)
+		keep_window(told_due, *value);
 }
 
 static int32_t displacement(const uint8_t *bytes)
@@ -598,6 +861,8 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 
 static int what_is(const uint8_t *bytes, size_t size)
 {
+	if (size == 1 && bytes[0] == 0xf4)
+		return HALT;
 	if (size == 1 && bytes[0] == 0xfa)
 		return CLI;
 	if (size == 1 && bytes[0] == 0xfb)
@@ -613,10 +878,43 @@ static int what_is(const uint8_t *bytes, size_t size)
 	return -1;
 }
 
+/* The same code is translated again and again. */
+static struct block *block_of(uint64_t pc, uint32_t bytes, uint32_t length)
+{
+	uint64_t slot = mixed(pc * 64 + length) & (BLOCKS - 1);
+	uint32_t tries;
+
+	for (tries = 0; tries < 256; tries++, slot = (slot + 1) & (BLOCKS - 1)) {
+		struct block *block = &blocks[slot];
+
+		if (!block->length)
+			*block = (struct block){ pc, bytes, length, 0 };
+		if (block->pc == pc && block->bytes == bytes && block->length == length)
+			return block;
+	}
+	return NULL;
+}
+
+static int what_of_program(const uint8_t *bytes, size_t size)
+{
+	if (size == 8 && !memcmp(bytes, mark_bytes, sizeof(mark_bytes)) && !memcmp(bytes + 5, mark_name, sizeof(mark_name)))
+		return MARK;
+	if (!known.worst)
+		return -1;
+	if (size == sizeof(due_load) && !memcmp(bytes, due_load, size))
+		return DUE;
+	if (size == sizeof(latency_load) && !memcmp(bytes, latency_load, size))
+		return LATENCY;
+	if ((size == 2 && bytes[0] == 0x0f && bytes[1] == 0x31) || (size == 3 && bytes[0] == 0x0f && bytes[1] == 0x01 && bytes[2] == 0xf9))
+		return CLOCK;
+	return -1;
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t length = qemu_plugin_tb_n_insns(tb), i;
 	bool is_behind_change = false;
+	uint32_t bytes_of_block = 0;
 
 	qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &counter, length);
 	for (i = 0; i < length; i++) {
@@ -629,11 +927,12 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		uint16_t wrapper = 0;
 		int what;
 
+		bytes_of_block += size;
 		if (pc < KERNEL_HALF) {
-			if (size != 8 || memcmp(bytes, mark_bytes, sizeof(mark_bytes)) || memcmp(bytes + 5, mark_name, sizeof(mark_name)))
+			what = what_of_program(bytes, size);
+			if (what < 0)
 				continue;
-			what = MARK;
-			mark = bytes[4];
+			mark = what == MARK ? bytes[4] : 0;
 		} else {
 			if (!ram && pc >= known.text_begin && pc < known.text_end && qemu_plugin_insn_haddr(insn))
 				ram = (uint8_t *)qemu_plugin_insn_haddr(insn) - (pc - KERNEL_IMAGE);
@@ -660,7 +959,15 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		/* QEMU 7.2 calls back for no read where only reads are asked for. */
 		if (what == POPF)
 			qemu_plugin_register_vcpu_mem_cb(insn, flags_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
+		if (what == DUE || what == LATENCY)
+			qemu_plugin_register_vcpu_mem_cb(insn, sample_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, happened, QEMU_PLUGIN_CB_NO_REGS, place);
+	}
+	if (known.worst && length) {
+		struct block *block = block_of(qemu_plugin_tb_vaddr(tb), bytes_of_block, length);
+
+		if (block)
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, block_executed, QEMU_PLUGIN_CB_NO_REGS, block);
 	}
 }
 
@@ -696,6 +1003,7 @@ static bool read_line(const char *line)
 		{ "text_begin", &known.text_begin }, { "text_end", &known.text_end }, { "banner", &known.banner },
 		{ "memory", &known.memory }, { "per_cpu_offset", &known.per_cpu_offset }, { "preempt_count", &known.preempt_count },
 		{ "current", &known.current }, { "init_task", &known.init_task },
+		{ "instruction_ns", &known.instruction_ns }, { "worst", &known.worst },
 	};
 	const char *blank = strchr(line, ' ');
 	uint64_t value = 0;
@@ -775,8 +1083,10 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 		qemu_plugin_outs("tardy_outside: the file for what is seen cannot be made\n");
 		return 1;
 	}
+	if (known.worst > WORST)
+		known.worst = WORST;
 	put_bytes(magic, sizeof(magic));
-	put(1);
+	put(2);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
 	return 0;

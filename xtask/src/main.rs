@@ -33,6 +33,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Format, lints and documentation, as before the tests: a few minutes, and no package needed
+    Check,
     /// Install what the tests need, after asking, and run every check
     Test(test::TestArguments),
     /// Measure the project's promises side by side with cyclictest and jitterdebugger
@@ -76,6 +78,7 @@ enum Task {
 
 fn main() -> ExitCode {
     failure::exit_code(match Cli::parse().task {
+        Task::Check => test::check(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Build(arguments) => static_build::run(&arguments),
         Task::Package(arguments) => package::run(&arguments),

@@ -41,13 +41,7 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     if let Err(error) = inject::build(&[]) {
         eprintln!("xtask: the module for known delays was not built: {error}");
     }
-    let mut failed = Vec::new();
-    for (name, mut command) in checks() {
-        if let Err(failure) = program::run(&mut command) {
-            eprintln!("xtask: {failure}");
-            failed.push(name);
-        }
-    }
+    let mut failed = failed_checks();
     let left_out = LeftOut::new(&workspace::target_folder()?)?;
     let tally = test(&left_out)?;
     let lines = left_out.lines()?;
@@ -71,6 +65,24 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<()> {
     println!("{} tests tested nothing here", lines.len());
     println!("{} passed, {} failed", tally.passed, tally.failed);
     if failed.is_empty() { Ok(()) } else { Err(Failure::new("not everything passed; what failed is named above")) }
+}
+
+/// `cargo xtask check`: what the tests begin with and needs no package, for every commit.
+pub(crate) fn check() -> Result<()> {
+    let failed = failed_checks();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::new(format!("failed: {}", failed.join(", ")))) }
+}
+
+/// The names of the checks that failed; their output is on the terminal.
+fn failed_checks() -> Vec<&'static str> {
+    let mut failed = Vec::new();
+    for (name, mut command) in checks() {
+        if let Err(failure) = program::run(&mut command) {
+            eprintln!("xtask: {failure}");
+            failed.push(name);
+        }
+    }
+    failed
 }
 
 /// Sees to it that every package is there.

@@ -50,6 +50,8 @@ pub enum Warning {
     NotBound { cpu: CpuId, error: String },
     /// The power management's latency limit could not be set.
     CpuLatencyNotSet { error: String },
+    /// Deep idle states were kept from the measured CPUs, as far as they may go without it.
+    IdleStatesHeld { states: String },
     /// Timers fire at the tick.
     NoHighResolutionTimers { resolution: Nanos },
     /// The measuring thread faulted pages in its loop.
@@ -336,6 +338,11 @@ impl fmt::Display for Warning {
                 f,
                 "{samples} samples are not explained, or only in part, because {lost_events} events of the trace were lost; the samples themselves \
                  are complete: run fewer loads on the tool's CPUs, or leave a CPU out with --cpus"
+            ),
+            Self::IdleStatesHeld { states } => write!(
+                f,
+                "idle CPUs stayed awake for this run alone; without it they go {states}, and a program that does not ask for the same wakes up later: hold \
+                 /dev/cpu_dma_latency in the program, or measure with --cpu-dma-latency leave"
             ),
             Self::VirtualTime => write!(
                 f,

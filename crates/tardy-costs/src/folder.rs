@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::checks;
 use tardy_machine::clock::clock_kind;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
@@ -210,6 +211,8 @@ impl CostFolder {
 fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
     let clock = clock_kind(root);
     let measured: tardy_core::cpu::CpuList = cost.cpu.into_iter().collect();
+    let machine = MachineFacts::read(root);
+    let doctor = checks::stored(&machine, root, &measured);
     RunRecord {
         format: FORMAT,
         kind: RunKind::Cost,
@@ -233,6 +236,7 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
         interference: None,
         tracing: None,
         overhead: None,
-        machine: MachineFacts::read(root),
+        machine,
+        doctor,
     }
 }

@@ -51,6 +51,8 @@ pub struct Cells<'a> {
     /// Limit of the host's time for one guest.
     pub wall_limit: Duration,
     pub snapshots: &'a Snapshots,
+    /// What makes replicas differ: see [`Guest::pad`].
+    pub pad_of_replica: fn(u32) -> u32,
 }
 
 impl Cells<'_> {
@@ -58,7 +60,7 @@ impl Cells<'_> {
         Guest {
             variant,
             machine: self.machine,
-            pad: replica,
+            pad: (self.pad_of_replica)(replica),
             plan,
             binary: self.binary,
             added: self.added,

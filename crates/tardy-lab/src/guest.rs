@@ -154,7 +154,14 @@ fn run_planned(program: &Program, plan: &GuestPlan) -> io::Result<Ending> {
 
 /// What every program of the guest finds around it.
 fn in_guest(command: &mut Command) -> &mut Command {
-    command.env_clear().env("PATH", "/bin").env("HOME", "/root").env("TMPDIR", "/tmp").current_dir("/run").stdin(Stdio::null())
+    command
+        .env_clear()
+        .env("PATH", "/bin")
+        .env("HOME", "/root")
+        .env("TMPDIR", "/tmp")
+        .env(watched::VARIABLE, "1")
+        .current_dir("/run")
+        .stdin(Stdio::null())
 }
 
 /// Starts the loads of a program that brings none of its own; what they say goes to `log`.

@@ -1,6 +1,7 @@
 //! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each, and compares.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod apt;
 pub mod architecture;
 pub mod atlas;

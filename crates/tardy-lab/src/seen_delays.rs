@@ -10,6 +10,8 @@ use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
 /// How much longer a section may be than the delay that was timed within it: the way from switching off to the first look at the clock, and back from the last.
 pub const LONGER_NS_MAX: i64 = 1_500;
+/// The same of a softirq: its section is the whole pass, in which the kernel serves the softirqs that are due besides.
+pub const LONGER_PASS_NS_MAX: i64 = 20_000;
 /// What the names of the module's functions end in.
 const MODULE: &str = "[tardy_inject]";
 
@@ -35,6 +37,8 @@ pub struct SeenDelays {
     pub longer: Vec<i64>,
     /// Whether the delays are sections at all, by their context and the kernel.
     pub are_sections: bool,
+    /// How much longer a section may be than its delay, in ns.
+    pub longer_ns_max: i64,
 }
 
 impl SeenDelays {
@@ -44,7 +48,7 @@ impl SeenDelays {
         if !self.are_sections {
             return self.sections.is_empty();
         }
-        self.sections.len() == self.made && self.longer.iter().all(|longer| (0..=LONGER_NS_MAX).contains(longer))
+        self.sections.len() == self.made && self.longer.iter().all(|longer| (0..=self.longer_ns_max).contains(longer))
     }
 }
 
@@ -87,5 +91,6 @@ pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bo
     })?;
     let inside = |delay: &InjectedDelay| delay.ended.0 - delay.begun.0;
     let longer = made.iter().zip(&sections).map(|(delay, section)| section - inside(delay)).collect();
-    Ok(SeenDelays { made: made.len(), sections, longer, are_sections: truth.is_some() })
+    let longer_ns_max = if context == Context::Softirq { LONGER_PASS_NS_MAX } else { LONGER_NS_MAX };
+    Ok(SeenDelays { made: made.len(), sections, longer, are_sections: truth.is_some(), longer_ns_max })
 }

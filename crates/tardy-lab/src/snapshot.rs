@@ -23,7 +23,7 @@ const PANICKED: [&str; 1] = ["GUEST_PANICKED"];
 /// Room for all of them; a snapshot of a default guest takes about 90 MB.
 const BYTES_MAX: u64 = 16 << 30;
 /// Those that may be in use are not removed.
-const KEPT_FOR: Duration = Duration::from_secs(3600);
+const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// The file with what is known of a snapshot; it is written last.
 const DESCRIPTION_NAME: &str = "snapshot.json";

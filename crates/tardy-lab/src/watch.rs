@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tardy_core::units::Nanos;
-use tardy_outside::kernel_symbols::{KernelSymbols, SymbolsError};
+use tardy_outside::kernel_symbols::{Asked, KernelSymbols, SymbolsError};
 use tardy_outside::plugin;
 use tardy_outside::store::{self, StoreError};
 
@@ -63,6 +63,8 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
 pub struct Watching {
     library: PathBuf,
     cache: Cache,
+    /// Of how many samples of each phase, the worst ones, what was executed before them is kept.
+    worst: u32,
 }
 
 impl Watching {
@@ -89,7 +91,13 @@ impl Watching {
             Some(path) => path.canonicalize().map_err(file_error(path))?,
             None => own_library(cache)?,
         };
-        Ok(Self { library, cache: cache.clone() })
+        Ok(Self { library, cache: cache.clone(), worst: 0 })
+    }
+
+    /// Keeps what was executed before so many of the worst samples of each phase.
+    #[must_use]
+    pub fn with_worst(self, worst: u32) -> Self {
+        Self { worst, ..self }
     }
 
     /// Puts into the guest's folder what the plugin needs.
@@ -98,7 +106,8 @@ impl Watching {
     /// [`WatchError`].
     pub(super) fn prepare(&self, symbols: &KernelSymbols, machine: &Machine, folder: &Path) -> Result<(), WatchError> {
         let known = folder.join(KNOWN_NAME);
-        fs::write(&known, symbols.known(machine.memory_mib)?).map_err(file_error(&known))?;
+        fs::write(&known, symbols.known(machine.memory_mib, Asked { instruction_ns: instruction_ns(machine), worst: self.worst })?)
+            .map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
         symlink(&self.library, &library).map_err(file_error(&library))
     }
@@ -141,9 +150,13 @@ impl Watching {
 /// # Errors
 /// [`WatchError`].
 pub(super) fn keep(folder: &Path, symbols: &KernelSymbols, machine: &Machine) -> Result<(), WatchError> {
-    let instruction_ns = u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1);
-    store::keep(&folder.join(SEEN_NAME), folder, symbols, instruction_ns)?;
+    store::keep(&folder.join(SEEN_NAME), folder, symbols, instruction_ns(machine))?;
     Ok(())
+}
+
+/// Virtual time of an instruction.
+fn instruction_ns(machine: &Machine) -> u64 {
+    u64::try_from(machine.instruction_shift.per_instruction().get()).unwrap_or(1)
 }
 
 /// What the addresses of a guest's symbols depend on.

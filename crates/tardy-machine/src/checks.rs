@@ -42,6 +42,7 @@ mod rights;
 mod smt;
 mod start_parameters;
 mod statistics_interval;
+mod stored;
 mod swap;
 mod timer_migration;
 mod tracing;
@@ -51,10 +52,11 @@ mod virtualization;
 mod watchdog;
 mod workqueues;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::examined::CheckInput;
 pub use self::profile::{Profile, Weight};
+pub use self::stored::{StoredFinding, StoredState, stored};
 
 /// Every check, in the order of a report within a severity.
 pub const CHECKS: &[&Check] = &[
@@ -104,6 +106,7 @@ pub const CHECKS: &[&Check] = &[
     &idle_states::CHECK,
     &governor::CHECK,
     &power::FREQUENCY_RANGE,
+    &power::UTILISATION_CLAMP,
     &power::ENERGY_PREFERENCE,
     &power::TURBO,
     &heat::CHECK,
@@ -143,6 +146,8 @@ pub const CHECKS: &[&Check] = &[
     &interrupts::MANAGED,
     &irqbalance::CHECK,
     &network::STEERING,
+    &network::QUEUES,
+    &network::COALESCING,
     &network::BUSY_POLLING,
     &network::TIMESTAMPS,
     &kernel_threads::PLACE,
@@ -164,6 +169,7 @@ pub const CHECKS: &[&Check] = &[
     &observers::MONITORS,
     &observers::KPROBES,
     &observers::BPF_STATISTICS,
+    &observers::BPF_PROGRAMS,
     &observers::SAMPLING,
     // Memory.
     &swap::CHECK,
@@ -183,7 +189,7 @@ pub const CHECKS: &[&Check] = &[
 ];
 
 /// How much a setting that is not as it should be matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Importance {
     /// Without it there is no bound on latency.

@@ -17,7 +17,7 @@ use tardy_sys::{clock, regular_file, user};
 use crate::irq_affinity::{IrqMove, RestoreOutcome};
 use crate::process;
 use crate::root::Root;
-use crate::undo::{FOLDER_PREFIX, Undo, UndoError, run_all};
+use crate::undo::{FOLDER_PREFIX, Undo, run_all};
 
 /// More than any journal has.
 const BYTES_MAX: u64 = 1 << 20;
@@ -136,26 +136,39 @@ impl Drop for Journal {
     }
 }
 
+/// What is back leaves the journal: the next start must not write over what somebody has set since.
 fn undo(path: &Path, entries: &Entries) -> Vec<Undone> {
-    let interrupts = entries.interrupts.iter().map(|to| Undone {
-        setting: to.path.display().to_string(),
-        result: match to.restore() {
+    let mut undone = Vec::new();
+    let mut left = Entries { interrupts: Vec::new(), loads: Vec::new(), ..entries.clone() };
+    for to in &entries.interrupts {
+        let result = match to.restore() {
             Ok(RestoreOutcome::Done) => Ok(format!("back to {}", to.old)),
             Ok(RestoreOutcome::Over(found)) => Ok(format!("back to {}; somebody had set it to {found} meanwhile", to.old)),
             Ok(RestoreOutcome::Gone) => Ok("the interrupt no longer exists".to_owned()),
             Err(refusal) => Err(refusal.to_string()),
-        },
-    });
-    let undone: Vec<Undone> = interrupts.chain(undo_loads(&entries.loads)).collect();
-    if undone.iter().all(|undone| undone.result.is_ok()) {
+        };
+        if result.is_err() {
+            left.interrupts.push(to.clone());
+        }
+        undone.push(Undone { setting: to.path.display().to_string(), result });
+    }
+    for (undo, result) in run_all(&entries.loads) {
+        if result.is_err() {
+            left.loads.insert(0, undo.clone());
+        }
+        let result = result.map(|()| "done".to_owned()).map_err(|error| error.to_string());
+        undone.push(Undone { setting: undo.to_string(), result });
+    }
+    if left.interrupts.is_empty() && left.loads.is_empty() {
         let _ = fs::remove_file(path);
+    } else if undone.iter().any(|undone| undone.result.is_ok()) {
+        let part = path.with_extension(PART.trim_start_matches('.'));
+        let _ = serde_json::to_vec_pretty(&left)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&part, text))
+            .and_then(|()| fs::rename(&part, path));
     }
     undone
-}
-
-fn undo_loads(loads: &[Undo]) -> impl Iterator<Item = Undone> {
-    let told = |result: Result<(), UndoError>| result.map(|()| "done".to_owned()).map_err(|error| error.to_string());
-    run_all(loads).map(move |(undo, result)| Undone { setting: undo.to_string(), result: told(result) })
 }
 
 /// A folder for files of a command, removed on drop; a killed command's is found in its journal.
@@ -437,6 +450,22 @@ mod tests {
         let found = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
         assert_eq!((found[0].settings().len(), found[0].undo().len()), (1, 1));
         assert!(!scratch.exists() && !setting.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_put_back_stays_in_the_journal_alone() {
+        let machine = Machine::new();
+        machine.put("setting", "new");
+        std::os::unix::fs::symlink("/dev/full", machine.folder.path().join("refuses")).unwrap();
+        let write = |name: &str| Undo::Write { path: machine.folder.path().join(name), value: "old".into() };
+        kill(machine.write(Vec::new(), vec![write("setting"), write("refuses")]));
+        let undone = left_behind(&machine.journals(), &machine.root()).unwrap().journals[0].undo();
+        assert_eq!(undone.iter().filter(|undone| undone.result.is_ok()).count(), 1);
+        machine.put("setting", "set by somebody since");
+        let left = left_behind(&machine.journals(), &machine.root()).unwrap().journals;
+        assert_eq!((left.len(), left[0].settings().len()), (1, 1));
+        assert!(left[0].undo()[0].result.is_err());
+        assert_eq!(fs::read_to_string(machine.folder.path().join("setting")).unwrap(), "set by somebody since");
     }
 
     #[test]

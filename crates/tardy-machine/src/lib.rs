@@ -14,6 +14,7 @@ pub mod context_switches;
 pub mod cpu_time;
 pub mod facts;
 pub mod groups;
+pub mod hardware_latency;
 pub mod host;
 pub mod idle;
 pub mod interrupts;

@@ -2,7 +2,7 @@
 //! loads by the guardian), or by the next start and `tardy restore` when all of them were killed.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ impl Undo {
             Self::StoreSamples { spool, samples } => (spool, store_samples(spool, samples)),
             Self::RemoveFolder(path) => (path, std::fs::remove_dir_all(path)),
             Self::RemoveCgroup(path) => (path, remove_cgroup(path)),
-            Self::Write { path, value } => (path, std::fs::write(path, value)),
+            Self::Write { path, value } => (path, write_back(path, value)),
             Self::ShowTerminal { console: path, number } => (path, File::open(path).and_then(|file| console::show(&file, *number))),
             Self::FollowKeyboardState { console: path } => {
                 (path, File::open(path).and_then(|file| console::set_lights(&file, console::LED_FOLLOW_STATE)))
@@ -118,6 +118,17 @@ impl Undo {
     pub fn survives_restart(&self) -> bool {
         matches!(self, Self::RemoveFolder(_) | Self::StoreSamples { .. })
     }
+}
+
+/// No setting of a kernel is longer: a page.
+const SETTING_BYTES: u64 = 4096;
+
+/// Writes a value back where it is not there already: a file that refuses to be written may never have been.
+fn write_back(path: &Path, value: &str) -> io::Result<()> {
+    let mut found = String::new();
+    let _ = File::open(path).and_then(|file| file.take(SETTING_BYTES).read_to_string(&mut found));
+    let is_there = found.trim() == value.trim() || [format!("[{value}]"), format!("({value})")].iter().any(|chosen| found.contains(chosen));
+    if is_there { Ok(()) } else { std::fs::write(path, value) }
 }
 
 /// Undoes changes in the opposite of the order in which they were planned; each with what came of it.
@@ -191,6 +202,19 @@ mod tests {
             assert!(matches!(Undo::RemoveCgroup(path).run(), Err(UndoError::NotOurs(_))));
         }
         assert!(other.exists());
+    }
+
+    #[test]
+    fn a_value_that_is_there_already_is_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("policy");
+        for text in ["default\n", "[default] performance powersave\n"] {
+            std::fs::write(&path, text).unwrap();
+            Undo::Write { path: path.clone(), value: "default".into() }.run().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        Undo::Write { path: path.clone(), value: "performance".into() }.run().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "performance");
     }
 
     #[test]

@@ -4,11 +4,19 @@ use std::collections::BTreeMap;
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
+use tardy_sys::bpf::{self, BpfProgram};
+use tardy_sys::ethtool::{self, Coalescing};
 
 use super::cpu_time::CpuTimes;
 use super::interrupts::{InterruptDelta, Interrupts};
 use super::root::Root;
 use super::smi::{self, SmiCounts, SmiReader, SmiUnavailable};
+
+/// Network devices that are no loopback, bridge or tunnel.
+pub(crate) const NETWORK_DEVICES: &str = "sys/class/net/*/device/uevent";
+/// errno-base.h, errno.h: the driver has no such setting, or the device has gone.
+const EOPNOTSUPP: i32 = 95;
+const ENODEV: i32 = 19;
 
 /// The first look.
 #[derive(Debug)]
@@ -29,6 +37,10 @@ pub struct WatchDelta {
     pub stolen: Option<BTreeMap<CpuId, Nanos>>,
     /// System management interrupts, or why they cannot be counted.
     pub smi: Result<SmiCounts, SmiUnavailable>,
+    /// BPF programs that are loaded at the end, or why they cannot be listed.
+    pub bpf: Result<Vec<BpfProgram>, String>,
+    /// How network devices gather packets, by name, of those that can; or why they cannot be asked.
+    pub coalescing: Result<BTreeMap<String, Coalescing>, String>,
 }
 
 impl Watch {
@@ -48,8 +60,28 @@ impl Watch {
             grown.cpus.iter().map(|(cpu, time)| Some((*cpu, time.steal?))).collect()
         });
         let smi = self.smi.and_then(|(reader, before)| reader.read().map(|after| smi::since(&after, &before)));
-        WatchDelta { span, interrupts, stolen, smi }
+        let (bpf, coalescing) = if *root == Root::system() {
+            (bpf::programs().map_err(|error| error.to_string()), coalescing(root))
+        } else {
+            let elsewhere = || "another machine's files are read".to_owned();
+            (Err(elsewhere()), Err(elsewhere()))
+        };
+        WatchDelta { span, interrupts, stolen, smi, bpf, coalescing }
     }
+}
+
+/// Of devices with hardware, or with what stands for it.
+fn coalescing(root: &Root) -> Result<BTreeMap<String, Coalescing>, String> {
+    let mut found = BTreeMap::new();
+    for path in root.matching(NETWORK_DEVICES) {
+        let device = path.split('/').nth(3).unwrap_or_default();
+        match ethtool::coalescing(device) {
+            Ok(coalescing) => drop(found.insert(device.to_owned(), coalescing)),
+            Err(error) if [Some(EOPNOTSUPP), Some(ENODEV)].contains(&error.raw_os_error()) => {}
+            Err(error) => return Err(format!("{device}: {error}")),
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

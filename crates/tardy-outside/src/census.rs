@@ -137,6 +137,16 @@ pub fn census(folder: &Path) -> Result<Census, CensusError> {
     Ok(census)
 }
 
+/// The runs in a folder that were watched: itself, or those of an experiment.
+///
+/// # Errors
+/// [`CensusError`].
+pub fn watched_runs(folder: &Path) -> Result<Vec<PathBuf>, CensusError> {
+    let mut runs = Vec::new();
+    find_runs(folder, 2, &mut runs)?;
+    Ok(runs.into_iter().map(|(run, _)| run).collect())
+}
+
 /// Whether a folder holds runs that were watched, in itself or as an experiment does.
 #[must_use]
 pub fn is_watched(folder: &Path) -> bool {
@@ -178,6 +188,7 @@ fn add_run(census: &mut Census, run: &Path, watched: &Watched) -> Result<(), Cen
                     parts.push(Part::default());
                 }
             }
+            Item::Window(_) => {}
             Item::End(_) => (sites, tasks) = (reader.sites().to_vec(), reader.tasks().to_vec()),
         }
     })?;

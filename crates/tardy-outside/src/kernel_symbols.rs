@@ -1,6 +1,9 @@
 //! The symbols of a guest's kernel, from its own /proc/kallsyms: what the plugin must know, and names for addresses.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
 
 /// What a kernel lacks so that it cannot be watched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,11 +13,28 @@ pub enum SymbolsError {
     Missing(&'static str),
 }
 
+/// A function of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    pub begin: u64,
+    pub end: u64,
+    pub name: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Symbol {
     address: u64,
     name: String,
     is_code: bool,
+}
+
+/// What is asked of the plugin.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Virtual time of an instruction.
+    pub instruction_ns: u64,
+    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at most 64.
+    pub worst: u32,
 }
 
 /// Symbols by address.
@@ -63,6 +83,20 @@ impl KernelSymbols {
         alike.min_by_key(|symbol| symbol.name.starts_with("__pfx_")).map(|symbol| symbol.name.as_str())
     }
 
+    /// The functions that these addresses belong to, in the order of addresses, each once.
+    pub(crate) fn functions(&self, addresses: impl Iterator<Item = u64>) -> Vec<Function> {
+        let mut found = BTreeMap::new();
+        for address in addresses {
+            let Some(name) = self.function(address) else { continue };
+            let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
+            let Some(symbol) = self.symbols[..behind].iter().rev().find(|symbol| symbol.is_code) else { continue };
+            let code = self.symbols[behind..].iter().find(|symbol| symbol.is_code);
+            let end = code.map_or(u64::MAX, |next| next.address);
+            found.entry(symbol.address).or_insert_with(|| Function { begin: symbol.address, end, name: name.to_owned() });
+        }
+        found.into_values().collect()
+    }
+
     /// Where the code after a symbol begins.
     fn end_of(&self, symbol: &Symbol) -> u64 {
         let behind = self.symbols.partition_point(|other| other.address <= symbol.address);
@@ -73,7 +107,7 @@ impl KernelSymbols {
     ///
     /// # Errors
     /// [`SymbolsError`].
-    pub fn known(&self, memory_mib: u32) -> Result<String, SymbolsError> {
+    pub fn known(&self, memory_mib: u32, asked: Asked) -> Result<String, SymbolsError> {
         let required = |name: &'static str| self.address(name).ok_or(SymbolsError::Missing(name));
         let mut text = String::new();
         let mut line = |name: &str, value: u64| writeln!(text, "{name} {value:x}").expect("writing to a string cannot fail");
@@ -81,6 +115,8 @@ impl KernelSymbols {
         line("text_end", required("_etext")?);
         line("banner", required("linux_banner")?);
         line("memory", u64::from(memory_mib) << 20);
+        line("instruction_ns", asked.instruction_ns);
+        line("worst", asked.worst.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
         // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
@@ -119,6 +155,7 @@ impl KernelSymbols {
 mod tests {
     use super::*;
 
+    const ASKED: Asked = Asked { instruction_ns: 4, worst: 10 };
     const TEXT: &str = "\
 000000000001fd50 A __preempt_count
 000000000001fbc0 A current_task
@@ -147,7 +184,7 @@ ffffffffc0000000 t work\t[some_module]
 
     #[test]
     fn the_plugin_is_told_entries_wrappers_and_where_the_count_lies() {
-        let known = KernelSymbols::parse(TEXT).known(768).unwrap();
+        let known = KernelSymbols::parse(TEXT).known(768, ASKED).unwrap();
         for line in [
             "preempt_count 1fd50",
             "current 1fbc0",
@@ -160,13 +197,13 @@ ffffffffc0000000 t work\t[some_module]
         ] {
             assert!(known.lines().any(|other| other == line), "{line}: {known}");
         }
-        let hot = KernelSymbols::parse(&TEXT.replace("1fd50 A __preempt_count", "20 A pcpu_hot")).known(1).unwrap();
+        let hot = KernelSymbols::parse(&TEXT.replace("1fd50 A __preempt_count", "20 A pcpu_hot")).known(1, ASKED).unwrap();
         assert!(hot.contains("preempt_count 28\n") && hot.contains("current 20\n"), "{hot}");
     }
 
     #[test]
     fn a_kernel_without_the_symbols_is_refused_by_the_first_that_lacks() {
         let without = KernelSymbols::parse(&TEXT.replace("init_task", "other"));
-        assert_eq!(without.known(1), Err(SymbolsError::Missing("init_task")));
+        assert_eq!(without.known(1, ASKED), Err(SymbolsError::Missing("init_task")));
     }
 }

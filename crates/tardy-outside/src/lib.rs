@@ -3,10 +3,13 @@
 //! The guest does not notice the plugin: its clock counts its own instructions. Nothing here starts a guest; `tardy-lab` does.
 #![forbid(unsafe_code)]
 
+pub mod calls;
 pub mod census;
 pub mod comparison;
+mod events;
 pub mod kernel_symbols;
 pub mod kind;
+pub mod late;
 pub mod plugin;
 pub mod store;
 pub mod stream;

@@ -10,15 +10,15 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel_symbols::KernelSymbols;
+use crate::kernel_symbols::{Function, KernelSymbols};
 use crate::stream::{End, Item, StreamError, StreamReader};
 
 /// The folder in a run folder.
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Version of [`Watched`]. History: 1, the first.
-const VERSION: u32 = 1;
+/// Version of [`Watched`]. History: 1, the first; 2, what was executed before the worst samples.
+const VERSION: u32 = 2;
 
 /// What is known of a watched guest besides its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,15 @@ pub struct Watched {
     pub knows_preemption: bool,
     /// Names of functions by address (hexadecimal).
     pub functions: BTreeMap<String, String>,
+    /// Samples of which is known what was executed before them.
+    #[serde(default)]
+    pub windows: u64,
+    /// Samples among the worst of which it could not be kept.
+    #[serde(default)]
+    pub left_out_windows: u64,
+    /// The functions whose code was executed before them.
+    #[serde(default)]
+    pub code: Vec<Function>,
 }
 
 /// Why what was seen cannot be kept or read.
@@ -63,10 +72,11 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let stream_error = |error| StoreError::Stream { path: raw.to_owned(), error };
     let open = || File::open(raw).map_err(file_error(raw));
     let mut reader = StreamReader::new(BufReader::new(open()?)).map_err(stream_error)?;
-    let mut sections = 0;
+    let (mut sections, mut windows) = (0, 0);
     let end = loop {
         match reader.next_item().map_err(stream_error)? {
             Item::Section(_) => sections += 1,
+            Item::Window(_) => windows += 1,
             Item::Mark { .. } => {}
             Item::End(end) => break end,
         }
@@ -74,8 +84,20 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let addresses = reader.sites().iter().flat_map(|site| [site.begin_pc, site.end_pc]);
     let name = |address: u64| Some((format!("{address:x}"), symbols.function(address)?.to_owned()));
     let functions = addresses.filter_map(name).collect();
-    let End { corrected, unstored, knows_preemption } = end;
-    let watched = Watched { version: VERSION, instruction_ns, sections, corrected, unstored, knows_preemption, functions };
+    let code = symbols.functions(reader.blocks().iter().map(|block| block.pc));
+    let End { corrected, unstored, knows_preemption, left_out_windows } = end;
+    let watched = Watched {
+        version: VERSION,
+        instruction_ns,
+        sections,
+        corrected,
+        unstored,
+        knows_preemption,
+        functions,
+        windows,
+        left_out_windows,
+        code,
+    };
 
     let folder = run.join(FOLDER);
     std::fs::create_dir_all(&folder).map_err(file_error(&folder))?;
@@ -125,8 +147,9 @@ pub fn read_items(
     let mut reader = StreamReader::new(BufReader::new(DeflateDecoder::new(BufReader::new(file)))).map_err(stream_error)?;
     loop {
         let item = reader.next_item().map_err(stream_error)?;
+        let is_end = matches!(item, Item::End(_));
         take(item, &reader);
-        if matches!(item, Item::End(_)) {
+        if is_end {
             return Ok(());
         }
     }

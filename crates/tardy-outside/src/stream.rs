@@ -5,21 +5,31 @@
 
 use std::io::{self, BufRead};
 
+use tardy_core::varint::unfold;
+
 use crate::kind::Kind;
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"tardyout";
-const VERSION: u64 = 1;
+/// History: 1, the first; 2, what was executed before the worst samples.
+const VERSION: u64 = 2;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
 /// More places or tasks than the plugin keeps: a damaged stream.
 const DEFINITIONS_MAX: usize = 1 << 18;
+/// More blocks of code, or steps of a window, than the plugin keeps.
+const BLOCKS_MAX: usize = 1 << 20;
+const STEPS_MAX: u64 = 1 << 23;
+/// A block ends with the second page that it reaches into at the latest.
+const BLOCK_BYTES_MAX: u64 = 1 << 13;
 
 const TAG_SITE: u64 = 0;
 const TAG_TASK: u64 = 1;
 const TAG_MARK: u64 = 2;
 const TAG_OF_TASK: u64 = 3;
 const TAG_END: u64 = 4;
+const TAG_WINDOW: u64 = 5;
+const TAG_BLOCK: u64 = 6;
 const TAG_FIRST_SITE: u64 = 8;
 
 /// Why a stream cannot be read to its end.
@@ -66,16 +76,98 @@ pub struct Section {
     pub site: u32,
     /// The task that had the CPU at its beginning, by number; 0 where it is not known.
     pub task: u32,
-    /// When it ended: instructions executed since the guest was started. An idle CPU executes none.
+    /// When it ended: instructions executed since the guest's program began. An idle CPU executes none.
     pub ended_at: u64,
     /// Instructions executed in it.
     pub length: u64,
 }
 
-/// One item.
+/// A block of code, as QEMU translates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Address of its first instruction.
+    pub pc: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its instructions.
+    pub instructions: u64,
+}
+
+/// What was executed before a sample, up to where it was handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Window {
+    /// When the sample was due, on the guest's clock.
+    pub due: i64,
+    /// Its latency.
+    pub latency: u64,
+    /// The task that took it, by number.
+    pub task: u32,
+    /// The program's last clock read, in the instructions of [`Section::ended_at`].
+    pub clock_at: u64,
+    /// Instructions from there to the end of the last block.
+    pub after: u64,
+    pub steps: Vec<Step>,
+}
+
+/// A step of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A block is executed, by number.
+    Block(u32),
+    /// From here on a task has the CPU.
+    Task {
+        /// Its number.
+        task: u32,
+        /// The kernel's priority of it.
+        priority: i32,
+    },
+    /// What forbids to interrupt or to switch changes.
+    Context(Context),
+    /// The CPU stands still until the next interrupt.
+    Halt,
+}
+
+/// What forbids to interrupt the code that is executed, or to switch to another task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Context(pub u32);
+
+impl Context {
+    /// Depth of sections with preemption off.
+    #[must_use]
+    pub fn depth(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// A softirq is served, outside of a thread.
+    #[must_use]
+    pub fn is_in_softirq(self) -> bool {
+        self.0 & 0x100 != 0
+    }
+
+    /// A hard interrupt is served.
+    #[must_use]
+    pub fn is_in_interrupt(self) -> bool {
+        self.0 & 0xf_0000 != 0
+    }
+
+    /// Interrupts are off.
+    #[must_use]
+    pub fn are_interrupts_off(self) -> bool {
+        self.0 & 0x10_0000 != 0
+    }
+
+    /// The task was asked to give the CPU up.
+    #[must_use]
+    pub fn is_switch_due(self) -> bool {
+        self.0 & 0x20_0000 != 0
+    }
+}
+
+/// One item.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     Section(Section),
+    Window(Box<Window>),
     /// The guest said something (`tardy_sys::watched`).
     Mark {
         what: u64,
@@ -93,17 +185,21 @@ pub struct End {
     pub unstored: u64,
     /// Whether the preemption count was found in the guest's memory.
     pub knows_preemption: bool,
+    /// Samples among the worst of which it could not be kept what was executed before them.
+    pub left_out_windows: u64,
 }
 
 /// Reads items from a stream.
 #[derive(Debug)]
 pub struct StreamReader<R> {
     source: R,
+    version: u64,
     position: u64,
     at: u64,
     task: u32,
     sites: Vec<Site>,
     tasks: Vec<String>,
+    blocks: Vec<Block>,
 }
 
 impl<R: BufRead> StreamReader<R> {
@@ -112,14 +208,13 @@ impl<R: BufRead> StreamReader<R> {
     /// # Errors
     /// [`StreamError`].
     pub fn new(source: R) -> Result<Self, StreamError> {
-        let mut reader = Self { source, position: 0, at: 0, task: 0, sites: Vec::new(), tasks: vec![String::new()] };
+        let mut reader =
+            Self { source, version: 0, position: 0, at: 0, task: 0, sites: Vec::new(), tasks: vec![String::new()], blocks: Vec::new() };
         if reader.bytes::<8>()? != *MAGIC {
             return Err(StreamError::Damaged(0));
         }
-        match reader.number()? {
-            VERSION => Ok(reader),
-            version => Err(StreamError::Version(version)),
-        }
+        reader.version = reader.number()?;
+        if (1..=VERSION).contains(&reader.version) { Ok(reader) } else { Err(StreamError::Version(reader.version)) }
     }
 
     /// The next item; the last one is [`Item::End`].
@@ -155,9 +250,18 @@ impl<R: BufRead> StreamReader<R> {
                     return Ok(Item::Mark { what, at: self.at });
                 }
                 TAG_END => {
-                    let (corrected, unstored) = (self.number()?, self.number()?);
-                    return Ok(Item::End(End { corrected, unstored, knows_preemption: self.number()? == 1 }));
+                    let (corrected, unstored, knows_preemption) = (self.number()?, self.number()?, self.number()? == 1);
+                    let left_out_windows = if self.version > 1 { self.number()? } else { 0 };
+                    return Ok(Item::End(End { corrected, unstored, knows_preemption, left_out_windows }));
                 }
+                TAG_BLOCK => {
+                    let block = Block { pc: u64::from_le_bytes(self.bytes()?), bytes: self.number()?, instructions: self.number()? };
+                    if self.blocks.len() >= BLOCKS_MAX || block.bytes > BLOCK_BYTES_MAX || block.instructions > block.bytes {
+                        return Err(StreamError::Damaged(self.position));
+                    }
+                    self.blocks.push(block);
+                }
+                TAG_WINDOW => return Ok(Item::Window(Box::new(self.window()?))),
                 tag if tag >= TAG_FIRST_SITE => {
                     let site = self.known(tag - TAG_FIRST_SITE, self.sites.len())?;
                     self.advance()?;
@@ -179,6 +283,38 @@ impl<R: BufRead> StreamReader<R> {
     #[must_use]
     pub fn tasks(&self) -> &[String] {
         &self.tasks
+    }
+
+    /// The blocks of code told so far, by their numbers.
+    #[must_use]
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    fn window(&mut self) -> Result<Window, StreamError> {
+        let due = unfold(self.number()?);
+        let latency = self.number()?;
+        let task = self.number()?;
+        let task = self.known(task, self.tasks.len())?;
+        let (clock_at, after, count) = (self.number()?, self.number()?, self.number()?);
+        if count > STEPS_MAX || latency > i64::MAX.cast_unsigned() {
+            return Err(StreamError::Damaged(self.position));
+        }
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            let number = self.number()?;
+            let value = number >> 2;
+            steps.push(match number & 3 {
+                0 => Step::Block(self.known(value, self.blocks.len())?),
+                1 => {
+                    let task = self.known(value & 0xf_ffff, self.tasks.len())?;
+                    Step::Task { task, priority: (value >> 20 & 0xff) as i32 - 1 }
+                }
+                2 => Step::Context(Context((value & 0xffff_ffff) as u32)),
+                _ => Step::Halt,
+            });
+        }
+        Ok(Window { due, latency, task, clock_at, after, steps })
     }
 
     fn hold(&self, count: usize) -> Result<(), StreamError> {
@@ -274,10 +410,35 @@ pub(crate) mod tests {
             self.number(TAG_FIRST_SITE + site).number(step).number(length)
         }
 
+        pub(crate) fn block(&mut self, pc: u64, bytes: u64, instructions: u64) -> &mut Self {
+            self.number(TAG_BLOCK);
+            self.0.extend(pc.to_le_bytes());
+            self.number(bytes).number(instructions)
+        }
+
+        pub(crate) fn window(&mut self, window: &Window) -> &mut Self {
+            self.number(TAG_WINDOW).number(tardy_core::varint::fold(window.due)).number(window.latency).number(window.task.into());
+            self.number(window.clock_at).number(window.after).number(window.steps.len() as u64);
+            for step in &window.steps {
+                self.number(match *step {
+                    Step::Block(block) => u64::from(block) << 2,
+                    Step::Task { task, priority } => (u64::from(task) | ((priority + 1) as u64) << 20) << 2 | 1,
+                    Step::Context(context) => u64::from(context.0) << 2 | 2,
+                    Step::Halt => 3,
+                });
+            }
+            self
+        }
+
         pub(crate) fn end(&mut self) -> Vec<u8> {
-            self.number(TAG_END).number(0).number(0).number(1);
+            self.number(TAG_END).number(0).number(0).number(1).number(0);
             self.0.clone()
         }
+    }
+
+    fn window() -> Window {
+        let steps = vec![Step::Task { task: 1, priority: -1 }, Step::Context(Context(0x10_0001)), Step::Halt, Step::Block(0)];
+        Window { due: -7, latency: 1_000, task: 1, clock_at: 1 << 40, after: 3, steps }
     }
 
     fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
@@ -294,7 +455,8 @@ pub(crate) mod tests {
     fn small() -> Vec<u8> {
         let mut writer = Writer::new();
         writer.mark(1, 100).site(Kind::PreemptionOff, 0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100).task("kworker/0:1");
-        writer.of_task(1).section(0, 300, 250).section(0, u64::from(u32::MAX), 7).mark(2, 1);
+        writer.of_task(1).section(0, 300, 250).section(0, u64::from(u32::MAX), 7);
+        writer.block(0xffff_ffff_8100_0000, 20, 5).window(&window()).mark(2, 1);
         writer.end()
     }
 
@@ -304,7 +466,8 @@ pub(crate) mod tests {
         assert_eq!(items[0], Item::Mark { what: 1, at: 100 });
         assert_eq!(items[1], Item::Section(Section { site: 0, task: 1, ended_at: 400, length: 250 }));
         assert_eq!(items[2], Item::Section(Section { site: 0, task: 1, ended_at: 400 + u64::from(u32::MAX), length: 7 }));
-        assert_eq!(items[4], Item::End(End { corrected: 0, unstored: 0, knows_preemption: true }));
+        assert_eq!(items[3], Item::Window(Box::new(window())));
+        assert_eq!(items[5], Item::End(End { corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 }));
     }
 
     #[test]

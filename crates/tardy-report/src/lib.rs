@@ -1,6 +1,4 @@
-//! What run folders say, for readers: text and pages ([`report`]), charts ([`chart`]). Everything shown is computed by `tardy_results`.
+//! What run folders say, for readers: text and pages ([`report`]). Everything shown is computed by `tardy_results`, and charts are of `tardy_chart`.
 #![forbid(unsafe_code)]
 
-pub mod chart;
 pub mod report;
-mod xml;

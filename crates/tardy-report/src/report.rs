@@ -7,6 +7,7 @@ pub mod breakdown_text;
 pub mod compare;
 pub mod cost_text;
 pub mod date;
+pub mod doctor_html;
 pub mod doctor_text;
 pub mod explain_run_text;
 pub mod explain_text;

@@ -48,6 +48,7 @@ impl Format {
     pub const SECTIONS: Self = Self::first("sections");
     pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
     pub const SHOW: Self = Self::first("show");
+    pub const TUNE_LAB: Self = Self::first("tune-lab");
     pub const TUNE_PLAN: Self = Self::first("tune-plan");
     pub const TUNE_SEARCH: Self = Self::first("tune-search");
 

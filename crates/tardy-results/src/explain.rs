@@ -4,10 +4,13 @@
 //! holder, and the worst wake-ups.
 
 mod due;
+pub mod executed;
 mod holder;
+mod outside;
 mod ranking;
 mod rules;
 pub mod run;
+pub mod source;
 pub mod stacks;
 mod story;
 mod tally;

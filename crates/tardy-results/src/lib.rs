@@ -1,8 +1,7 @@
-//! What run folders say: numbers, bounds and models of one run, comparisons of several, advice;
+//! What run folders say: numbers, bounds and models of one run, comparisons of several;
 //! and what the kernel's traces say of lateness. Nothing here measures, draws or writes anything.
 #![forbid(unsafe_code)]
 
-pub mod advise;
 pub mod atlas;
 pub mod compare;
 pub mod cost;

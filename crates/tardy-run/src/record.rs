@@ -14,6 +14,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
+use tardy_machine::checks::StoredFinding;
 use tardy_machine::facts::MachineFacts;
 
 use crate::cost::CostRecord;
@@ -258,4 +259,7 @@ pub struct RunRecord {
     pub overhead: Option<Overhead>,
     /// The machine at the start.
     pub machine: MachineFacts,
+    /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and imported ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doctor: Vec<StoredFinding>,
 }

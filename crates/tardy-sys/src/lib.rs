@@ -3,12 +3,14 @@
 //! No policy and no printing: a wrapper returns `io::Result` and owns what it opened. Times are nanoseconds in an `i64`.
 
 pub mod affinity;
+pub mod bpf;
 pub mod child;
 pub mod clock;
 pub mod console;
 pub mod cycle_counter;
 pub mod disk;
 pub mod epoll;
+pub mod ethtool;
 pub mod event_fd;
 pub mod file;
 pub mod file_pages;

@@ -54,7 +54,7 @@ pub fn thread_id() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Sets the policy of thread `tid` (0: the calling one). Children do not inherit a real-time policy.
+/// Sets the policy of thread `tid` (0: the calling one). Children inherit neither a real-time policy nor a nice value below 0.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO, for `Deadline` also where the thread may not run on every CPU of its root domain;
@@ -62,7 +62,7 @@ pub fn thread_id() -> i32 {
 /// CPUs have not so much time left for SCHED_DEADLINE.
 pub fn set_policy(tid: i32, policy: Policy) -> io::Result<()> {
     let mut attributes = Attributes::inherited(policy);
-    if !matches!(policy, Policy::Other { .. }) {
+    if !matches!(policy, Policy::Other { nice: 0.. }) {
         attributes.0.flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
     }
     attributes.give(tid)
@@ -97,16 +97,43 @@ impl Attributes {
     }
 }
 
+/// The nice value of what must act in time beside loads without being a real-time task: a storm of forks keeps threads of nice 0 from a CPU for
+/// seconds where the scheduler is EEVDF (Linux 6.6 and later), because every new child has an earlier deadline than they have.
+pub const AHEAD: Policy = Policy::Other { nice: -20 };
+
+/// The calling thread runs [`AHEAD`] of ordinary ones until this is dropped. One with a policy of its own, or without the right, stays as it is.
+#[derive(Debug)]
+pub struct Ahead(Option<SchedAttr>);
+
+impl Ahead {
+    #[must_use]
+    pub fn of_ordinary() -> Self {
+        let ordinary = attributes(0).ok().filter(|attr| attr.policy == libc::SCHED_OTHER as u32);
+        Self(ordinary.filter(|_| set_policy(0, AHEAD).is_ok()))
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.take() {
+            let _ = Attributes(before).give(0);
+        }
+    }
+}
+
 /// The policy of thread `tid` (0: the calling one) as (policy number, real-time priority).
 ///
 /// # Errors
 /// ESRCH where there is no such thread.
 pub fn policy(tid: i32) -> io::Result<(u32, u32)> {
+    attributes(tid).map(|attr| (attr.policy, attr.priority))
+}
+
+fn attributes(tid: i32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most the given number of bytes to `attr`, which has exactly so many.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, std::ptr::from_mut(&mut attr), SCHED_ATTR_BYTES, 0_u32) };
-    crate::check(result as libc::c_int)?;
-    Ok((attr.policy, attr.priority))
+    crate::check(result as libc::c_int).map(|_| attr)
 }
 
 /// The name of a policy of [`policy`], as in the kernel's documentation.
@@ -140,6 +167,22 @@ pub fn timer_slack() -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// nice 0 in a child of a thread that is ahead; where that needs a right that is missing, all stay at it.
+    #[test]
+    fn a_thread_is_ahead_for_a_time_and_its_children_are_not() {
+        let nice = || attributes(0).unwrap().nice;
+        std::thread::spawn(move || {
+            let ahead = Ahead::of_ordinary();
+            let is_allowed = ahead.0.is_some();
+            assert_eq!(nice(), if is_allowed { -20 } else { 0 });
+            assert_eq!(std::thread::spawn(nice).join().unwrap(), 0);
+            drop(ahead);
+            assert_eq!(nice(), 0);
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn the_policy_that_is_set_is_the_policy_that_is_read() {

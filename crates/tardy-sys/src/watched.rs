@@ -4,6 +4,9 @@
 //! On x86-64 it is the eight-byte `nop` with a displacement whose bytes are the number and `drt`; `outside/tardy_outside.c` looks for it. On other
 //! architectures nothing is said, because nobody looks.
 
+/// Set where every sample is told, whether or not somebody watches: in guests of the lab.
+pub const VARIABLE: &str = "TARDY_TELLS_SAMPLES";
+
 /// What the displacement has above the number.
 #[cfg(target_arch = "x86_64")]
 const NAME: u32 = u32::from_le_bytes([0, b'd', b'r', b't']);
@@ -14,6 +17,9 @@ pub const BEGIN: u8 = 1;
 pub const END: u8 = 2;
 /// The next phase of a run begins.
 pub const PHASE: u8 = 3;
+/// A sample's due time; its latency follows 8 bytes behind.
+#[cfg(target_arch = "x86_64")]
+const SAMPLE: u32 = 4;
 
 /// Says `WHAT`.
 #[inline(always)]
@@ -22,5 +28,38 @@ pub fn say<const WHAT: u8>() {
     // SAFETY: the instruction has no effect: it accesses no memory, changes no register and no flag.
     unsafe {
         core::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00", ".long {what}", what = const NAME | WHAT as u32, options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// Says when a sample was due and how late it was: two loads of both values from memory, at an address that is told from any other by its displacement.
+#[inline(always)]
+pub fn sample(due_and_latency: &[core::sync::atomic::AtomicI64; 2]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the address is that of the two words less the displacement, so that both loads read them; what they change is told.
+    unsafe {
+        core::arch::asm!(
+            ".byte 0x48, 0x8b, 0xbe",
+            ".long {due}",
+            ".byte 0x48, 0x8b, 0xb6",
+            ".long {latency}",
+            due = const NAME | SAMPLE,
+            latency = const NAME | (SAMPLE + 8),
+            inout("rsi") due_and_latency.as_ptr().wrapping_byte_sub((NAME | SAMPLE) as usize) => _,
+            out("rdi") _,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = due_and_latency;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    #[test]
+    fn what_is_said_of_a_sample_is_read_where_it_stands() {
+        // A load from any other address would end the process.
+        super::sample(&[AtomicI64::new(1), AtomicI64::new(2)]);
     }
 }

@@ -93,7 +93,7 @@ impl Instance {
         self.write("options/overwrite", "1")?;
         // Off, so that a wake-up of the reader costs nothing that is measured: it looks by the clock.
         let _ = self.write("buffer_percent", "100");
-        self.write("tracing_cpumask", &mask(cpus))?;
+        self.write("tracing_cpumask", &cpus.to_mask())?;
         self.read_head(root)?;
         self.enable_events()?;
         self.write("tracing_on", "1")
@@ -283,22 +283,4 @@ fn system(path: &str, error: io::Error) -> InstanceError {
 fn kernel(root: &Root) -> String {
     let text = |name| root.text(format!("proc/sys/kernel/{name}")).unwrap_or_else(|| "?".to_owned());
     format!("Linux {} {} {} {}", text("hostname"), text("osrelease"), text("version"), std::env::consts::ARCH)
-}
-
-/// CPUs as the kernel reads them: words of 32 bits in hexadecimal, the highest first.
-fn mask(cpus: &CpuList) -> String {
-    let words = cpus.iter().map(|cpu| cpu.0 / 32).max().unwrap_or(0) + 1;
-    let word = |index: u32| cpus.iter().filter(|cpu| cpu.0 / 32 == index).fold(0_u32, |bits, cpu| bits | 1 << (cpu.0 % 32));
-    (0..words).rev().map(|index| format!("{:08x}", word(index))).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mask_has_the_highest_cpus_first() {
-        assert_eq!(mask(&"0-1".parse().unwrap()), "00000003");
-        assert_eq!(mask(&"1,33,64".parse().unwrap()), "00000001,00000002,00000002");
-    }
 }

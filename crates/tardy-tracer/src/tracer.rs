@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
-use tardy_machine::facts::{CompiledPreemption, MachineFacts};
+use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_machine::tracefs::Tracefs;
 use tardy_run::delays;
@@ -315,13 +315,8 @@ impl Tracer {
 /// What of the machine causes hang on.
 fn facts(options: &Options<'_>) -> Facts {
     let machine = options.machine;
-    let preemption = machine.kernel.preemption.as_ref().and_then(|found| match (found.compiled, found.mode.as_deref()) {
-        (CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy, _) | (_, Some("full" | "lazy")) => {
-            Some(Preemption::Full)
-        }
-        (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(Preemption::No),
-        _ => None,
-    });
+    let preemption = machine.kernel.preemption.as_ref().and_then(|found| found.is_full());
+    let preemption = preemption.map(|is_full| if is_full { Preemption::Full } else { Preemption::No });
     // No host takes time away that does not pass.
     let is_guest = if options.is_virtual_time { Some(false) } else { machine.virtualization.is_virtual() };
     Facts { preemption, is_guest, ..Facts::default() }

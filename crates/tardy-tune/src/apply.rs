@@ -2,7 +2,8 @@
 //! by the next start of the tool, or by `tardy restore`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use tardy_machine::journal::{Journal, JournalError, Undone};
@@ -17,6 +18,8 @@ use crate::setting::{Change, Setting, Standing, current, is_alike};
 pub enum ApplyError {
     #[error("setting {0}: {1}: it is not for this machine")]
     Absent(String, String),
+    #[error("setting {0} takes a restart with {line} on the kernel's command line (`tardy tune --plan` tells where)", line = .1.join(" "))]
+    Restart(String, Vec<String>),
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error("setting {name}: cannot write {value:?} to {path}: {error}")]
@@ -25,6 +28,34 @@ pub enum ApplyError {
     NotTaken { name: String, path: PathBuf, wanted: String, now: String },
     #[error("setting {0}: cannot start {1:?}: {2}")]
     Start(String, String, std::io::Error),
+}
+
+/// Another process has settings in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("another `tardy tune` or `tardy run --tune` has settings in force: wait for its end")]
+pub struct InForce;
+
+/// The right to put settings in force, which one process has at a time: of two, the one that ends last would leave what the other had set.
+#[derive(Debug)]
+pub struct SettingsLock {
+    /// Where journals are.
+    folder: PathBuf,
+    /// None where the folder cannot be locked; settings that change something need it for their journal, and are refused.
+    _file: Option<File>,
+}
+
+impl SettingsLock {
+    /// Takes it, for journals in `folder`. Take it before settings are looked at.
+    ///
+    /// # Errors
+    /// [`InForce`].
+    pub fn take(folder: PathBuf) -> Result<Self, InForce> {
+        let file = std::fs::create_dir_all(&folder).and_then(|()| File::open(&folder)).ok();
+        match file.as_ref().map(File::try_lock) {
+            Some(Err(TryLockError::WouldBlock)) => Err(InForce),
+            _ => Ok(Self { folder, _file: file }),
+        }
+    }
 }
 
 /// Settings that are in force until this is dropped.
@@ -37,13 +68,13 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Puts `settings` in force; where two change one file, the later one counts. Journals lie in `folder`.
+    /// Puts `settings` in force; where two change one file, the later one counts.
     ///
     /// The thread that calls this must live as long as the settings: programs of settings are killed with it.
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn apply<'a>(settings: impl IntoIterator<Item = &'a Setting>, folder: &Path, root: &Root) -> Result<Self, ApplyError> {
+    pub fn apply<'a>(settings: impl IntoIterator<Item = &'a Setting>, lock: &SettingsLock, root: &Root) -> Result<Self, ApplyError> {
         let settings: Vec<&Setting> = settings.into_iter().collect();
         let mut changes: BTreeMap<PathBuf, (&str, Change)> = BTreeMap::new();
         for setting in &settings {
@@ -52,12 +83,13 @@ impl Applied {
                 Standing::Changeable(of_setting) => {
                     changes.extend(of_setting.into_iter().map(|change| (change.path.clone(), (setting.name.as_str(), change))));
                 }
+                Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name.clone(), words)),
                 Standing::Absent(why) => return Err(ApplyError::Absent(setting.name.clone(), why)),
             }
         }
         let undo = |(_, change): &(&str, Change)| Undo::Write { path: change.path.clone(), value: change.now.clone() };
         let undos: Vec<Undo> = changes.values().map(undo).collect();
-        let journal = if undos.is_empty() { None } else { Some(Journal::write(folder, root, Vec::new(), undos)?) };
+        let journal = if undos.is_empty() { None } else { Some(Journal::write(&lock.folder, root, Vec::new(), undos)?) };
         let mut applied = Self { changes: Vec::new(), programs: Vec::new(), journal };
         for (name, change) in changes.into_values() {
             write(name, &change)?;
@@ -142,11 +174,12 @@ mod tests {
 
         fn setting(&self, name: &str, files: &[(&str, &str)]) -> Setting {
             let files = files.iter().map(|(file, value)| (self.path(file), (*value).to_owned())).collect();
-            Setting { name: name.into(), why: String::new(), files, while_on: Vec::new(), only_named: false }
+            Setting { name: name.into(), why: String::new(), files, while_on: Vec::new(), words: Vec::new(), only_named: false }
         }
 
         fn apply(&self, settings: &[Setting]) -> Result<Applied, ApplyError> {
-            Applied::apply(settings, &self.path("state"), &Root::at(self.0.path()))
+            let lock = SettingsLock::take(self.path("state")).unwrap();
+            Applied::apply(settings, &lock, &Root::at(self.0.path()))
         }
 
         fn text(&self, name: &str) -> String {
@@ -180,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn one_at_a_time_may_put_settings_in_force() {
+        let machine = Machine::new();
+        let first = SettingsLock::take(machine.path("state")).unwrap();
+        assert_eq!(SettingsLock::take(machine.path("state")).unwrap_err(), InForce);
+        drop(first);
+        SettingsLock::take(machine.path("state")).unwrap();
+    }
+
+    #[test]
     fn a_dropped_set_is_put_back_and_nothing_is_journalled_where_nothing_changes() {
         let machine = Machine::new();
         drop(machine.apply(&[machine.setting("one", &[("a", "2")])]).unwrap());
@@ -202,8 +244,8 @@ mod tests {
                 None => std::thread::sleep(std::time::Duration::from_millis(10)),
             }
         };
-        assert!(Path::new(&format!("/proc/{pid}")).exists());
+        assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
         drop(applied);
-        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
     }
 }

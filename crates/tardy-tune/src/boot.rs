@@ -21,6 +21,24 @@ pub const LOADERS: [(&str, &str); 4] = [
     ("U-Boot", "setenv bootargs \"${bootargs} WORDS\"; saveenv"),
 ];
 
+/// Words that a search in virtual time tries unless it is told others: those that guides to real time name and that a guest of one CPU can tell apart, and
+/// their opposites.
+pub const TRIED: [&str; 13] = [
+    "preempt=none",
+    "preempt=full",
+    "threadirqs",
+    "highres=off",
+    "nohz=off",
+    "skew_tick=1",
+    "nowatchdog",
+    "idle=poll",
+    "mitigations=off",
+    "rcu_nocbs=0",
+    "rcutree.use_softirq=0",
+    "transparent_hugepage=never",
+    "init_on_alloc=0",
+];
+
 /// The words that `profile` wants for tasks on `cpus` and that `command_line` does not have. `others` are the remaining CPUs; with none of those nothing can
 /// be isolated.
 #[must_use]

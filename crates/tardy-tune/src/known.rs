@@ -58,6 +58,7 @@ const KNOWN: &[Known] = &[
     known("machine-check-polling", &[("sys/devices/system/machinecheck/machinecheck*/check_interval", "0")]),
     known("tcp-timestamps", &[("proc/sys/net/ipv4/tcp_timestamps", "0")]),
     known("busy-polling", &[("proc/sys/net/core/busy_poll", "0"), ("proc/sys/net/core/busy_read", "0")]),
+    known("utilisation-clamp", &[("proc/sys/kernel/sched_util_clamp_min_rt_default", "1024")]),
     known("bpf-statistics", &[("proc/sys/kernel/bpf_stats_enabled", "0")]),
     Known { is_for: |profile| matches!(profile, Profile::VmHost), ..known("kvm-host", &[("sys/module/kvm/parameters/halt_poll_ns", "0")]) },
     // Without throttling, a real-time task that never sleeps takes the machine with it.
@@ -90,7 +91,7 @@ impl Known {
 fn setting(name: &str, files: BTreeMap<PathBuf, String>, only_named: bool) -> Option<Setting> {
     let check = tardy_machine::checks::CHECKS.iter().find(|check| check.name == name);
     let why = check.map_or_else(String::new, |check| check.why.to_owned());
-    (!files.is_empty()).then(|| Setting { name: name.to_owned(), why, files, while_on: Vec::new(), only_named })
+    (!files.is_empty()).then(|| Setting { name: name.to_owned(), why, files, while_on: Vec::new(), words: Vec::new(), only_named })
 }
 
 /// No wake-up latency is tolerated on the CPUs of the work (Documentation/ABI/testing/sysfs-devices-power, `pm_qos_resume_latency_us`).
@@ -120,7 +121,7 @@ fn workqueues(target: &Target<'_>) -> Option<Setting> {
     }
     let files = target.root.matching("sys/devices/virtual/workqueue/cpumask").into_iter();
     let files = files.chain(target.root.matching("sys/devices/virtual/workqueue/writeback/cpumask"));
-    setting("workqueues", files.map(|path| (target.root.path(path), mask(&others))).collect(), false)
+    setting("workqueues", files.map(|path| (target.root.path(path), others.to_mask())).collect(), false)
 }
 
 /// Interrupts of devices, those there are and those to come, go to the others.
@@ -131,16 +132,8 @@ fn interrupts(target: &Target<'_>) -> Option<Setting> {
     }
     let plan = IrqPlan::new(&irq_affinity::read(target.root), target.cpus, target.online);
     let mut files: BTreeMap<PathBuf, String> = plan.moves.into_iter().map(|to| (to.path, to.new.to_string())).collect();
-    files.extend(target.root.matching("proc/irq/default_smp_affinity").into_iter().map(|path| (target.root.path(path), mask(&others))));
+    files.extend(target.root.matching("proc/irq/default_smp_affinity").into_iter().map(|path| (target.root.path(path), others.to_mask())));
     setting("interrupt-affinity", files, false)
-}
-
-/// CPUs as the kernel reads masks: hexadecimal, in groups of 32 bits.
-fn mask(cpus: &CpuList) -> String {
-    let groups = cpus.iter().map(|cpu| cpu.0 / 32).max().unwrap_or(0);
-    let group = |group: u32| cpus.iter().filter(|cpu| cpu.0 / 32 == group).fold(0_u32, |bits, cpu| bits | 1 << (cpu.0 % 32));
-    let texts: Vec<String> = (0..=groups).rev().map(|place| format!("{:08x}", group(place))).collect();
-    texts.join(",")
 }
 
 #[cfg(test)]
@@ -179,7 +172,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|setting| setting.name.as_str()).collect();
         assert_eq!(names, ["governor", "statistics-interval", "idle-states", "console", "workqueues", "interrupt-affinity"]);
         let value = |name: &str| found.iter().find(|setting| setting.name == name).unwrap().files.values().next().unwrap().clone();
-        assert_eq!((value("console").as_str(), value("workqueues").as_str()), ("1 4 1 7", "00000003"));
+        assert_eq!((value("console").as_str(), value("workqueues").as_str()), ("1 4 1 7", "3"));
         assert_eq!(found.iter().find(|setting| setting.name == "governor").unwrap().files.len(), 3);
         assert_eq!(found.iter().find(|setting| setting.name == "idle-states").unwrap().files.len(), 1, "only CPUs of the work");
         assert!(found.iter().all(|setting| !setting.why.is_empty()), "{found:?}");
@@ -192,11 +185,5 @@ mod tests {
         let cpus = "0-2".parse().unwrap();
         let root = Root::at(folder.path());
         assert!(settings(&Target { root: &root, profile: Profile::Periodic, cpus: &cpus, online: &cpus }).is_empty());
-    }
-
-    #[test]
-    fn masks_have_groups_of_32_cpus() {
-        assert_eq!(mask(&"0,33".parse().unwrap()), "00000002,00000001");
-        assert_eq!(mask(&"31".parse().unwrap()), "80000000");
     }
 }

@@ -7,8 +7,10 @@
 pub mod apply;
 pub mod boot;
 pub mod design;
+pub mod effects;
 pub mod known;
 pub mod pairs;
+mod ranks;
 pub mod screening;
 pub mod search;
 pub mod setting;

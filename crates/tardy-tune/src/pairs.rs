@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use tardy_statistics::confidence::{Confidence, Interval};
 
+use crate::ranks::{median, statistics_within, without_ends};
+
 /// A difference, of logarithms of the goal here.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
@@ -33,14 +35,8 @@ pub fn difference(differences: &[f64], confidence: Confidence) -> Option<Differe
         averages.extend(differences[place..].iter().map(|other| f64::midpoint(*one, *other)));
     }
     averages.sort_unstable_by(f64::total_cmp);
-    let middle = averages.len() / 2;
-    let value = if averages.len() % 2 == 1 { averages[middle] } else { f64::midpoint(averages[middle - 1], averages[middle]) };
-    let left_out = left_out(count, confidence.miss() / 2.0);
-    let interval = match left_out.checked_sub(1) {
-        Some(place) => Interval { lower: averages[place], upper: averages[averages.len() - 1 - place] },
-        None => Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
-    };
-    Some(Difference { value, interval })
+    let value = median(&averages)?;
+    Some(Difference { value, interval: without_ends(&averages, left_out(count, confidence.miss() / 2.0)) })
 }
 
 /// How many averages lie outside at each side, so that the sum of signed ranks is beyond them with at most this probability: 0 where even one would be too many.
@@ -53,14 +49,7 @@ fn left_out(count: usize, probability: f64) -> usize {
             ways[sum] += ways[sum - rank];
         }
     }
-    let all = 2.0_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
-    let mut beyond = 0.0;
-    ways.iter()
-        .take_while(|ways| {
-            beyond += *ways / all;
-            beyond <= probability
-        })
-        .count()
+    statistics_within(&ways, probability)
 }
 
 #[cfg(test)]

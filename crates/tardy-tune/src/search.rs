@@ -92,6 +92,18 @@ pub enum Outcome {
     NothingSeen,
 }
 
+impl Outcome {
+    /// What a difference that lies in its interval says.
+    #[must_use]
+    pub fn of(difference: &Difference) -> Self {
+        match difference {
+            found if !found.is_decided() => Self::NothingSeen,
+            found if found.value < 0.0 => Self::Lowers,
+            _ => Self::Raises,
+        }
+    }
+}
+
 /// What was found of one setting. Differences are of logarithms: their powers of e are factors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingResult {
@@ -284,12 +296,7 @@ impl<B: Bench> State<'_, B> {
 fn judged(candidates: &[usize], differences: &[Vec<f64>], confidence: Confidence) -> Vec<(usize, SettingResult)> {
     let judge = |(&setting, differences): (&usize, &Vec<f64>)| {
         let difference = pairs::difference(differences, confidence)?;
-        let outcome = match difference {
-            found if !found.is_decided() => Outcome::NothingSeen,
-            found if found.value < 0.0 => Outcome::Lowers,
-            _ => Outcome::Raises,
-        };
-        Some((setting, SettingResult { outcome, difference, pairs: differences.len() }))
+        Some((setting, SettingResult { outcome: Outcome::of(&difference), difference, pairs: differences.len() }))
     };
     candidates.iter().zip(differences).filter_map(judge).collect()
 }

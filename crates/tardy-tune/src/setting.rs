@@ -1,4 +1,4 @@
-//! One setting: the values that it wants in which files, or a program that runs while it is on. Also as TOML, which users write and a search ends with.
+//! One setting: the values that it wants in which files, a program that runs while it is on, or words of the kernel's command line. Also as TOML, which users write and a search ends with.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,9 @@ pub struct Setting {
     /// A program that runs while it is on, with its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub while_on: Vec<String>,
+    /// Words of the kernel's command line, which take a restart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
     /// Whether it is left alone unless it is named: it has a price that a latency does not show.
     #[serde(skip)]
     pub only_named: bool,
@@ -61,6 +64,8 @@ pub enum Standing {
     AsWanted,
     /// These would be changed; none for a program.
     Changeable(Vec<Change>),
+    /// These words are not on the kernel's command line.
+    TakesRestart(Vec<String>),
     /// A file is not there, or cannot be read.
     Absent(String),
 }
@@ -82,8 +87,10 @@ impl Settings {
             if !known.insert(&setting.name) {
                 return Err(bad("stands there twice: give each a name of its own"));
             }
-            if setting.files.is_empty() == setting.while_on.is_empty() {
-                return Err(bad("must have either `files` or `while_on`"));
+            if [setting.files.is_empty(), setting.while_on.is_empty(), setting.words.is_empty()].iter().filter(|empty| !**empty).count()
+                != 1
+            {
+                return Err(bad("must have either `files`, `while_on` or `words`"));
             }
             if setting.files.keys().any(|path| !path.is_absolute()) {
                 return Err(bad("names a file by a path that does not begin with /"));
@@ -108,6 +115,12 @@ impl Setting {
         if !self.while_on.is_empty() {
             return Standing::Changeable(Vec::new());
         }
+        if !self.words.is_empty() {
+            return match text_file(Path::new("/proc/cmdline")) {
+                Ok(line) => of_words(&self.words, &line),
+                Err(error) => Standing::Absent(format!("/proc/cmdline: {error}")),
+            };
+        }
         let mut changes = Vec::new();
         for (path, wanted) in &self.files {
             match current(path) {
@@ -118,6 +131,11 @@ impl Setting {
         }
         if changes.is_empty() { Standing::AsWanted } else { Standing::Changeable(changes) }
     }
+}
+
+fn of_words(words: &[String], line: &str) -> Standing {
+    let missing: Vec<String> = words.iter().filter(|word| !line.split_whitespace().any(|there| there == *word)).cloned().collect();
+    if missing.is_empty() { Standing::AsWanted } else { Standing::TakesRestart(missing) }
 }
 
 /// The value of a file as it could be written back: of a list of choices the chosen one.
@@ -161,7 +179,14 @@ mod tests {
 
     fn setting(path: &Path, value: &str) -> Setting {
         let files = BTreeMap::from([(path.to_owned(), value.to_owned())]);
-        Setting { name: "made".into(), why: String::new(), files, while_on: Vec::new(), only_named: false }
+        Setting { name: "made".into(), why: String::new(), files, while_on: Vec::new(), words: Vec::new(), only_named: false }
+    }
+
+    #[test]
+    fn words_are_on_the_command_line_or_take_a_restart() {
+        let words = ["preempt=full", "threadirqs"].map(str::to_owned);
+        assert_eq!(of_words(&words, "quiet preempt=full threadirqs\n"), Standing::AsWanted);
+        assert_eq!(of_words(&words, "preempt=fullest threadirqs"), Standing::TakesRestart(vec!["preempt=full".to_owned()]));
     }
 
     #[test]

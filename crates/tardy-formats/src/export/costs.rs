@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use tardy_report::chart::csv::quoted;
+use tardy_chart::csv::quoted;
 use tardy_report::report::compare::markdown;
 use tardy_results::cost::run::CostRun;
 use tardy_results::cost::shown::DisplayUnit;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tardy_report::chart::csv::quoted;
+use tardy_chart::csv::quoted;
 
 use super::run::ExportedRun;
 use super::{ExportError, Exporter, Options};

@@ -192,6 +192,7 @@ impl FolderSink {
             tracing: None,
             overhead: None,
             machine: imported.machine,
+            doctor: Vec::new(),
         }
     }
 }

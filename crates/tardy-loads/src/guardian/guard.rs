@@ -50,6 +50,7 @@ impl Guard {
         let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         // Whatever policy the tool was started under, neither this process nor the loads below it keep it.
         let _ = sched::set_policy(0, Policy::Other { nice: 0 });
+        let _ = sched::set_policy(0, sched::AHEAD);
         if !group.as_os_str().is_empty() {
             let named = |error: std::io::Error| std::io::Error::new(error.kind(), format!("cannot join {}: {error}", group.display()));
             tardy_machine::groups::join_process(group).map_err(named)?;

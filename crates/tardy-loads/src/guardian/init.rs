@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tardy_core::units::Nanos;
 use tardy_sys::clock;
 use tardy_sys::process::{self, WaitResult};
+use tardy_sys::sched;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
 
 use super::message::{Command, Containment, LoadEvent, Message};
@@ -46,6 +47,7 @@ impl Init {
         let containment = Containment::from_name(containment).ok_or_else(unknown)?;
         process::set_parent_death_signal(process::KILL)?;
         process::become_subreaper()?;
+        let _ = sched::set_policy(0, sched::AHEAD);
         let signals = SignalFd::block(&[process::CHILD_ENDED, signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP])?;
         say(&Message::Ready { containment });
         // A guardian that died before the signal was asked for has closed the input, which ends the loop at once.

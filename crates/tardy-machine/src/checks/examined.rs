@@ -8,6 +8,7 @@ use tardy_core::cpu::CpuList;
 
 use super::{Profile, State};
 use crate::facts::MachineFacts;
+use crate::hardware_latency::{DetectorError, HardwareLatency};
 use crate::kernel_configuration::KernelConfiguration;
 use crate::program::Program;
 use crate::root::Root;
@@ -43,6 +44,8 @@ pub struct CheckInput<'a> {
     pub program: Option<&'a Program>,
     /// What was counted for a while, if anything was.
     pub watched: Option<&'a WatchDelta>,
+    /// What the kernel's detector of hardware latency found, or why it did not run, if it was asked for.
+    pub detected: Option<&'a Result<HardwareLatency, DetectorError>>,
     tasks: OnceCell<Vec<Task>>,
     configuration: OnceCell<Option<KernelConfiguration>>,
 }
@@ -52,7 +55,7 @@ impl<'a> CheckInput<'a> {
     #[must_use]
     pub fn new(facts: &'a MachineFacts, root: Option<&'a Root>, cpus: &'a CpuList) -> Self {
         let (tasks, configuration) = (OnceCell::new(), OnceCell::new());
-        Self { facts, root, cpus, profile: Profile::default(), program: None, watched: None, tasks, configuration }
+        Self { facts, root, cpus, profile: Profile::default(), program: None, watched: None, detected: None, tasks, configuration }
     }
 
     /// The words of the kernel's command line.

@@ -130,9 +130,21 @@ fn system_management(examined: &CheckInput<'_>) -> Result<State, State> {
 }
 
 fn hardware_latency(examined: &CheckInput<'_>) -> Result<State, State> {
+    match examined.detected {
+        Some(Ok(found)) if found.gaps == 0 => return Ok(State::good(format!("no gap in {}", found.span))),
+        Some(Ok(found)) => {
+            return Ok(State::improvable(
+                format!("{} gaps in {}, the longest {}", found.gaps, found.span, found.longest),
+                "none",
+                "look for what takes it: system management interrupts, firmware settings for power and heat, a host; ask the vendor",
+            ));
+        }
+        Some(Err(error)) => return Err(State::unknown(error.to_string())),
+        None => {}
+    }
     let tracers = examined.text("sys/kernel/tracing/available_tracers")?;
     Ok(if tracers.split_whitespace().any(|tracer| tracer == "hwlat") {
-        State::noted("the tracer hwlat is there: let it run for a minute on each CPU while nothing matters")
+        State::noted("the kernel has a detector: tardy doctor --hardware-latency 1m runs it, while nothing matters")
     } else {
         State::noted(
             "the kernel was built without hwlat (CONFIG_HWLAT_TRACER): tardy run --probe oslat shows gaps, those of interrupts apart",

@@ -1,8 +1,10 @@
 //! Where packets are worked on.
 
 use tardy_core::cpu::CpuList;
+use tardy_sys::ethtool::Coalescing;
 
 use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
+use crate::watch::NETWORK_DEVICES;
 
 pub(super) const STEERING: Check = Check {
     name: "packet-steering",
@@ -11,6 +13,24 @@ pub(super) const STEERING: Check = Check {
     why: "packets that are steered to a CPU are worked on there, before tasks run",
     source: "Documentation/networking/scaling.rst; TuneD, net plugin",
     look: |examined| either(steering(examined)),
+};
+
+pub(super) const QUEUES: Check = Check {
+    name: "network-queues",
+    weight: Weight::of(Importance::Medium),
+    reads: &[NETWORK_DEVICES],
+    why: "a device spreads its queues' interrupts over as many CPUs, and they reach past those that are left for them",
+    source: "Documentation/networking/scaling.rst, RSS; Red Hat's guide, ethtool -L",
+    look: |examined| either(queues(examined)),
+};
+
+pub(super) const COALESCING: Check = Check {
+    name: "interrupt-coalescing",
+    weight: Weight::of(Importance::Low),
+    reads: &[NETWORK_DEVICES],
+    why: "a packet waits up to that long before an interrupt tells of it",
+    source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; Red Hat's guide, ethtool -C",
+    look: |examined| either(coalescing(examined)),
 };
 
 pub(super) const BUSY_POLLING: Check = Check {
@@ -51,6 +71,54 @@ fn steering(examined: &CheckInput<'_>) -> Result<State, State> {
             format!("{} queues are steered here, as {}", reached.len(), first.split('/').nth(3).unwrap_or_default()),
             "none",
             format!("echo {mask} > /{first}"),
+        ),
+    })
+}
+
+/// Devices with more than a driver's software behind them, by the names of their folders.
+fn devices(examined: &CheckInput<'_>) -> Result<Vec<String>, State> {
+    let found = examined.texts(NETWORK_DEVICES)?;
+    let names: Vec<String> = found.iter().filter_map(|(path, _)| Some(path.split('/').nth(3)?.to_owned())).collect();
+    if names.is_empty() { Err(State::none("no network device has hardware")) } else { Ok(names) }
+}
+
+fn queues(examined: &CheckInput<'_>) -> Result<State, State> {
+    let devices = devices(examined)?;
+    let online = examined.facts.processors.online.as_ref().ok_or_else(|| State::unknown("/sys/devices/system/cpu/online"))?;
+    let left = online.minus(examined.cpus).len();
+    if left == 0 {
+        return Err(State::none("every CPU is one of the work's"));
+    }
+    let root = examined.root()?;
+    let of = |device: &String| root.matching(&format!("sys/class/net/{device}/queues/rx-*")).len();
+    let most = devices.iter().map(|device| (of(device), device)).max().unwrap_or((0, &devices[0]));
+    Ok(match most {
+        (count, _) if count <= left => State::good(format!("{count} at most, for {left} CPUs")),
+        (count, device) => {
+            State::improvable(format!("{count} of {device}"), format!("{left} at most"), format!("ethtool -L {device} combined {left}"))
+        }
+    })
+}
+
+fn coalescing(examined: &CheckInput<'_>) -> Result<State, State> {
+    devices(examined)?;
+    let watched = examined.watched.ok_or_else(|| State::unknown("the devices were not asked"))?;
+    let found = watched.coalescing.as_ref().map_err(|error| State::unknown(format!("SIOCETHTOOL: {error}")))?;
+    if found.is_empty() {
+        return Err(State::none("no network device gathers packets"));
+    }
+    let waits = |(name, coalescing): (&String, &Coalescing)| match *coalescing {
+        Coalescing { is_adaptive: true, .. } => Some(format!("{name}: adaptive")),
+        Coalescing { receive_microseconds: 0, .. } => None,
+        Coalescing { receive_microseconds, .. } => Some(format!("{name}: {receive_microseconds} us")),
+    };
+    let waiting: Vec<String> = found.iter().filter_map(waits).collect();
+    Ok(match waiting.first().and_then(|first| first.split(':').next()) {
+        None => State::good("0 us"),
+        Some(first) => State::improvable(
+            waiting.join(", "),
+            "0 us, where a task waits for packets",
+            format!("ethtool -C {first} adaptive-rx off rx-usecs 0"),
         ),
     })
 }

@@ -47,6 +47,15 @@ pub(super) const BPF_STATISTICS: Check = Check {
     look: |examined| number_is(examined, "proc/sys/kernel/bpf_stats_enabled", |value| value == 0, "0", "sysctl kernel.bpf_stats_enabled=0"),
 };
 
+pub(super) const BPF_PROGRAMS: Check = Check {
+    name: "bpf-programs",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/sys/kernel/bpf_stats_enabled"],
+    why: "each runs at every event that it is attached to, such as each change of task",
+    source: "include/uapi/linux/bpf.h, enum bpf_prog_type; Documentation/bpf",
+    look: |examined| either(bpf_programs(examined)),
+};
+
 pub(super) const SAMPLING: Check = Check {
     name: "profiling",
     weight: Weight::of(Importance::Medium),
@@ -67,6 +76,10 @@ pub(super) const SCHEDULER_EXTENSION: Check = Check {
 
 /// Programs that sample, or trace, for as long as they run.
 const PROFILERS: [&str; 5] = ["perf", "bpftrace", "trace-cmd", "sysprof", "parca-agent"];
+/// Programs of BPF that run where the kernel traces: kprobe, tracepoint, perf_event, raw_tracepoint, raw_tracepoint_writable, tracing, lsm.
+const TRACING_KINDS: [u32; 7] = [2, 5, 7, 17, 24, 26, 29];
+/// Programs that are told by name.
+const NAMED: usize = 3;
 /// Bits of the taint that mean code from elsewhere, or a kernel that has found itself in error.
 const MEANINGS: [(u32, &str); 8] = [
     (0, "proprietary module"),
@@ -91,6 +104,27 @@ fn taint(examined: &CheckInput<'_>) -> Result<State, State> {
             "untainted",
             "remove the module (/proc/modules shows which by letters in parentheses), or look at the warning in the kernel's log",
         ),
+    })
+}
+
+fn bpf_programs(examined: &CheckInput<'_>) -> Result<State, State> {
+    if examined.optional("proc/sys/kernel/bpf_stats_enabled")?.is_none() {
+        return Ok(State::none("the kernel has no BPF"));
+    }
+    let watched = examined.watched.ok_or_else(|| State::unknown("they were not listed"))?;
+    let programs = watched.bpf.as_ref().map_err(|error| State::unknown(format!("bpf(2): {error}")))?;
+    let tracing: Vec<&str> =
+        programs.iter().filter(|program| TRACING_KINDS.contains(&program.kind)).map(|program| program.name.as_str()).collect();
+    Ok(if tracing.is_empty() {
+        State::good(format!("{} loaded, none traces", programs.len()))
+    } else {
+        let names: Vec<&str> = tracing.iter().copied().filter(|name| !name.is_empty()).take(NAMED).collect();
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({}{})", names.join(", "), if tracing.len() > NAMED { ", ..." } else { "" })
+        };
+        State::improvable(format!("{} that trace{names}", tracing.len()), "none", "end what loaded them: bpftool prog names the process")
     })
 }
 

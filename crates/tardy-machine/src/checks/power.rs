@@ -1,6 +1,6 @@
 //! What saves power at the price of time, beyond idle states and governor.
 
-use super::{Check, CheckInput, Importance, Profile, State, Weight, either};
+use super::{Check, CheckInput, Importance, Profile, State, Weight, either, number_is};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -11,6 +11,18 @@ pub(super) const FREQUENCY_RANGE: Check = Check {
     why: "within the range the CPU itself chooses, and the same work takes now this long and now that long",
     source: "kernel-configuration.rst, CPU frequency governors; Ubuntu, Intel TCC (fixed frequency)",
     look: |examined| either(frequency_range(examined)),
+};
+
+pub(super) const UTILISATION_CLAMP: Check = Check {
+    name: "utilisation-clamp",
+    weight: Weight::of(Importance::Medium),
+    reads: &["proc/sys/kernel/sched_util_clamp_min_rt_default"],
+    why: "where the frequency follows the load, a real-time task asks for no more than this part of 1024 of it",
+    source: "Documentation/scheduler/sched-util-clamp.rst, sched_util_clamp_min_rt_default",
+    look: |examined| {
+        let path = "proc/sys/kernel/sched_util_clamp_min_rt_default";
+        number_is(examined, path, |value| value == 1024, "1024", "sysctl kernel.sched_util_clamp_min_rt_default=1024")
+    },
 };
 
 pub(super) const ENERGY_PREFERENCE: Check = Check {

@@ -9,11 +9,14 @@ use std::sync::OnceLock;
 
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_sys::bpf::BpfProgram;
+use tardy_sys::ethtool::Coalescing;
 
 use super::examined::NOT_HERE;
 use super::*;
 use crate::facts::MachineFacts;
 use crate::fake_root::FakeRoot;
+use crate::hardware_latency::{DetectorError, HardwareLatency};
 use crate::interrupts::{InterruptDelta, InterruptLineDelta};
 use crate::program::ProgramWatch;
 use crate::watch::WatchDelta;
@@ -100,6 +103,11 @@ fn watched(is_calm: bool) -> WatchDelta {
         interrupts: Some(InterruptDelta { lines }),
         stolen: Some(BTreeMap::from([(CpuId(2), Nanos::from_millis(if is_calm { 0 } else { 20 }))])),
         smi: Ok(BTreeMap::from([(CpuId(2), u32::from(!is_calm))])),
+        bpf: Ok(vec![BpfProgram { kind: if is_calm { 8 } else { 17 }, name: "sched_switch".to_owned() }]),
+        coalescing: Ok(BTreeMap::from([(
+            "eth0".to_owned(),
+            Coalescing { receive_microseconds: if is_calm { 0 } else { 50 }, is_adaptive: false },
+        )])),
     }
 }
 
@@ -338,4 +346,20 @@ fn registers_that_cannot_be_read_leave_firmware_unknown_and_say_so() {
     let findings = look(&examined);
     let state = &findings.iter().find(|finding| finding.check == "system-management-interrupts").unwrap().state;
     assert!(matches!(state, State::Unknown { missing } if missing.contains("0x34")), "{state:?}");
+}
+
+#[test]
+fn what_the_detector_of_hardware_latency_found_is_told_and_why_it_did_not_run() {
+    let fake = FakeRoot::new();
+    let (root, facts, cpus) = (fake.root(), MachineFacts::read(&fake.root()), "0".parse().unwrap());
+    let state = |detected: Result<HardwareLatency, DetectorError>| {
+        let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
+        examined.detected = Some(&detected);
+        (firmware::HARDWARE_LATENCY.look)(&examined)
+    };
+    let found = |gaps, micros| Ok(HardwareLatency { span: Nanos::from_secs(60), gaps, longest: Nanos::from_micros(micros) });
+    assert!(matches!(state(found(0, 0)), State::Good { .. }));
+    let State::Improvable { current, .. } = state(found(3, 170)) else { panic!("gaps are no good") };
+    assert_eq!(current, "3 gaps in 60.0 s, the longest 170 us");
+    assert_eq!(state(Err(DetectorError::NoTracer)), State::unknown("the kernel was built without its detector (CONFIG_HWLAT_TRACER)"));
 }

@@ -43,6 +43,20 @@ pub struct Preemption {
     pub mode_from: Option<PreemptionSource>,
 }
 
+impl Preemption {
+    /// Whether the kernel takes the CPU from its own code, where that is known.
+    #[must_use]
+    pub fn is_full(&self) -> Option<bool> {
+        match (self.compiled, self.mode.as_deref()) {
+            (CompiledPreemption::RealTime | CompiledPreemption::Full | CompiledPreemption::Lazy, _) | (_, Some("full" | "lazy")) => {
+                Some(true)
+            }
+            (CompiledPreemption::VoluntaryOrNone, _) | (_, Some("none" | "voluntary")) => Some(false),
+            _ => None,
+        }
+    }
+}
+
 /// What a kernel was built as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -8,8 +8,8 @@ use tardy_run::record::PhaseRecord;
 const ENDING_PART: i64 = 10;
 /// The same at most.
 const ENDING_MAX: Nanos = Nanos::from_millis(500);
-/// How long after a phase's end its loads may still be there; killed processes are gone in a fraction of it.
-const STUCK: Nanos = Nanos::from_secs(2);
+/// How long after a phase's end, and after they were asked to end, its loads may still be there; killed processes are gone in a fraction of it.
+pub const STUCK: Nanos = Nanos::from_secs(5);
 
 /// What the session has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct Timeline {
     current: usize,
     stage: Stage,
     planned: Nanos,
+    /// When the loads of the current phase were asked to end: after its end, where the machine stood still or the tool found no CPU.
+    asked: Nanos,
     /// When the cycles of the current phase were made, where it is counted in them.
     made: Option<Nanos>,
 }
@@ -60,7 +62,7 @@ impl Timeline {
     /// Phases that begin at `start`.
     #[must_use]
     pub fn new(plans: Vec<PhasePlan>, start: Nanos) -> Self {
-        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, made: None }
+        Self { plans, records: Vec::new(), current: 0, stage: Stage::Before, planned: start, asked: start, made: None }
     }
 
     /// What is to be done at `now`; call it again until it answers `None`.
@@ -86,10 +88,11 @@ impl Timeline {
             }
             Stage::Running if self.has_ending() && now >= self.end_of_current() - ending(plan.length) => {
                 self.stage = Stage::Ending;
+                self.asked = now;
                 // The other half is for the kernel to end what was killed.
                 Some(Step::End { phase: self.current, within: Nanos(ending(plan.length).get() / 2) })
             }
-            Stage::Ending if now >= self.end_of_current() + STUCK => {
+            Stage::Ending if now >= self.stuck() => {
                 self.stage = Stage::Ended;
                 Some(Step::GiveUp(self.current))
             }
@@ -121,7 +124,7 @@ impl Timeline {
             Stage::Before => self.planned,
             Stage::Running if self.has_ending() => self.end_of_current() - ending(length),
             Stage::Running | Stage::Ended => self.end_of_current(),
-            Stage::Ending => self.end_of_current() + STUCK,
+            Stage::Ending => self.stuck(),
         }
     }
 
@@ -145,6 +148,11 @@ impl Timeline {
         }
         let begin = self.records.last().map_or(self.planned, |record| record.begin_ns);
         (self.planned + length).max(begin + Nanos(length.get() / 2))
+    }
+
+    /// When loads that were asked to end and are still there are given up.
+    fn stuck(&self) -> Nanos {
+        self.end_of_current().max(self.asked) + STUCK
     }
 
     fn end_of_last(&self) -> Nanos {
@@ -271,7 +279,7 @@ mod tests {
         for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
             assert_eq!(timeline.step(millis(now)), Some(step));
         }
-        assert_eq!((timeline.step(millis(121_000)), timeline.next()), (None, millis(122_000)));
+        assert_eq!((timeline.step(millis(121_000)), timeline.next()), (None, millis(125_000)));
         timeline.loads_ended();
         assert_eq!(timeline.step(millis(121_001)), Some(Step::Begin(2)));
         assert_eq!(timeline.next(), millis(130_000));
@@ -283,8 +291,18 @@ mod tests {
         for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (119_500, Step::End { phase: 1, within: millis(250) })] {
             assert_eq!(timeline.step(millis(now)), Some(step));
         }
-        assert_eq!(timeline.step(millis(122_000)), Some(Step::GiveUp(1)));
-        assert_eq!(timeline.step(millis(122_000)), Some(Step::Begin(2)));
+        assert_eq!(timeline.step(millis(125_000)), Some(Step::GiveUp(1)));
+        assert_eq!(timeline.step(millis(125_000)), Some(Step::Begin(2)));
+    }
+
+    #[test]
+    fn loads_that_are_asked_late_are_not_given_up_at_once() {
+        let mut timeline = timeline();
+        for (now, step) in [(100_000, Step::Begin(0)), (110_000, Step::Begin(1)), (125_000, Step::End { phase: 1, within: millis(250) })] {
+            assert_eq!(timeline.step(millis(now)), Some(step));
+        }
+        assert_eq!((timeline.step(millis(125_001)), timeline.next()), (None, millis(130_000)));
+        assert_eq!(timeline.step(millis(130_000)), Some(Step::GiveUp(1)));
     }
 
     #[test]

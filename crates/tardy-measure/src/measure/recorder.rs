@@ -77,7 +77,7 @@ impl Recorder {
         let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
             // Ahead of the loads where it must share a CPU with them: a full ring would lose samples.
-            let _ = sched::set_policy(0, sched::Policy::Other { nice: -20 });
+            let _ = sched::set_policy(0, sched::AHEAD);
             if let Ok(series) = has_begun.recv() {
                 work.series = series;
                 work.run(&ending);

@@ -13,14 +13,15 @@ use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::{Guardian, GuardianError, GuardianOptions};
+use tardy_machine::checks::{self, StoredFinding, StoredState};
 use tardy_machine::clock::clock_kind;
 use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::plan::Plan;
 use tardy_run::record::{FORMAT, RunKind, RunRecord, StartTime, State, Tool};
-use tardy_sys::clock;
 use tardy_sys::signal::{self, SignalFd};
+use tardy_sys::{clock, sched};
 
 use crate::descriptors::remedy;
 use crate::measure::live::Shown;
@@ -81,17 +82,24 @@ pub fn run(plan: Plan, out: &Path, shown: Shown, root: &Root) -> Result<RunRecor
         // Made just above, and nothing was measured: a run that could not begin is no run.
         let _ = std::fs::remove_dir_all(out);
     })?;
+    let ahead = sched::Ahead::of_ordinary();
     let ran = follow::follow(armed, shown, root)?;
+    drop(ahead);
     closing::close(ran, root)
 }
 
-/// Those of the plan, and what virtual time means before any number.
-fn first_warnings(plan: &Plan, root: &Root) -> Vec<Warning> {
+/// Those of the plan, what virtual time means before any number, and what only this run changes.
+fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<Warning> {
     let virtual_time = (clock_kind(root) == ClockKind::Virtual).then_some(Warning::VirtualTime);
-    plan.warnings.iter().cloned().chain(virtual_time).collect()
+    let is_held = plan.cpu_dma_latency_us.is_some() || plan.resume_latency_us.is_some();
+    let idle = doctor.iter().find(|finding| finding.check == "idle-states" && finding.state == StoredState::Improvable);
+    let held = idle.filter(|_| is_held).map(|idle| Warning::IdleStatesHeld { states: idle.current.clone() });
+    plan.warnings.iter().cloned().chain(virtual_time).chain(held).collect()
 }
 
 pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
+    let machine = MachineFacts::read(root);
+    let doctor = checks::stored(&machine, root, &plan.measured_cpus);
     RunRecord {
         format: FORMAT,
         kind: RunKind::Latency,
@@ -100,7 +108,7 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         clock: clock_kind(root),
         started: StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
         ended_ns: None,
-        warnings: first_warnings(&plan, root),
+        warnings: first_warnings(&plan, &doctor, root),
         measured_cpus: plan.measured_cpus.clone(),
         plan,
         cost: None,
@@ -114,6 +122,37 @@ pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
         interference: None,
         tracing: None,
         overhead: None,
-        machine: MachineFacts::read(root),
+        machine,
+        doctor,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_core::cpu::CpuList;
+    use tardy_machine::checks::Importance;
+
+    #[test]
+    fn a_run_that_keeps_idle_cpus_awake_says_so_where_they_would_sleep() {
+        let row = |state| StoredFinding {
+            check: "idle-states".to_owned(),
+            importance: Importance::High,
+            state,
+            current: "down to C6 (133 us)".to_owned(),
+        };
+        let warnings = |held, state| {
+            let plan = Plan { cpu_dma_latency_us: held, ..Plan::without_probes("made", &CpuList::default(), &CpuList::default()) };
+            let warnings = first_warnings(&plan, &[row(state)], &Root::system());
+            warnings
+                .into_iter()
+                .filter(|warning| matches!(warning, Warning::IdleStatesHeld { .. }))
+                .map(|warning| warning.to_string())
+                .collect::<Vec<_>>()
+        };
+        let told = warnings(Some(0), StoredState::Improvable);
+        assert!(told.len() == 1 && told[0].contains("down to C6 (133 us)") && told[0].contains("--cpu-dma-latency leave"), "{told:?}");
+        assert_eq!(warnings(None, StoredState::Improvable), [""; 0], "nothing was held");
+        assert_eq!(warnings(Some(0), StoredState::Good), [""; 0], "they sleep no deeper without it");
     }
 }

@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::units::Nanos;
 use tardy_run::record::Elsewhere;
-use tardy_sys::post;
+use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
 
 /// Three plain words that are made visible by the ring's head; atomics, because writer and reader share them.
 #[derive(Debug, Default)]
 struct Slot {
-    due: AtomicI64,
-    /// [`GAP`] marks a gap: then `due` is the number of samples lost.
-    latency: AtomicI64,
+    /// A latency of [`GAP`] marks a gap: then the due time is the number of samples lost.
+    due_and_latency: [AtomicI64; 2],
     missed: AtomicU64,
 }
 
@@ -66,8 +65,11 @@ pub struct ClosingStatement {
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over, so that one comparison finds both.
+    /// Up to where slots are known to be free; equal to `head` while a gap waits to be handed over, or where every sample is told, so that one comparison
+    /// finds all of them.
     free_until: u64,
+    /// Whether each sample is told to whoever watches the machine, as in every guest of the lab.
+    is_told: bool,
     cycles: u64,
     gap: Gap,
     /// The head at the sample that was last taken elsewhere.
@@ -91,7 +93,8 @@ pub fn ring(capacity: usize) -> (Producer, Consumer) {
 #[must_use]
 pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
     let slots: Box<[Slot]> = (0..capacity.next_power_of_two().max(4)).map(|_| Slot::default()).collect();
-    let free_until = slots.len() as u64;
+    let is_told = std::env::var_os(watched::VARIABLE).is_some();
+    let free_until = if is_told { 0 } else { slots.len() as u64 };
     let ring = Arc::new(Ring {
         slots,
         head: Line::default(),
@@ -103,7 +106,7 @@ pub fn ring_with_bins(capacity: usize, bins: usize) -> (Producer, Consumer) {
         closing: RingEnd::default(),
     });
     (
-        Producer { ring: Arc::clone(&ring), head: 0, free_until, cycles: 0, gap: Gap::default(), last_elsewhere: 0 },
+        Producer { ring: Arc::clone(&ring), head: 0, free_until, is_told, cycles: 0, gap: Gap::default(), last_elsewhere: 0 },
         Consumer { ring, tail: 0 },
     )
 }
@@ -184,13 +187,18 @@ impl Producer {
             self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);
         }
         self.store(due.get(), latency.get(), u64::from(missed));
+        if self.is_told {
+            let last = (self.head - 1) as usize & (self.ring.slots.len() - 1);
+            watched::sample(&self.ring.slots[last].due_and_latency);
+            self.free_until = self.head;
+        }
     }
 
     #[inline]
     fn store(&mut self, due: i64, latency: i64, missed: u64) {
         let slot = &self.ring.slots[self.head as usize & (self.ring.slots.len() - 1)];
-        slot.due.store(due, Ordering::Relaxed);
-        slot.latency.store(latency, Ordering::Relaxed);
+        slot.due_and_latency[0].store(due, Ordering::Relaxed);
+        slot.due_and_latency[1].store(latency, Ordering::Relaxed);
         slot.missed.store(missed, Ordering::Relaxed);
         self.head += 1;
         self.ring.head.0.store(self.head, Ordering::Release);
@@ -213,8 +221,11 @@ impl Consumer {
         let end = self.ring.head.0.load(Ordering::Acquire).min(begin.saturating_add(count_max));
         while self.tail < end {
             let slot = &self.ring.slots[self.tail as usize & (self.ring.slots.len() - 1)];
-            let (due, latency, missed) =
-                (slot.due.load(Ordering::Relaxed), slot.latency.load(Ordering::Relaxed), slot.missed.load(Ordering::Relaxed));
+            let (due, latency, missed) = (
+                slot.due_and_latency[0].load(Ordering::Relaxed),
+                slot.due_and_latency[1].load(Ordering::Relaxed),
+                slot.missed.load(Ordering::Relaxed),
+            );
             take(if latency == GAP {
                 Record::Gap(Gap { lost: due.unsigned_abs(), missed })
             } else {

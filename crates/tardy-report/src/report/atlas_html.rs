@@ -7,8 +7,8 @@ use tardy_results::atlas::{Atlas, AtlasCell};
 
 use super::atlas_text::{Shown, change_head, change_row, changes_title, kernel_head, kernel_row, notes, remarks, summary, word};
 use super::page::{Page, maker, themed};
-use crate::chart::model::{HEAT_LEVELS, Tone};
-use crate::chart::palette::variable;
+use tardy_chart::model::{HEAT_LEVELS, Tone};
+use tardy_chart::palette::variable;
 
 const STYLE: &str = include_str!("atlas_html/style.css");
 

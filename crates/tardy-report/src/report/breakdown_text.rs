@@ -13,8 +13,9 @@ const SOURCES: [(Source, &str); 3] = [
     (Source::NonPreemptableSections, "non-preemptable sections (the kernel cannot switch): under load, highest priority"),
 ];
 
+/// The breakdown on a screen of so many columns; tables leave out what finds no room.
 #[must_use]
-pub fn text(breakdown: &Breakdown) -> String {
+pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out =
         String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
     for (run, warning) in &breakdown.warnings {
@@ -24,7 +25,7 @@ pub fn text(breakdown: &Breakdown) -> String {
         let _ = writeln!(out, "\n{title}");
         let rows: Vec<&IsolatedSource> = breakdown.isolated.iter().filter(|isolated| isolated.source == source).collect();
         if !rows.is_empty() {
-            out.push_str(&table(&rows));
+            out.push_str(&table(&rows, columns));
         }
         match source {
             Source::TimerResolution => without_high_resolution(&mut out, &rows),
@@ -45,7 +46,7 @@ pub fn text(breakdown: &Breakdown) -> String {
     out
 }
 
-fn table(rows: &[&IsolatedSource]) -> String {
+fn table(rows: &[&IsolatedSource], columns: usize) -> String {
     let mut table = Table::new(["  phase", "probe", "by", "samples", "p50", "p99", "p99.9", "max", "run"]);
     for row in rows {
         // The percentiles of every summary, in their order: 50, 99, 99.9 % and beyond.
@@ -64,7 +65,7 @@ fn table(rows: &[&IsolatedSource]) -> String {
             format!("{}{clock}", row.run),
         ]);
     }
-    table.text()
+    table.chosen(columns, &["max", "p99.9", "probe", "samples", "p50", "p99", "by"])
 }
 
 fn without_high_resolution(out: &mut String, rows: &[&IsolatedSource]) {

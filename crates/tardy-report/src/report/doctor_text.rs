@@ -130,7 +130,7 @@ impl Page {
     }
 }
 
-fn word(importance: Importance) -> &'static str {
+pub(super) fn word(importance: Importance) -> &'static str {
     match importance {
         Importance::Fatal => "fatal",
         Importance::High => "high",

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use tardy_results::explain::executed::Executed;
 use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::stacks::StackRow;
-use tardy_results::explain::words;
+use tardy_results::explain::{LoopRow, words};
 use tardy_run::tracing::{Agreement, SecondOpinion, TracingRecord};
 
 use super::explain_text::{bar, components, holders, rules, share, time};
@@ -24,44 +25,46 @@ pub fn text(explanation: &RunExplanation, above_ns: i64) -> String {
     for (index, story) in explanation.worst.iter().enumerate() {
         worst(&mut out, index + 1, story);
     }
-    if let Some(opinion) = &explanation.tracing.second_opinion {
+    if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
         second_opinion(&mut out, opinion);
     }
     for looped in &explanation.loops {
-        let _ = writeln!(
-            out,
-            "\nWhat a loop that must be on time does not do, and {} ({}) did",
-            looped.thread,
-            words::priority(looped.priority)
-        );
+        let _ = writeln!(out, "\n{}", rules_head(looped));
         rules(&mut out, &looped.rules);
     }
     out
 }
 
 fn head(out: &mut String, explanation: &RunExplanation, above_ns: i64) {
-    let (counts, tracing) = (&explanation.samples, &explanation.tracing);
-    let mut probes: Vec<&str> = tracing.series.iter().map(|series| series.probe.as_str()).collect();
-    probes.dedup();
-    let _ = writeln!(
-        out,
-        "{}: {} late samples explained, at level {} ({} of {} add up to their latency)",
-        probes.join(", "),
-        counts.explained,
-        tracing.level,
-        counts.checked - counts.not_adding_up,
-        counts.checked,
-    );
+    let counts = &explanation.samples;
+    let sums = format!("{} of {} add up to their latency", counts.checked - counts.not_adding_up, counts.checked);
+    let what = match &explanation.tracing {
+        Some(tracing) => {
+            let mut probes: Vec<&str> = tracing.series.iter().map(|series| series.probe.as_str()).collect();
+            probes.dedup();
+            let _ =
+                writeln!(out, "{}: {} late samples explained, at level {} ({sums})", probes.join(", "), counts.explained, tracing.level);
+            "of a traced run"
+        }
+        None => {
+            let _ = writeln!(
+                out,
+                "The {} worst samples of the phases, explained from outside, by every instruction executed ({sums})",
+                counts.explained
+            );
+            "of a watched guest"
+        }
+    };
     let above = if above_ns > 0 { format!(" {} later than {}:", counts.ranked, time(above_ns.unsigned_abs())) } else { String::new() };
     let late = explanation.lateness.map_or_else(
         || " none".to_owned(),
         |late| format!(" median {}, 99 % {}, worst {}", time(late.median_ns), time(late.p99_ns), time(late.max_ns)),
     );
-    let _ = writeln!(out, "late by:{above}{late} (from due to the clock read, of a traced run)");
+    let _ = writeln!(out, "late by:{above}{late} (from due to the clock read, {what})");
 }
 
-fn warnings(explanation: &RunExplanation) -> Vec<String> {
-    let (counts, tracing) = (&explanation.samples, &explanation.tracing);
+pub(super) fn warnings(explanation: &RunExplanation) -> Vec<String> {
+    let counts = &explanation.samples;
     let mut warnings = Vec::new();
     if counts.not_adding_up > 0 {
         warnings.push(format!(
@@ -72,14 +75,28 @@ fn warnings(explanation: &RunExplanation) -> Vec<String> {
     if counts.damaged_bytes > 0 {
         warnings.push(format!("{} bytes of explanations are damaged and left out", counts.damaged_bytes));
     }
+    if let Some(outside) = &explanation.outside {
+        if outside.left_out > 0 {
+            warnings.push(format!("{} of the worst samples could not be kept, for want of memory", outside.left_out));
+        }
+        if outside.of_nobody > 0 {
+            warnings.push(format!("{} samples are of threads that are none of the run's probes, and are left out", outside.of_nobody));
+        }
+    }
+    if counts.left_out > 0 {
+        warnings.push(format!("{} samples have no explanation, because the tool was behind", counts.left_out));
+    }
+    warnings.extend(explanation.tracing.iter().flat_map(warnings_of_trace));
+    warnings
+}
+
+fn warnings_of_trace(tracing: &TracingRecord) -> Vec<String> {
+    let mut warnings = Vec::new();
     if tracing.losses > 0 {
         warnings.push(format!(
             "{} events or more were lost at {} places: what was held by whom is unknown there; leave a CPU out with --cpus for the tool",
             tracing.lost_events, tracing.losses
         ));
-    }
-    if counts.left_out > 0 {
-        warnings.push(format!("{} samples have no explanation, because the tool was behind", counts.left_out));
     }
     if tracing.calibration.out_of_idle == 0 && tracing.calibration.into_idle > 0 {
         warnings.push("this kernel does not trace switches out of idle: the way from there to the clock read is one piece".to_owned());
@@ -132,15 +149,31 @@ fn way(functions: &[String]) -> String {
 }
 
 fn second_opinion(out: &mut String, opinion: &SecondOpinion) {
-    let _ = writeln!(out, "\nSecond opinion: timerlat on {} wake-ups of its own threads", opinion.wake_ups);
-    for (what, agreement) in [("to its timer's function", opinion.interrupt), ("to its thread", opinion.thread)] {
-        let Agreement { compared, agreeing, difference_min_ns, difference_max_ns, theirs_max_ns } = agreement;
-        let _ = writeln!(
-            out,
-            "  {what:<24} {agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: {difference_min_ns} to {difference_max_ns} ns; its largest {})",
-            time(theirs_max_ns)
-        );
+    let _ = writeln!(out, "\n{}", second_opinion_head(opinion));
+    for (what, said) in second_opinions(opinion) {
+        let _ = writeln!(out, "  {what:<24} {said}");
     }
+}
+
+pub(super) fn second_opinion_head(opinion: &SecondOpinion) -> String {
+    format!("Second opinion: timerlat on {} wake-ups of its own threads", opinion.wake_ups)
+}
+
+/// Parts of the way, and how far both agree on it.
+pub(super) fn second_opinions(opinion: &SecondOpinion) -> [(&'static str, String); 2] {
+    [("to its timer's function", opinion.interrupt), ("to its thread", opinion.thread)].map(|(what, agreement)| {
+        let Agreement { compared, agreeing, difference_min_ns, difference_max_ns, theirs_max_ns } = agreement;
+        let largest = time(theirs_max_ns);
+        let said = format!(
+            "{agreeing} of {compared} agree within 1 us or 2 % (timerlat's minus ours: {difference_min_ns} to {difference_max_ns} ns; its largest {largest})"
+        );
+        (what, said)
+    })
+}
+
+/// What stands above the rules of a loop.
+pub(super) fn rules_head(looped: &LoopRow) -> String {
+    format!("What a loop that must be on time does not do, and {} ({}) did", looped.thread, words::priority(looped.priority))
 }
 
 fn worst(out: &mut String, place: usize, story: &SampleStory) {
@@ -171,4 +204,44 @@ fn worst(out: &mut String, place: usize, story: &SampleStory) {
         }
     }
     let _ = writeln!(out, "  {:>10}  the thread reads the clock", time(story.latency_ns));
+    if let Some(executed) = &story.executed {
+        sections(out, executed);
+        functions(out, executed, story.latency_ns);
+    }
+}
+
+/// Sections and functions of a sample that are shown.
+const SECTIONS_SHOWN: usize = 4;
+const EXECUTED_SHOWN: usize = 10;
+
+fn sections(out: &mut String, executed: &Executed) {
+    if executed.sections.is_empty() {
+        return;
+    }
+    out.push_str("  Sections in the way\n");
+    for section in executed.sections.iter().take(SECTIONS_SHOWN) {
+        let begin = section.begin_ns.get();
+        let side = if begin < 0 { "before" } else { "after" };
+        let _ = writeln!(
+            out,
+            "  {:>10}  {} of {}, begun {} {side} due in {}, ended in {}",
+            time(section.length_ns.get().unsigned_abs()),
+            section.kind.title(),
+            section.task,
+            time(begin.unsigned_abs()),
+            section.begins_in,
+            section.ends_in
+        );
+    }
+}
+
+fn functions(out: &mut String, executed: &Executed, latency: u64) {
+    let _ = writeln!(out, "  {:>10}  {:>10}  {:>7}  function", "own time", "with calls", "calls");
+    for row in executed.functions.iter().take(EXECUTED_SHOWN) {
+        let (own, all) = (time(row.exclusive_ns), time(row.inclusive_ns));
+        let _ = writeln!(out, "  {own:>10}  {all:>10}  {:>7}  {} ({})", row.calls, row.function, share(row.exclusive_ns, latency));
+    }
+    if executed.functions.len() > EXECUTED_SHOWN {
+        let _ = writeln!(out, "  {:>33}  and {} more: --json has them", "", executed.functions.len() - EXECUTED_SHOWN);
+    }
 }

@@ -117,7 +117,7 @@ fn warnings(explanation: &Explanation) -> Vec<String> {
 /// Who made it late; `all` is the lateness in all.
 pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplained_ns: u64) {
     let _ = writeln!(out, "\nWho made it late, of {} in all", time(all));
-    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "  who held the CPU"]);
+    let mut table = Table::new(["  share", "sum", "wake-ups", "most", "who held the CPU"]).words([4]);
     let (shown, others) = rows.split_at(rows.len().min(HOLDERS_SHOWN));
     for row in shown {
         table.row([percent(row.sum_ns, all), time(row.sum_ns), row.wake_ups.to_string(), time(row.max_ns), holder_of(row)]);
@@ -128,21 +128,7 @@ pub(super) fn holders(out: &mut String, rows: &[HolderRow], all: u64, unexplaine
         table.row([percent(sum, all), time(sum), String::new(), time(most), format!("{} others", others.len())]);
     }
     table.row([percent(unexplained_ns, all), time(unexplained_ns), String::new(), String::new(), "unexplained".to_owned()]);
-    out.push_str(&last_column_left(&table));
-}
-
-/// The last column of words to the left, as it is read.
-fn last_column_left(table: &Table) -> String {
-    let (head, rows) = table.parts();
-    let last = head.len() - 1;
-    let mut numbers = Table::new(head[..last].iter().cloned());
-    for row in rows {
-        numbers.row(row[..last].iter().cloned());
-    }
-    let words = std::iter::once(&head[last]).chain(rows.iter().map(|row| &row[last])).map(|words| words.trim());
-    let text = numbers.text();
-    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    text.lines().zip(words).map(|(line, words)| format!("{line:<width$}  {words}\n")).collect()
+    out.push_str(&table.text());
 }
 
 fn percent(part: u64, all: u64) -> String {
@@ -161,12 +147,12 @@ fn holder_of(row: &HolderRow) -> String {
 /// Where on the way the time went.
 pub(super) fn components(out: &mut String, rows: &[ComponentRow], all: u64) {
     out.push_str("\nWhere on the way\n");
-    let mut table = Table::new(["  share", "median", "most", "  part"]);
+    let mut table = Table::new(["  share", "median", "most", "part"]).words([3]);
     for row in rows {
         let part = words::component(row.component);
         table.row([percent(row.sum_ns, all), time(row.median_ns), time(row.max_ns), part.to_owned()]);
     }
-    out.push_str(&last_column_left(&table));
+    out.push_str(&table.text());
 }
 
 fn worst(out: &mut String, place: usize, story: &Story) {
@@ -210,16 +196,27 @@ pub(super) fn bar(piece: &StoryPiece, whole: u64) -> String {
 }
 
 pub(super) fn rules(out: &mut String, rules: &[RuleRow]) {
-    let broken = rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0));
-    for rule in broken {
-        let _ = writeln!(out, "  {}: {} ({})\n    remedy: {}", rule.what, rule.count.unwrap_or(0), rule.detail, rule.remedy);
+    for rule in broken(rules) {
+        let _ = writeln!(out, "  {}\n    remedy: {}", broken_head(rule), rule.remedy);
     }
-    let list = |is_it: fn(&RuleRow) -> bool| rules.iter().filter(|rule| is_it(rule)).map(|rule| rule.what).collect::<Vec<_>>().join("; ");
-    let kept = list(|rule| rule.count == Some(0));
-    if !kept.is_empty() {
-        let _ = writeln!(out, "  not seen: {kept}");
+    for line in not_broken(rules) {
+        let _ = writeln!(out, "  {line}");
     }
-    for rule in rules.iter().filter(|rule| rule.count.is_none()) {
-        let _ = writeln!(out, "  not checked: {}: {}", rule.what, rule.remedy);
-    }
+}
+
+/// Rules that the loop broke.
+pub(super) fn broken(rules: &[RuleRow]) -> impl Iterator<Item = &RuleRow> {
+    rules.iter().filter(|rule| rule.count.is_some_and(|count| count > 0))
+}
+
+pub(super) fn broken_head(rule: &RuleRow) -> String {
+    format!("{}: {} ({})", rule.what, rule.count.unwrap_or(0), rule.detail)
+}
+
+/// A line of those that it kept, and one for each that could not be checked.
+pub(super) fn not_broken(rules: &[RuleRow]) -> Vec<String> {
+    let kept: Vec<&str> = rules.iter().filter(|rule| rule.count == Some(0)).map(|rule| rule.what).collect();
+    let kept = (!kept.is_empty()).then(|| format!("not seen: {}", kept.join("; ")));
+    let unchecked = rules.iter().filter(|rule| rule.count.is_none());
+    kept.into_iter().chain(unchecked.map(|rule| format!("not checked: {}: {}", rule.what, rule.remedy))).collect()
 }

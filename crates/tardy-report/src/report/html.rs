@@ -25,13 +25,13 @@ use tardy_results::compare::model::Comparison;
 use tardy_results::cost::run::CostRun;
 
 use super::page::{Page, maker, themed};
-use crate::chart::build;
-use crate::chart::data::{LANES_MAX, RunData};
-use crate::chart::json;
-use crate::chart::model::Kind;
 use figure::Figures;
+use tardy_chart::build;
+use tardy_chart::data::{LANES_MAX, RunData};
+use tardy_chart::json;
+use tardy_chart::model::{Chart, Kind};
 
-const STYLE: &str = include_str!("html/style.css");
+pub(super) const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// The charts of each run, in their order.
@@ -42,11 +42,14 @@ const KINDS: [Kind; 8] =
 #[must_use]
 pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, now: Nanos) -> String {
     let mut figures = Figures::new(runs.len());
-    let charts = charts(runs, &mut figures);
+    let lead = Lead::of(runs).and_then(|lead| Some((lead, lead.chart(runs)?)));
+    let (lead, chart) = lead.unzip();
+    let first = chart.map(|chart| figures.add(chart));
+    let charts = charts(runs, lead, &mut figures);
     let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let described: Vec<_> = runs.iter().map(facts::of_latencies).collect();
     let content = html! {
-        (head::head(runs, &title, comparison))
+        (head::head(runs, &title, comparison, first.as_ref()))
         (charts)
         (explained::section(runs))
         (layers::section(runs))
@@ -90,45 +93,99 @@ fn scripts() -> String {
     format!("script-src 'sha256-{}'; ", STANDARD.encode(Sha256::digest(SCRIPT.as_bytes())))
 }
 
-fn charts(runs: &[RunData], figures: &mut Figures) -> Markup {
+/// The chart that stands beside the verdict, and in its probe's section no more.
+#[derive(Debug, Clone, Copy)]
+struct Lead<'a> {
+    probe: &'a str,
+    kind: Kind,
+}
+
+impl<'a> Lead<'a> {
+    /// The first probe: its loads where there are several, else its tail; of several runs the tails in one.
+    fn of(runs: &'a [RunData]) -> Option<Self> {
+        let probe = runs.iter().find_map(|run| run.probes.first())?.probe.as_str();
+        let kind = if matches!(runs, [run] if run.summary.loads.len() > 1) { Kind::Bars } else { Kind::Ccdf };
+        Some(Self { probe, kind })
+    }
+
+    fn chart(self, runs: &[RunData]) -> Option<Chart> {
+        if runs.len() > 1 {
+            return build::overlaid(self.kind, runs, self.probe);
+        }
+        build::each(self.kind, runs, self.probe).into_iter().next().flatten()
+    }
+
+    fn is(self, probe: &str, kind: Kind) -> bool {
+        self.probe == probe && self.kind == kind
+    }
+}
+
+fn charts(runs: &[RunData], lead: Option<Lead<'_>>, figures: &mut Figures) -> Markup {
     let mut probes: Vec<&str> = Vec::new();
     for probe in runs.iter().flat_map(|run| &run.probes) {
         if !probes.contains(&probe.probe.as_str()) {
             probes.push(&probe.probe);
         }
     }
-    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, figures)).collect();
+    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, lead, figures)).collect();
     html! { @for section in sections { (section) } }
 }
 
-/// Charts of one probe: those of all runs in one first, then each kind with a column a run.
-fn probe_section(runs: &[RunData], probe: &str, figures: &mut Figures) -> Markup {
-    let bars = build::together(runs, probe).map(|chart| figures.add(chart));
-    let tails = (runs.len() > 1).then(|| build::overlaid(Kind::Ccdf, runs, probe)).flatten().map(|chart| figures.add(chart));
-    let mut rows: Vec<Vec<Markup>> = Vec::new();
+/// The charts of a kind: all runs in one where they can be read that way, and each run by itself.
+struct Row {
+    together: Option<Markup>,
+    each: Vec<Markup>,
+}
+
+impl Row {
+    fn markup(&self, runs: &[RunData], is_named: bool) -> Markup {
+        let columns = html! {
+            div class="columns" {
+                @for (run, figure) in runs.iter().zip(&self.each) {
+                    div {
+                        @if is_named { p class="run-name" { (run.name) } }
+                        (figure)
+                    }
+                }
+            }
+        };
+        html! {
+            @match &self.together {
+                Some(together) => {
+                    div class="span" { (together) }
+                    details { summary { "Each run with its loads and CPUs" } (columns) }
+                }
+                None => (columns),
+            }
+        }
+    }
+}
+
+/// Charts of one probe, without the one that stands beside the verdict.
+fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, figures: &mut Figures) -> Markup {
+    let is_lead = |kind| lead.is_some_and(|lead| lead.is(probe, kind));
+    let is_alone = runs.len() == 1;
+    let bars = if is_lead(Kind::Bars) { None } else { build::together(runs, probe).map(|chart| figures.add(chart)) };
+    let mut rows: Vec<Row> = Vec::new();
     // Where each CPU has a colour of its own, the time line says the same.
     let has_map = runs.iter().filter_map(|run| run.probe(probe)).any(|probe| probe.map.rows.len() > LANES_MAX);
-    for kind in KINDS.into_iter().filter(|kind| has_map || *kind != Kind::CpuMap) {
+    for kind in KINDS.into_iter().filter(|kind| (has_map || *kind != Kind::CpuMap) && !(is_alone && is_lead(*kind))) {
+        let together = if is_alone || is_lead(kind) { None } else { build::overlaid(kind, runs, probe) };
         let charts = build::each(kind, runs, probe);
         if charts.iter().any(Option::is_some) {
-            rows.push(charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect());
+            rows.push(Row {
+                together: together.map(|chart| figures.add(chart)),
+                each: charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect(),
+            });
         }
     }
     let quantity = runs.iter().find_map(|run| run.probe(probe)).map_or("latency", |probe| probe.quantity.as_str());
     html! {
         section {
             h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
-            @if let Some(tails) = tails { div class="span" { (tails) } }
-            @if rows.is_empty() { p { "No sample of this probe." } }
-            @for (index, row) in rows.into_iter().enumerate() {
-                div class="columns" {
-                    @for (run, figure) in runs.iter().zip(row) {
-                        div {
-                            @if runs.len() > 1 && index == 0 { p class="run-name" { (run.name) } }
-                            (figure)
-                        }
-                    }
-                }
+            @if rows.is_empty() && lead.is_none_or(|lead| lead.probe != probe) { p { "No sample of this probe." } }
+            @for (index, row) in rows.iter().enumerate() {
+                (row.markup(runs, !is_alone && (index == 0 || row.together.is_some())))
                 // By load, behind the time line that shows when they were.
                 @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
             }

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::chart::palette::{DARK, LIGHT};
+use tardy_chart::palette::{DARK, LIGHT};
 
 /// What a file consists of that its text does not show.
 pub(super) struct Page<'a> {

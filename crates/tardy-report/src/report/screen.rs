@@ -8,6 +8,29 @@ pub struct Screen {
     pub lines: Option<usize>,
 }
 
+/// The text with lines of at most `columns`, broken at blanks. A line goes on below its last cell (what follows two blanks), or where that stands too far
+/// to the right, two columns behind its beginning.
+#[must_use]
+pub fn fitted(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.chars().count() <= columns {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
+        let indent = line.chars().take_while(|&letter| letter == ' ').count();
+        let cell =
+            line.rfind("  ").map(|blanks| line[..blanks + 2].chars().count()).filter(|&cell| cell > indent && 3 * cell <= 2 * columns);
+        let head: String = line.chars().take(cell.unwrap_or(indent)).collect();
+        let rest: String = line.chars().skip(head.chars().count()).collect();
+        let start = out.len();
+        push_wrapped(&mut out, &rest, columns, (head.chars().count(), cell.unwrap_or(indent + 2)));
+        out.replace_range(start..start + head.chars().count(), &head);
+    }
+    out
+}
+
 /// Appends `text` from column `first` on, broken at blanks, further lines from column `hanging` on. A word that is too long for a line stays whole, so
 /// that a command can be copied.
 pub(super) fn push_wrapped(out: &mut String, text: &str, columns: usize, (first, hanging): (usize, usize)) {
@@ -64,6 +87,15 @@ pub(super) fn cut_at_commas(text: &str, columns: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_go_on_below_their_last_cell() {
+        let text = "short\n  21 %  4.9 ms  kernel code of io, not preempted\n  one two three four five six\n";
+        let expected = "short\n  21 %  4.9 ms  kernel\n                code of\n                io, not\n                preempted\n  one two three four five\n    six\n";
+        assert_eq!(fitted(text, 25), expected);
+        assert_eq!(fitted(text, usize::MAX), text);
+        assert_eq!(fitted("µs  µs µs\n", 7), "µs  µs\n    µs\n", "columns are letters");
+    }
 
     #[test]
     fn text_is_broken_at_blanks_and_words_stay_whole() {

@@ -16,7 +16,7 @@ use super::ladder_text;
 use super::screen::{Screen, cut_at_commas, push_wrapped};
 pub(super) use words::named;
 pub(crate) use words::shares_of;
-pub use words::{labels_and_defaults, marks, word, worst_load};
+pub use words::{grave_settings, labels_and_defaults, marks, word, worst_load};
 
 /// Lines of the smallest terminal that a summary fits, its prompt included.
 const SCREEN_LINES: usize = 24;
@@ -85,7 +85,7 @@ pub fn full(summary: &Summary, columns: usize, is_colored: bool, histogram: impl
     for line in summary.machine.iter().filter(|line| !line.is_empty()) {
         page.sentence(&mut out, 0, line);
     }
-    for line in words::interrupts(summary).into_iter().chain(words::overhead(summary)) {
+    for line in words::grave_settings(summary).into_iter().chain(words::interrupts(summary)).chain(words::overhead(summary)) {
         page.sentence(&mut out, 0, &line);
     }
     page.next_step(&mut out);
@@ -308,6 +308,9 @@ impl Page<'_> {
             && let Some(line) = self.summary.machine.iter().find(|line| !line.is_empty())
         {
             let _ = writeln!(out, "{}", cut_at_commas(line, self.columns));
+        }
+        if let Some(line) = words::grave_settings(self.summary) {
+            let _ = writeln!(out, "{}", cut_at_commas(&line, self.columns));
         }
         self.next_step(&mut out);
         out

@@ -1,5 +1,5 @@
-//! Tables of text whose columns are as wide as they need to be: the first to the left, the others to the right. A row is one line, on any screen:
-//! columns that find no room are left out ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
+//! Tables of text whose columns are as wide as they need to be: the first one and words ([`Table::words`]) to the left, the others to the right. A row
+//! is one line, on any screen: columns that find no room are left out ([`Table::chosen`]) or follow below ([`Table::in_blocks`]).
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -8,13 +8,21 @@ const GAP: usize = 2;
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+    /// Columns to the left, beside the first one.
+    words: Vec<usize>,
 }
 
 impl Table {
     /// A table with this head.
     #[must_use]
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
-        Self { rows: vec![head.into_iter().map(Into::into).collect()] }
+        Self { rows: vec![head.into_iter().map(Into::into).collect()], words: Vec::new() }
+    }
+
+    /// The same table with these columns to the left, as words are read.
+    #[must_use]
+    pub fn words(self, columns: impl IntoIterator<Item = usize>) -> Self {
+        Self { words: columns.into_iter().collect(), ..self }
     }
 
     /// Adds a row.
@@ -26,6 +34,12 @@ impl Table {
     #[must_use]
     pub fn parts(&self) -> (&[String], &[Vec<String>]) {
         self.rows.split_first().map_or((&[], &[]), |(head, rows)| (head, rows))
+    }
+
+    /// Columns that a line of the table takes.
+    #[must_use]
+    pub fn line_width(&self) -> usize {
+        (0..self.columns()).map(|column| self.width(column) + if column > 0 { GAP } else { 0 }).sum()
     }
 
     /// The table as text, one line a row.
@@ -86,7 +100,11 @@ impl Table {
         let line = |row: &Vec<String>| {
             let cell = |(&column, &width): (&usize, &usize)| {
                 let cell = row.get(column).map_or("", String::as_str);
-                if column == 0 { format!("{cell:<width$}") } else { format!("{:GAP$}{cell:>width$}", "") }
+                match column {
+                    0 => format!("{cell:<width$}"),
+                    _ if self.words.contains(&column) => format!("{:GAP$}{cell:<width$}", ""),
+                    _ => format!("{:GAP$}{cell:>width$}", ""),
+                }
             };
             columns.iter().zip(&widths).map(cell).collect::<String>().trim_end().to_owned()
         };
@@ -108,6 +126,12 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         assert_eq!(table().text(), "cpu       median   max\n1            2.5  12.5\ntogether       2     3\n");
+    }
+
+    #[test]
+    fn words_stand_to_the_left() {
+        assert_eq!(table().words([1]).text(), "cpu       median   max\n1         2.5     12.5\ntogether  2          3\n");
+        assert_eq!(table().line_width(), 22);
     }
 
     #[test]

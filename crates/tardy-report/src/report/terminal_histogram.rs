@@ -2,8 +2,8 @@
 
 use tardy_core::histogram::Histogram;
 
-use crate::chart::bins::{Bins, resolution};
-use crate::chart::scale::{Scale, latency_name};
+use tardy_chart::bins::{Bins, resolution};
+use tardy_chart::scale::{Scale, latency_name};
 
 /// Bins, one a column, where the screen has room for them.
 const COLUMNS: usize = 96;

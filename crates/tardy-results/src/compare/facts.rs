@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_run::record::RunRecord;
 
 /// Facts that differ between any two runs, and say nothing.
@@ -25,6 +26,7 @@ pub struct FactDifference {
 /// All facts that differ, those of the kernel first.
 #[must_use]
 pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifference> {
+    let settings = settings(&base.doctor, &candidate.doctor);
     let (base, candidate) = (facts(base), facts(candidate));
     let keys: BTreeSet<&String> = base.keys().chain(candidate.keys()).collect();
     let mut differences: Vec<FactDifference> = keys
@@ -35,9 +37,22 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
             let (base, candidate) = if key == "machine.kernel.command_line" { words(base, candidate) } else { (base, candidate) };
             FactDifference { fact: key.clone(), base, candidate }
         })
+        .chain(settings)
         .collect();
     differences.sort_by_key(|difference| rank(&difference.fact));
     differences
+}
+
+/// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run to run, and says nothing here.
+fn settings<'a>(base: &'a [StoredFinding], candidate: &'a [StoredFinding]) -> impl Iterator<Item = FactDifference> + 'a {
+    let is_judged = |finding: &StoredFinding| matches!(finding.state, StoredState::Good | StoredState::Improvable);
+    let pairs = base.iter().filter_map(|one| Some((one, candidate.iter().find(|other| other.check == one.check)?)));
+    let differ = pairs.filter(move |(one, other)| one.state != other.state && is_judged(one) && is_judged(other));
+    differ.map(|(one, other)| FactDifference {
+        fact: format!("doctor.{}", one.check),
+        base: Some(one.current.clone()),
+        candidate: Some(other.current.clone()),
+    })
 }
 
 /// What explains most comes first.
@@ -47,8 +62,9 @@ fn rank(fact: &str) -> u8 {
         "machine.kernel.command_line" => 2,
         fact if fact.starts_with("machine.kernel.") => 1,
         fact if fact.starts_with("plan.") => 3,
-        fact if fact.starts_with("machine.") => 4,
-        _ => 5,
+        fact if fact.starts_with("doctor.") => 4,
+        fact if fact.starts_with("machine.") => 5,
+        _ => 6,
     }
 }
 

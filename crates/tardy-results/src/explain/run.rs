@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
+use tardy_outside::store::StoreError;
 use tardy_run::delays::{self, DelayChunk, DelayHolder, DelayReader, DelayWaker, SampleDelay};
 use tardy_run::folder::{self, FolderError};
 use tardy_run::read_series::{SeriesError, SeriesFile};
@@ -16,6 +17,7 @@ use tardy_sys::regular_file;
 use tardy_trace::explain::{Cause, Known, Target};
 use tardy_trace::text::Text;
 
+use super::executed::{Executed, OutsideFacts};
 use super::stacks::{StackRow, StackTally};
 use super::tally::Tally;
 use super::{ComponentRow, ExplainError, HolderFacts, HolderRow, Lateness, LoopRow, Question, StoryPiece, explain};
@@ -27,6 +29,8 @@ pub struct RunQuestion {
     pub worst: usize,
     /// Only samples later than this are ranked.
     pub above: Nanos,
+    /// Whether a run that was traced and watched from outside is explained from outside.
+    pub from_outside: bool,
 }
 
 /// Why a run is not explained.
@@ -36,11 +40,17 @@ pub enum RunError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// It was not made with --explain, or could not be.
-    #[error("the run has no trace{}: measure with `tardy run --explain`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
+    #[error("the run has no trace{}: measure with `tardy run --explain`, or in the lab with `--watch`", why.as_ref().map_or_else(String::new, |why| format!(" ({why})")))]
     NotTraced {
         /// What the run says of that.
         why: Option<String>,
     },
+    /// It was not watched from outside, or nothing was kept.
+    #[error("the run was not watched from outside with samples kept: measure with `tardy lab run --watch`")]
+    NotWatched,
+    /// What was seen from outside cannot be read.
+    #[error(transparent)]
+    Outside(StoreError),
     /// A file of delays cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
@@ -73,8 +83,12 @@ pub enum RunError {
 /// A run explained.
 #[derive(Debug, Serialize)]
 pub struct RunExplanation {
-    /// What was recorded of the kernel's trace.
-    pub tracing: TracingRecord,
+    /// What was recorded of the kernel's trace; none where the run is explained from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingRecord>,
+    /// How the guest was watched; none where the kernel's trace explains the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<OutsideFacts>,
     /// How many samples.
     pub samples: SampleCounts,
     /// How late, of those that are ranked; nothing where none is.
@@ -140,6 +154,9 @@ pub struct SampleStory {
     pub is_switch_seen: bool,
     /// In the order of time, without a gap.
     pub pieces: Vec<StoryPiece>,
+    /// Which functions were executed, in which sections; of runs that are explained from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executed: Option<Executed>,
 }
 
 /// The kernel's trace around the worst samples of a run, below its folder.
@@ -151,11 +168,8 @@ const CPUS_MAX: usize = 8192;
 /// The kernel keeps so many bytes of a thread's name.
 const NAME_BYTES: usize = 15;
 
-/// Writes the trace around the worst samples of the run in `folder` for Perfetto, with the wake-ups of its probes' threads.
-///
-/// # Errors
-/// [`RunError`].
-pub fn perfetto(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
+/// Writes the trace around the worst samples of the traced run in `folder` for Perfetto, with the wake-ups of its probes' threads.
+pub(super) fn perfetto_traced(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError> {
     let record = folder::open(folder)?;
     let tracing = record.tracing.as_ref().ok_or(RunError::NotTraced { why: None })?;
     let path = folder.join(EVIDENCE);
@@ -217,59 +231,24 @@ pub fn trace_dat(folder: &Path, out: &mut dyn io::Write) -> Result<(), RunError>
 }
 
 /// The name of the thread that took the samples of a series, as the kernel keeps it.
-fn thread_name(series: &ExplainedSeries) -> Text {
+pub(super) fn thread_name(series: &ExplainedSeries) -> Text {
     let cpu = series.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
     let name = format!("{}/{cpu}", series.probe);
     name[..name.floor_char_boundary(NAME_BYTES)].into()
 }
 
-/// Explains the run in `folder`.
-///
-/// # Errors
-/// [`RunError`].
-pub fn explain_run(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
+/// Explains the traced run in `folder`.
+pub(super) fn explain_traced(folder: &Path, question: RunQuestion) -> Result<RunExplanation, RunError> {
     let record = folder::open(folder)?;
     let Some(tracing) = record.tracing.clone() else {
         let why = record.warnings.iter().find(|warning| matches!(warning, tardy_core::warning::Warning::NotExplained { .. }));
         return Err(RunError::NotTraced { why: why.map(ToString::to_string) });
     };
-    let mut reading = Reading {
-        question,
-        record: &record,
-        holders: Holders::default(),
-        counts: SampleCounts::default(),
-        tally: Tally::new(),
-        worst: Vec::new(),
-        stacks: StackTally::default(),
-    };
-    let others = reading.holders.place(&DelayHolder {
-        cause: Cause::Unknown,
-        known: Known::Seen,
-        name: "too many names".into(),
-        priority: None,
-        work: None,
-        stack: Vec::new(),
-        ended: Vec::new(),
-        sender: None,
-    });
-    debug_assert_eq!(others, OTHERS);
+    let mut reading = Reading::new(&record, question);
     for series in explained_series(&record, &tracing, folder) {
         reading.series(folder, &series)?;
     }
-    let Reading { holders, counts, tally, worst, stacks, .. } = reading;
-    let tallied = tally.finish(|&place| holders.facts[place].clone());
-    Ok(RunExplanation {
-        loops: tracing.loops.iter().map(LoopRow::of).collect(),
-        tracing,
-        samples: counts,
-        unexplained_ns: tallied.unexplained_ns(),
-        cannot_tell_ns: tallied.cannot_tell_ns(),
-        lateness: tallied.lateness,
-        components: tallied.components,
-        holders: tallied.holders,
-        worst,
-        stacks: stacks.rows(),
-    })
+    Ok(reading.finish(Some(tracing), None))
 }
 
 /// Those that the run says; of a run that was cut off, those whose files are there.
@@ -294,14 +273,22 @@ fn explained_series(record: &RunRecord, tracing: &TracingRecord, folder: &Path) 
 /// Place of whoever stands for all, where there are too many.
 const OTHERS: usize = 0;
 
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     question: RunQuestion,
     record: &'a RunRecord,
     holders: Holders,
     counts: SampleCounts,
     tally: Tally<usize>,
-    worst: Vec<SampleStory>,
+    pub(super) worst: Vec<SampleStory>,
     stacks: StackTally,
+}
+
+/// What became of a sample.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    pub(super) is_ranked: bool,
+    /// Its place among the worst, where it is one of them.
+    pub(super) story: Option<usize>,
 }
 
 /// Holders of all chunks, each once.
@@ -323,7 +310,65 @@ impl Holders {
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    pub(super) fn new(record: &'a RunRecord, question: RunQuestion) -> Self {
+        let mut reading = Self {
+            question,
+            record,
+            holders: Holders::default(),
+            counts: SampleCounts::default(),
+            tally: Tally::new(),
+            worst: Vec::new(),
+            stacks: StackTally::default(),
+        };
+        let others = reading.holders.place(&DelayHolder {
+            cause: Cause::Unknown,
+            known: Known::Seen,
+            name: "too many names".into(),
+            priority: None,
+            work: None,
+            stack: Vec::new(),
+            ended: Vec::new(),
+            sender: None,
+        });
+        debug_assert_eq!(others, OTHERS);
+        reading
+    }
+
+    pub(super) fn finish(self, tracing: Option<TracingRecord>, outside: Option<OutsideFacts>) -> RunExplanation {
+        let Self { holders, counts, tally, worst, stacks, .. } = self;
+        let tallied = tally.finish(|&place| holders.facts[place].clone());
+        RunExplanation {
+            loops: tracing.iter().flat_map(|tracing| &tracing.loops).map(LoopRow::of).collect(),
+            tracing,
+            outside,
+            samples: counts,
+            unexplained_ns: tallied.unexplained_ns(),
+            cannot_tell_ns: tallied.cannot_tell_ns(),
+            lateness: tallied.lateness,
+            components: tallied.components,
+            holders: tallied.holders,
+            worst,
+            stacks: stacks.rows(),
+        }
+    }
+
+    /// The places of a chunk's holders.
+    pub(super) fn places(&mut self, chunk: &DelayChunk) -> Vec<usize> {
+        chunk.holders.iter().map(|holder| self.holders.place(holder)).collect()
+    }
+
+    /// Lays so much of a sample to a stack.
+    pub(super) fn stack(&mut self, holder: &DelayHolder, ns: u64) {
+        self.stacks.take(holder, ns);
+    }
+
+    /// Compares the sum of a sample's pieces with its latency.
+    pub(super) fn compare(&mut self, sum: u64, latency: Nanos) {
+        self.counts.checked += 1;
+        self.counts.not_adding_up += u64::from(i64::try_from(sum) != Ok(latency.get()));
+    }
+
     fn series(&mut self, folder: &Path, series: &ExplainedSeries) -> Result<(), RunError> {
         self.counts.late += series.samples;
         self.counts.left_out += series.left_out;
@@ -331,9 +376,13 @@ impl Reading<'_> {
         let unreadable = |error| RunError::Unreadable { path: path.clone(), error };
         let mut reader = DelayReader::open(&path).map_err(unreadable)?;
         while let Some(chunk) = reader.next_chunk().map_err(unreadable)? {
-            let places: Vec<usize> = chunk.holders.iter().map(|holder| self.holders.place(holder)).collect();
+            let places = self.places(&chunk);
             for sample in &chunk.samples {
-                self.sample(series, sample, &chunk, &places);
+                if self.sample(series, sample, &chunk, &places).is_ranked {
+                    for piece in &sample.pieces {
+                        self.stacks.take(&chunk.holders[piece.holder], piece.length);
+                    }
+                }
             }
         }
         self.counts.damaged_bytes += reader.damaged_bytes();
@@ -341,18 +390,15 @@ impl Reading<'_> {
         self.check(&SeriesFile::open(&samples.join(&series.file))?, &path)
     }
 
-    fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) {
+    pub(super) fn sample(&mut self, series: &ExplainedSeries, sample: &SampleDelay, chunk: &DelayChunk, places: &[usize]) -> Told {
         self.counts.explained += 1;
         let is_unknown = sample.pieces.iter().any(|piece| chunk.holders[piece.holder].cause.is_unexplained());
         self.counts.with_unknown += u64::from(is_unknown);
         let latency = sample.sum();
         if i64::try_from(latency).is_ok_and(|latency| latency <= self.question.above.get()) {
-            return;
+            return Told { is_ranked: false, story: None };
         }
         self.counts.ranked += 1;
-        for piece in &sample.pieces {
-            self.stacks.take(&chunk.holders[piece.holder], piece.length);
-        }
         self.tally.take(latency, sample.pieces.iter().map(|piece| (piece.component, places[piece.holder], piece.length)), OTHERS);
         // Of equally late ones the first stays.
         let place = self.worst.partition_point(|other| other.latency_ns >= latency);
@@ -360,6 +406,7 @@ impl Reading<'_> {
             self.worst.insert(place, story(self.record, series, sample, chunk));
             self.worst.truncate(self.question.worst);
         }
+        Told { is_ranked: true, story: Some(place).filter(|&place| place < self.question.worst) }
     }
 
     /// Compares the sum of each sample's pieces with the latency that its series has. Both files have samples in the same order.
@@ -373,7 +420,6 @@ impl Reading<'_> {
             }
         };
         let mut waiting = next();
-        let (mut checked, mut wrong) = (0, 0);
         let schedule = series.descriptor().schedule;
         series.read(|stored| {
             for (_, sample) in stored.samples(&schedule) {
@@ -381,14 +427,11 @@ impl Reading<'_> {
                     waiting = next();
                 }
                 if let Some(delay) = waiting.take_if(|delay| delay.due == sample.due) {
-                    checked += 1;
-                    wrong += u64::from(i64::try_from(delay.sum()) != Ok(sample.latency.get()));
+                    self.compare(delay.sum(), sample.latency);
                     waiting = next();
                 }
             }
         })?;
-        self.counts.checked += checked;
-        self.counts.not_adding_up += wrong;
         Ok(())
     }
 }
@@ -423,5 +466,6 @@ fn story(record: &RunRecord, series: &ExplainedSeries, sample: &SampleDelay, chu
         latency_ns: at,
         is_switch_seen: sample.is_switch_seen,
         pieces,
+        executed: None,
     }
 }

@@ -56,6 +56,9 @@ pub struct Summary {
     pub measured_cpus: CpuList,
     /// The machine in two lines.
     pub machine: [String; 2],
+    /// Rows of `tardy doctor` that call a setting bad and grave, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grave_settings: Vec<String>,
     /// What touched the measured CPUs most: interrupts by line.
     pub interrupts: Vec<InterruptCount>,
     /// What the tool itself cost.

@@ -62,6 +62,7 @@ impl LoadedRun {
             defaults: record.plan.defaults.clone(),
             measured_cpus: record.measured_cpus.clone(),
             machine: record.machine.two_lines(),
+            grave_settings: record.doctor.iter().filter(|finding| finding.is_grave()).map(|finding| finding.check.clone()).collect(),
             interrupts: interrupts(&record.interference),
             overhead: record.overhead.clone(),
         }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tardy_advise::task::{Task, WorkKind};
 use tardy_core::bytes::parse_bytes;
 use tardy_core::units::Nanos;
-use tardy_results::advise::task::{Task, WorkKind};
 
 use super::{choice, positive_duration, share};
 

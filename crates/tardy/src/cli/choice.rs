@@ -1,9 +1,9 @@
 //! Values of which there are few, each with a name and a line of help. What they mean stands in crates that know no command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tardy_chart::model::Kind;
 use tardy_formats::import::Unit;
 use tardy_machine::checks::{Importance, Profile};
-use tardy_report::chart::model::Kind;
 use tardy_results::cost::reference::Reference;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
@@ -64,7 +64,7 @@ impl Choice for Explain {
     fn about(self) -> &'static str {
         match self {
             Self::Off => "Nothing is recorded",
-            Self::Events => "Events that stock kernels have: about ten a wake-up, each a quarter of a microsecond",
+            Self::Events => "Events that stock kernels have: ten to eleven a wake-up, each a quarter of a microsecond",
             Self::Stacks => "These, and the kernel's functions that were under way: tens of microseconds each, so not for comparison",
             Self::Timerlat => "Events, and the kernel's tracer timerlat beside as a second opinion: not for comparison",
         }

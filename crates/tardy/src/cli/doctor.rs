@@ -26,21 +26,28 @@ pub struct DoctorArgs {
     /// How long to watch counters that should not move: interrupts, stolen time, faults, SMIs; 0s looks once
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub watch: Nanos,
+    /// Also let the kernel's detector of hardware latency (hwlat) look at those CPUs in turn; a minute shows most. Interrupts wait while it looks: not
+    /// beside work that matters
+    #[arg(long, value_name = "TIME", value_parser = super::positive_duration, conflicts_with = "root")]
+    pub hardware_latency: Option<Nanos>,
     /// Check another machine, from a folder with copies of its /proc, /sys, /etc and /boot
     #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
     pub root: Option<PathBuf>,
     /// Print every row in full, also those that are good, unknown, or not for this machine
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     pub all: bool,
     /// Exit with 1 if something of this severity or above can be improved, with 4 if that cannot be read
     #[arg(long, value_name = "SEVERITY", value_parser = choice::parser::<Importance>())]
     pub fail_on: Option<Importance>,
     /// Check settings against a file, as a search of `tardy tune` writes it; exit with 1 if one is not as there
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "root", "all", "fail_on", "json", "as_html"])]
     pub against: Option<PathBuf>,
     /// Print every row as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "as_html")]
     pub json: bool,
+    /// Print every row as an HTML page that needs nothing else
+    #[arg(long)]
+    pub as_html: bool,
 }
 
 const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the kernel's own documentation for real time.

@@ -14,7 +14,7 @@ use super::positive_duration;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ExplainArgs {
-    /// Run made with --explain; or a trace.dat by trace-cmd (version 6 or 7), which needs --task
+    /// Run made with --explain, or a run of the lab with --watch; or a trace.dat by trace-cmd (version 6 or 7), which needs --task
     #[arg(value_name = "RUN|TRACE")]
     pub path: PathBuf,
     /// Thread to explain in a trace.dat: its name, or its number
@@ -42,6 +42,9 @@ pub struct ExplainArgs {
     /// Instance whose buffer to read, if the trace has several
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
+    /// Explain a run of the lab that was traced and watched (--watch) by what was seen from outside
+    #[arg(long)]
+    pub outside: bool,
     /// File to write for Perfetto (ui.perfetto.dev): the schedule, and who held the CPU at each wake-up
     ///
     /// Of a run, what surrounds its worst samples.
@@ -92,7 +95,7 @@ impl ExplainArgs {
     /// What is asked of a run.
     #[must_use]
     pub fn run_question(&self) -> RunQuestion {
-        RunQuestion { worst: self.worst.into(), above: self.above() }
+        RunQuestion { worst: self.worst.into(), above: self.above(), from_outside: self.outside }
     }
 
     /// The flag that says something of a trace.dat, and nothing of a run.

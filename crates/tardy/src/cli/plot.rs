@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use tardy_chart::model::Kind;
 use tardy_core::units::Nanos;
-use tardy_report::chart::model::Kind;
 
 use super::{DeadlineArgs, choice, positive_duration};
 
@@ -30,7 +30,7 @@ pub struct PlotArgs {
     /// Probe to draw, if a run has several; for costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
-    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf)
+    /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf, hist, percentiles, running-max)
     #[arg(long)]
     pub panels: bool,
     /// Width and height of each panel in px

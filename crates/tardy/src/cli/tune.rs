@@ -7,6 +7,8 @@ use tardy_core::units::Nanos;
 use tardy_machine::checks::Profile;
 use tardy_measure::request::MeasuredCpus;
 
+use super::lab::MachineArguments;
+use super::lab::atlas::OptionalKernels;
 use super::{choice, positive_duration};
 
 /// `tardy tune`.
@@ -22,8 +24,8 @@ pub struct TuneArgs {
     /// Measure what each setting is worth on this machine under load, by an experiment
     #[arg(long)]
     pub search: bool,
-    /// Go on with a search that was cut off, from its folder
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out"])]
+    /// Go on with a search that was cut off, from its folder; one with --lab goes on by the command that began it
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["lab", "settings", "only", "with", "cpus", "profile", "budget", "length", "load", "goal", "seed", "out"])]
     pub resume: Option<PathBuf>,
     /// What the machine is meant for: a setting that is good for one kind of work is bad for another
     #[arg(long, value_name = "PROFILE", default_value = "periodic", value_parser = choice::parser::<Profile>())]
@@ -43,13 +45,13 @@ pub struct TuneArgs {
     /// How long the search may take
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = positive_duration, help_heading = "Search")]
     pub budget: Nanos,
-    /// How long each of its runs measures
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = positive_duration, help_heading = "Search")]
-    pub length: Nanos,
-    /// What shall become less: max, or a percentile as in 99.9
-    #[arg(long, value_name = "max|PERCENT", default_value = "99.9", value_parser = goal, help_heading = "Search")]
-    pub goal: Goal,
-    /// A load, as for `tardy run`; repeat it to run several at the same time [default: io and memory]
+    /// How long each of its runs measures [default: 5s; in the lab 3s, of which the first third is idle]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
+    pub length: Option<Nanos>,
+    /// What shall become less: max, or a percentile; in the lab max or 99.9 [default: 99.9; in the lab max]
+    #[arg(long, value_name = "max|PERCENT", value_parser = goal, help_heading = "Search")]
+    pub goal: Option<Goal>,
+    /// A load, as for `tardy run`; repeat it to run several at the same time, in the lab one after the other [default: io and memory; in the lab those of abeni2002]
     #[arg(long, value_name = "NAME", help_heading = "Search")]
     pub load: Vec<String>,
     /// Seed of the order of runs
@@ -61,9 +63,37 @@ pub struct TuneArgs {
     /// Print as JSON
     #[arg(long, conflicts_with = "apply")]
     pub json: bool,
-    /// The program to run with the settings, and its arguments
+    /// --lab and what belongs to it
+    #[command(flatten)]
+    pub lab_search: LabSearch,
+    /// The program to run with the settings, and its arguments; with --lab, further arguments for `tardy run` in the guests
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// A search in virtual time.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Search in the lab")]
+#[command(mut_args(|arg| if OF_THE_LAB.contains(&arg.get_id().as_str()) { arg.requires("lab") } else { arg }))]
+pub struct LabSearch {
+    /// Search in guests of the lab what words of the kernel's command line and other kernels are worth, exactly; nothing is changed here
+    #[arg(long, requires_all = ["search", "kernel"], conflicts_with_all = ["settings", "only", "with", "cpus", "profile", "budget", "apply"])]
+    pub lab: bool,
+    /// The first kernel is the one that all others are compared with
+    #[command(flatten)]
+    pub kernels: OptionalKernels,
+    /// Words to try on the first kernel's command line, all at once; repeat it for others [default: thirteen that guides name, and their opposites]
+    #[arg(long, value_name = "WORDS", requires = "lab")]
+    pub word: Vec<String>,
+    /// Guests of each setting under each load [default: as few as can decide, and one more]
+    #[arg(long, value_name = "N", requires = "lab", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub replicas: Option<u32>,
+    /// How many guests run at the same time [default: one per CPU]
+    #[arg(long, value_name = "N", requires = "lab")]
+    pub jobs: Option<usize>,
+    /// The guests' machine
+    #[command(flatten)]
+    pub machine: MachineArguments,
 }
 
 /// What a search wants to become less.
@@ -93,14 +123,19 @@ impl std::fmt::Display for Goal {
     }
 }
 
+/// What means nothing without it.
+const OF_THE_LAB: [&str; 9] = ["kernel", "preempt", "cmdline", "arch", "instruction_time", "memory", "shared", "accel", "guest_binary"];
+
 const AFTER_HELP: &str = "Settings are named as their rows in `tardy doctor`; `tardy list checks NAME` tells why and who says so.
 Old values are in a journal before anything is written. What a killed command left is put back by the next start, or by `tardy restore`.
 A search makes hundreds of short runs: first all settings at once by a balanced design, then pairs of runs that differ in one setting. What it
 says of all settings together holds at 95 %. Its runs stay in its folder, with best.toml for --apply and for `tardy doctor --against`.
+With --lab each word and each further kernel is compared with the first kernel as it is, under each load by itself; all that lower it are tried
+together at the end. Cells that were made are kept in the folder: the same command goes on where a killed one was.
 A setting of your own, in a file for --settings:
   [[setting]]
   name = \"coalescing\"
-  files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = [\"program\", \"argument\"]
+  files = { \"/sys/class/net/eth0/napi_defer_hard_irqs\" = \"2\" }     # or: while_on = [\"program\", \"argument\"], words = [\"preempt=full\"]
 Exit codes: 0 done; 2 wrong use; 3 this machine cannot do it; of --apply, that of COMMAND; 130 interrupted.";
 
 #[cfg(test)]

@@ -4,16 +4,16 @@ mod questions;
 
 use std::io::{self, IsTerminal};
 
+use tardy_advise::advice::{Comparison, advice};
+use tardy_advise::kernels::ReadError;
+use tardy_advise::task::{Task, TaskError};
+use tardy_advise::{kernels, mckenney2009};
+use tardy_chart::build::total_delay::chart;
+use tardy_chart::model::Chart;
+use tardy_chart::picture::{Picture, PictureError};
 use tardy_core::verdict::Outcome;
 use tardy_machine::root::Root;
-use tardy_report::chart::build::total_delay::chart;
-use tardy_report::chart::model::Chart;
-use tardy_report::chart::picture::{Picture, PictureError};
 use tardy_report::report;
-use tardy_results::advise::advice::{Comparison, advice};
-use tardy_results::advise::kernels::ReadError;
-use tardy_results::advise::task::{Task, TaskError};
-use tardy_results::advise::{kernels, mckenney2009};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::summary::read::SummaryError;

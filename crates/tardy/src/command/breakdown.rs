@@ -18,7 +18,11 @@ pub fn run(args: &BreakdownArgs) -> Exit {
             return Exit::Usage;
         }
     };
-    let text = if args.json { Format::BREAKDOWN.document(&breakdown) } else { breakdown_text::text(&breakdown) };
+    let text = if args.json {
+        Format::BREAKDOWN.document(&breakdown)
+    } else {
+        output::fitted(&breakdown_text::text(&breakdown, output::screen_or_page().columns))
+    };
     match output::print(&text) {
         Ok(()) if breakdown.isolated.is_empty() => Exit::Inconclusive,
         Ok(()) => Exit::Done,

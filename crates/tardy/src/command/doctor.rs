@@ -7,11 +7,12 @@ use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_machine::checks::{CheckInput, look};
 use tardy_machine::facts::MachineFacts;
+use tardy_machine::hardware_latency;
 use tardy_machine::program::{Program, ProgramWatch};
 use tardy_machine::root::Root;
 use tardy_machine::watch::{Watch, WatchDelta};
 use tardy_measure::request::MeasuredCpus;
-use tardy_report::report::doctor_text;
+use tardy_report::report::{doctor_html, doctor_text};
 use tardy_results::doctor::Diagnosis;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -47,6 +48,8 @@ pub fn run(args: &DoctorArgs) -> Exit {
     };
     let text = if args.json {
         Format::DOCTOR.document(&diagnosis)
+    } else if args.as_html {
+        doctor_html::page(&diagnosis)
     } else {
         doctor_text::text(&diagnosis, output::screen(), args.all, output::is_colored())
     };
@@ -73,8 +76,10 @@ fn diagnose(args: &DoctorArgs) -> Result<Diagnosis, DoctorError> {
     let watched = watch_machine(args, &root, &online);
     let program = watch.map(|watch| watch.end(&root).ok_or(DoctorError::NoProcess(args.pid.unwrap_or_default()))).transpose()?;
     let cpus = cpus(args.cpus.as_ref(), &facts, program.as_ref())?;
+    let detected = args.hardware_latency.map(|span| hardware_latency::detect(&root, &cpus, span));
     let mut examined = CheckInput::new(&facts, Some(&root), &cpus);
     (examined.profile, examined.program, examined.watched) = (args.profile, program.as_ref(), watched.as_ref());
+    examined.detected = detected.as_ref();
     let findings = look(&examined);
     Ok(Diagnosis {
         machine: facts.one_line(),

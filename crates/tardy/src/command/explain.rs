@@ -3,10 +3,12 @@
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
+use tardy_outside::census::watched_runs;
 use tardy_report::report::{explain_run_text, explain_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::explain::run::{RunError, explain_run, perfetto, trace_dat};
+use tardy_results::explain::run::{RunError, trace_dat};
+use tardy_results::explain::source::{explain_run, perfetto};
 use tardy_results::explain::stacks::write_folded;
 use tardy_results::explain::{ExplainError, Explanation, explain};
 
@@ -27,18 +29,26 @@ enum CommandError {
     Trace { path: PathBuf, error: ExplainError },
     #[error("{}: {error}", path.display())]
     Run { path: PathBuf, error: RunError },
+    #[error("--outside is for a run of the lab that was watched, and {} is a file: leave it out", .0.display())]
+    NotWatched(PathBuf),
     #[error("{flag} is for a trace.dat, and {} is a folder: leave it out, or give the trace.dat that trace-cmd recorded", path.display())]
     NotOfRuns { flag: &'static str, path: PathBuf },
     #[error("{flag} is for a run that kept its trace or stacks, and {} is a file: leave it out", path.display())]
     NotOfTraces { flag: &'static str, path: PathBuf },
     #[error("{}: no late sample has a stack: measure with `tardy run --explain=stacks`", path.display())]
     NoStacks { path: PathBuf },
+    #[error("{} has several runs: explain one of {}", path.display(), words(runs))]
+    SeveralRuns { path: PathBuf, runs: Vec<PathBuf> },
     #[error("a trace.dat has many threads: say with --task whose wake-ups to explain")]
     NoTask,
     #[error("--period is not used with --due-from hrtimer: leave one of the two out")]
     TwoSources,
     #[error("{}: {error}", path.display())]
     Write { path: PathBuf, error: io::Error },
+}
+
+fn words(runs: &[PathBuf]) -> String {
+    runs.iter().map(|run| run.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl CommandError {
@@ -69,8 +79,20 @@ pub fn run(args: &ExplainArgs) -> Exit {
     }
 }
 
+/// The run itself, or the one run of an experiment of the lab that was watched.
+fn run_in(folder: &Path) -> Result<PathBuf, CommandError> {
+    if folder.join("run.json").exists() {
+        return Ok(folder.to_owned());
+    }
+    match watched_runs(folder).unwrap_or_default().as_slice() {
+        [] => Ok(folder.to_owned()),
+        [only] => Ok(only.clone()),
+        several => Err(CommandError::SeveralRuns { path: folder.to_owned(), runs: several.to_vec() }),
+    }
+}
+
 fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
-    let path = args.path.clone();
+    let path = run_in(&args.path)?;
     if let Some(flag) = args.only_for_traces() {
         return Err(CommandError::NotOfRuns { flag, path });
     }
@@ -90,16 +112,27 @@ fn of_run(args: &ExplainArgs) -> Result<String, CommandError> {
         let written = output::replace(place, |file| write_folded(&explanation.stacks, &mut BufWriter::new(file)));
         written.map_err(|error| CommandError::Write { path: place.clone(), error })?;
     }
-    Ok(if args.json { Format::EXPLAIN_RUN.document(&explanation) } else { explain_run_text::text(&explanation, args.above().get()) })
+    Ok(if args.json {
+        Format::EXPLAIN_RUN.document(&explanation)
+    } else {
+        output::fitted(&explain_run_text::text(&explanation, args.above().get()))
+    })
 }
 
 fn of_trace(args: &ExplainArgs) -> Result<String, CommandError> {
+    if args.outside {
+        return Err(CommandError::NotWatched(args.path.clone()));
+    }
     let flags = [("--trace-dat", args.trace_dat.is_some()), ("--folded", args.folded.is_some())];
     if let Some((flag, _)) = flags.into_iter().find(|&(_, is_given)| is_given) {
         return Err(CommandError::NotOfTraces { flag, path: args.path.clone() });
     }
     let explanation = explained(args)?;
-    Ok(if args.json { Format::EXPLAIN_TRACE.document(&explanation) } else { explain_text::text(&explanation, args.above().get()) })
+    Ok(if args.json {
+        Format::EXPLAIN_TRACE.document(&explanation)
+    } else {
+        output::fitted(&explain_text::text(&explanation, args.above().get()))
+    })
 }
 
 fn explained(args: &ExplainArgs) -> Result<Explanation, CommandError> {

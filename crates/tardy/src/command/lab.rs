@@ -1,6 +1,6 @@
 //! `tardy lab`: glue between the command line and [`tardy_lab`].
 
-mod atlas;
+pub(super) mod atlas;
 mod bisect;
 mod check;
 mod comparison_text;
@@ -19,6 +19,7 @@ mod shell;
 use tardy_results::exit::Exit;
 
 use crate::cli::lab::{Lab, LabCommand};
+pub(super) use setting::{LabError, Setting};
 
 /// Does what the command line says and returns the exit code.
 #[must_use]

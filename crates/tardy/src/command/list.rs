@@ -40,7 +40,7 @@ struct Listing {
 #[must_use]
 pub fn run(args: &ListArgs) -> Exit {
     let Some(what) = args.what else {
-        return printed(&lists());
+        return printed(&output::fitted(&lists()));
     };
     let Listing { mut entries, note } = match what {
         ListKind::Probes => probes::listing(),
@@ -63,8 +63,10 @@ pub fn run(args: &ListArgs) -> Exit {
             let values: Vec<_> = entries.iter().map(|entry| &entry.json).collect();
             Format::LIST.document(&serde_json::json!({ list_name(what): values }))
         }
-        () if args.full || !args.names.is_empty() => entries.iter().map(|entry| entry.full.as_str()).collect::<String>() + &line(note),
-        () => lines(&entries, output::screen().columns) + &line(note) + &line(Some(more(&entries, what))),
+        () if args.full || !args.names.is_empty() => {
+            output::fitted(&(entries.iter().map(|entry| entry.full.as_str()).collect::<String>() + &line(note)))
+        }
+        () => lines(&entries, output::screen().columns) + &output::fitted(&(line(note) + &line(Some(more(&entries, what))))),
     };
     printed(&text)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use tardy_live::view::Look;
-use tardy_report::report::screen::Screen;
+use tardy_report::report::screen::{self, Screen};
 use tardy_report::report::terminal_histogram::Blocks;
 pub use tardy_run::output_file::replace;
 use terminal_size::{Height, Width, terminal_size_of};
@@ -41,6 +41,12 @@ pub fn screen() -> Screen {
 pub fn screen_or_page() -> Screen {
     let is_told = std::env::var_os("COLUMNS").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() || is_told { screen() } else { Screen { columns: usize::MAX, ..screen() } }
+}
+
+/// Text for people as the terminal shows it: no line is longer than it is wide.
+#[must_use]
+pub fn fitted(text: &str) -> String {
+    screen::fitted(text, screen_or_page().columns)
 }
 
 /// How the terminal can be drawn on.

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use tardy_report::chart::build;
-use tardy_report::chart::build::costs;
-use tardy_report::chart::data::{DataError, Detail, RunData};
-use tardy_report::chart::model::{Chart, Kind};
-use tardy_report::chart::names::tell_apart;
-use tardy_report::chart::picture::{Picture, PictureError};
-use tardy_report::chart::words::whole;
+use tardy_chart::build;
+use tardy_chart::build::costs;
+use tardy_chart::data::{DataError, Detail, RunData};
+use tardy_chart::model::{Chart, Kind};
+use tardy_chart::names::tell_apart;
+use tardy_chart::picture::{Picture, PictureError};
+use tardy_chart::words::whole;
 use tardy_report::report::date::date_and_time;
 use tardy_results::cost::run::{is_cost, read_alike};
 use tardy_results::exit::Exit;

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tardy_chart::data::{DataError, Detail, RunData};
+use tardy_chart::names::tell_apart;
 use tardy_core::units::Nanos;
-use tardy_report::chart::data::{DataError, Detail, RunData};
-use tardy_report::chart::names::tell_apart;
 use tardy_report::report::html;
 use tardy_results::compare::model::Settings;
 use tardy_results::compare::read::compare;
@@ -24,7 +24,7 @@ const COLUMNS: usize = 64 * 1024;
 const COLUMNS_MIN: usize = 4096;
 
 /// Series of a probe whose tail is modelled: those that have a colour in charts.
-const SERIES_MAX: usize = tardy_report::chart::data::LANES_MAX;
+const SERIES_MAX: usize = tardy_chart::data::LANES_MAX;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]

@@ -63,7 +63,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         plan.labels.entry("tuned".to_owned()).or_insert_with(|| tuned.names.join(" "));
     }
     if args.dry_run {
-        let text = if args.json { document::Format::PLAN.document(&plan) } else { plan_text::text(&plan) };
+        let text = if args.json { document::Format::PLAN.document(&plan) } else { output::fitted(&plan_text::text(&plan)) };
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
     }
     if !args.quiet {

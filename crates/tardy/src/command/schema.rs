@@ -51,6 +51,7 @@ pub const SCHEMAS: &[Schema] = &[
     schema!(SECTIONS, "sections", "tardy lab sections --json, tardy show --sections --json"),
     schema!(SECTIONS_COMPARE, "sections-compare", "tardy compare --sections BASE NEW --format json"),
     schema!(SHOW, "show", "tardy show RUN --json, tardy run --json"),
+    schema!(TUNE_LAB, "tune-lab", "tardy tune --search --lab --json, and result.json in its folder"),
     schema!(TUNE_PLAN, "tune-plan", "tardy tune --plan --json"),
     schema!(TUNE_SEARCH, "tune-search", "tardy tune --search --json, and result.json in its folder"),
 ];
@@ -59,7 +60,7 @@ pub const SCHEMAS: &[Schema] = &[
 #[must_use]
 pub fn run(args: &SchemaArgs) -> Exit {
     let text = match &args.name {
-        None => list(),
+        None => output::fitted(&list()),
         Some(name) => match SCHEMAS.iter().find(|schema| schema.format.name == name) {
             Some(schema) => schema.text.to_owned(),
             None => {

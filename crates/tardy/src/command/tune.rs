@@ -2,6 +2,9 @@
 
 mod chosen;
 mod error;
+mod lab;
+mod lab_answer;
+mod lab_text;
 mod question;
 mod search;
 mod text;
@@ -16,7 +19,7 @@ use tardy_machine::journal;
 use tardy_machine::root::Root;
 use tardy_measure::request::MeasuredCpus;
 use tardy_results::exit::Exit;
-use tardy_tune::apply::Applied;
+use tardy_tune::apply::{Applied, SettingsLock};
 use tardy_tune::boot;
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};
@@ -32,6 +35,7 @@ use waiting::Signals;
 pub fn run(args: &TuneArgs) -> ExitCode {
     let result = match (&args.resume, args.search, args.apply) {
         (Some(folder), ..) => search::resume(folder, args.json).map(ExitCode::from),
+        (None, true, _) if args.lab_search.lab => lab::search(args).map(ExitCode::from),
         (None, true, _) => search::begin(args).map(ExitCode::from),
         (None, _, true) => apply(args),
         _ => plan(args).map(ExitCode::from),
@@ -55,7 +59,8 @@ fn plan(args: &TuneArgs) -> Result<Exit, TuneError> {
         text::plan_json(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words)
     } else {
         let is_debugfs_missing = root.names("sys/kernel/debug").is_empty();
-        text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing)
+        let columns = output::screen_or_page().columns;
+        output::fitted(&text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing, columns))
     };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
@@ -63,11 +68,12 @@ fn plan(args: &TuneArgs) -> Result<Exit, TuneError> {
 
 fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
     let root = Root::system();
+    let lock = SettingsLock::take(journal::folder())?;
     let cpus = cpus(args.cpus.as_ref(), &root)?;
     let is_named = |setting: &Setting| args.settings.is_some() || args.only.contains(&setting.name);
-    let settings = changing(settings(args, &root, &cpus)?, is_named)?;
+    let settings = changing(settings(args, &root, &cpus)?, &lock, &root, is_named)?;
     let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
-    let applied = Applied::apply(&settings, &journal::folder(), &root)?;
+    let applied = Applied::apply(&settings, &lock, &root)?;
     for change in &applied.changes {
         eprintln!("tardy: {}: {} -> {}", change.path.display(), change.now, change.wanted);
     }
@@ -89,10 +95,12 @@ fn apply(args: &TuneArgs) -> Result<ExitCode, TuneError> {
 pub(super) struct Tuned {
     pub(super) names: Vec<String>,
     _applied: Applied,
+    _lock: SettingsLock,
 }
 
 /// Puts in force what a run asks for: the settings of a file, or those that are known for its CPUs.
 pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &Root) -> Result<Tuned, TuneError> {
+    let lock = SettingsLock::take(journal::folder())?;
     let settings = match file {
         Some(file) => Settings::read(file)?.settings,
         None => {
@@ -101,9 +109,9 @@ pub(super) fn for_run(file: Option<&Path>, asked: Option<&MeasuredCpus>, root: &
             known.into_iter().filter(|setting| !setting.only_named).collect()
         }
     };
-    let settings = changing(settings, |_| file.is_some())?;
-    let applied = Applied::apply(&settings, &journal::folder(), root)?;
-    Ok(Tuned { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied })
+    let settings = changing(settings, &lock, root, |_| file.is_some())?;
+    let applied = Applied::apply(&settings, &lock, root)?;
+    Ok(Tuned { names: settings.into_iter().map(|setting| setting.name).collect(), _applied: applied, _lock: lock })
 }
 
 /// `tardy doctor --against FILE`.

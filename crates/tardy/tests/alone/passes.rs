@@ -1,7 +1,7 @@
 //! How often a report reads what a run measured.
 
+use tardy_chart::data::{Detail, RunData};
 use tardy_core::verdict::requirement::Requirement;
-use tardy_report::chart::data::{Detail, RunData};
 use tardy_results::statistics::read::Question;
 use tardy_sys::affinity;
 

@@ -7,6 +7,19 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
+/// The summary of a run of `line`. A load of another test may keep one of this run from the CPU for all of its phase, which then has no sample under
+/// load: such a run is made again.
+#[track_caller]
+fn stressed(place: &Workplace, line: &str) -> Value {
+    for run in 0..5 {
+        let summary = place.tardy(&format!("run {line} --quiet --json --out run-{run}")).ends_with(0).json();
+        if summary["loads"].as_array().unwrap().iter().all(|load| load["not_stressed"] == "") {
+            return summary;
+        }
+    }
+    panic!("the loads of five runs did nothing");
+}
+
 /// Due times, or sleeps, of `probe` in each phase of a summary, with the phase's name.
 fn of_phases(summary: &Value, probe: &str) -> Vec<(String, u64)> {
     let count = |phase: &Value| {
@@ -30,14 +43,14 @@ fn assert_had(summary: &Value, phases: &[&str], cycles: u64) {
 #[test]
 fn as_many_cycles_are_had_idle_and_under_a_load() {
     let place = Workplace::new();
-    let line = format!("run --cycles 300 --period 2ms --load fork --cpus {} --probe cyclic --probe nanosleep", machine::last_cpu());
-    let plan = place.tardy(&format!("{line} --dry-run --out run")).ends_with(0).stdout;
+    let line = format!("--cycles 300 --period 2ms --load fork --cpus {} --probe cyclic --probe nanosleep", machine::last_cpu());
+    let plan = place.tardy(&format!("run {line} --dry-run --out run")).ends_with(0).stdout;
     for phase in
         ["idle for 300 cycles of each probe thread (about 600ms): no load", "fork for 300 cycles of each probe thread (about 600ms): fork"]
     {
         assert!(plan.contains(phase), "{plan}");
     }
-    let summary = place.tardy(&format!("{line} --quiet --json --out run")).ends_with(0).json();
+    let summary = stressed(&place, &line);
     assert_eq!(summary["state"], "finished");
     assert_had(&summary, &["idle", "fork"], 300);
 }
@@ -45,8 +58,8 @@ fn as_many_cycles_are_had_idle_and_under_a_load() {
 #[test]
 fn probes_that_go_by_the_clock_alone_have_their_cycles_in_each_phase() {
     let place = Workplace::new();
-    let line = format!("run --cycles 300 --period 2ms --load fork --cpus {} --quiet --json --out run", machine::last_cpu());
-    let had = of_phases(&place.tardy(&line).ends_with(0).json(), "cyclic");
+    let line = format!("--cycles 300 --period 2ms --load fork --cpus {}", machine::last_cpu());
+    let had = of_phases(&stressed(&place, &line), "cyclic");
     assert!(had.len() == 2 && had.iter().all(|(_, count)| *count >= 300), "{had:?}");
 }
 
@@ -72,11 +85,10 @@ loads = ["busy:length=1ms:period=10ms"]
 fn phases_of_a_scenario_are_counted_in_cycles() {
     let place = Workplace::new();
     std::fs::write(place.path("counted.toml"), SCENARIO).unwrap();
-    let line = format!("run --scenario counted.toml --cpus {}", machine::last_cpu());
-    let summary = place.tardy(&format!("{line} --quiet --json --out run")).ends_with(0).json();
-    assert_had(&summary, &["idle", "busy", "idle", "busy"], 200);
+    let line = format!("--scenario counted.toml --cpus {}", machine::last_cpu());
+    assert_had(&stressed(&place, &line), &["idle", "busy", "idle", "busy"], 200);
     // The flag goes before the scenario's own numbers, and before lengths.
-    let plan = place.tardy(&format!("{line} --cycles 50 --dry-run --out other")).ends_with(0).stdout;
+    let plan = place.tardy(&format!("run {line} --cycles 50 --dry-run --out other")).ends_with(0).stdout;
     assert_eq!(plan.matches("for 50 cycles of each probe thread (about 100ms)").count(), 4, "{plan}");
     let plan = place.tardy("run --scenario koolwal2009 --cycles 50 --dry-run --out other").ends_with(0).stdout;
     assert_eq!(plan.matches("for 50 cycles of each probe thread").count(), 2, "{plan}");

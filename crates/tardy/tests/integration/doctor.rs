@@ -166,3 +166,43 @@ fn an_ordinary_program_is_told_what_it_did_not_ask_for() {
     let text = slack.ends_with(0).stdout;
     assert!(text.contains("program-policy: none of the 1 threads of sleep has a real-time policy"), "{text}");
 }
+
+#[test]
+fn a_run_keeps_what_was_found_and_a_comparison_lists_what_differs() {
+    let place = Workplace::new();
+    let made = place.tardy("run --for 300ms --load none --quiet --out one").code();
+    assert!([0, 4].contains(&made));
+    let path = place.path("one/run.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let rows = record["doctor"].as_array().unwrap();
+    assert!(rows.len() > 40 && rows.iter().all(|row| row["state"] != "not-applicable"), "{rows:?}");
+    let timers = rows.iter().position(|row| row["check"] == "high-resolution-timers").unwrap();
+    assert_eq!(rows[timers]["state"], "good", "a machine that runs tests has them");
+
+    // The same run as a machine would have made it whose timers wait for the tick.
+    let copied = std::process::Command::new("cp").arg("-r").args([place.path("one"), place.path("two")]).status().unwrap();
+    assert!(copied.success());
+    record["doctor"][timers]["state"] = "improvable".into();
+    record["doctor"][timers]["current"] = "off".into();
+    std::fs::write(place.path("two/run.json"), record.to_string()).unwrap();
+    let shown = place.tardy("show two --full").stdout;
+    let line = shown.lines().find(|line| line.contains("not set up for real time (tardy doctor):")).unwrap();
+    assert!(line.contains("high-resolution-timers"), "{line}");
+    let compared = place.tardy("compare one two --format json").json();
+    let changed = compared.to_string();
+    assert!(changed.contains(r#"{"base":"on","candidate":"off","fact":"doctor.high-resolution-timers"}"#), "{changed}");
+    place.tardy("report one two --html both.html");
+    let page = std::fs::read_to_string(place.path("both.html")).unwrap();
+    assert!(page.contains("Settings, as tardy doctor found them") && page.contains("FATAL: off"), "the report has both");
+}
+
+#[test]
+fn findings_are_printed_as_a_page_that_fetches_nothing() {
+    let place = Workplace::new();
+    let page = place.tardy("doctor --watch 0s --as-html").ends_with(0).stdout;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("default-src 'none'"), "{page}");
+    assert!(page.contains("Is this machine set up for real time?") && page.contains("clock-source"), "{page}");
+    place.tardy("doctor --as-html --json").ends_with(2);
+    // All rows stand in JSON anyhow.
+    place.tardy("doctor --watch 0s --json --all").ends_with(0).json();
+}

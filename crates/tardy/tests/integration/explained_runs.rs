@@ -6,7 +6,7 @@ use crate::support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::machine;
 use support::workplace::{Workplace, finish};
 use tardy_machine::root::Root;
@@ -331,5 +331,29 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     for words in ["What a loop that must be on time does not do, and bad_loop", "page faults: ", "call mlockall(MCL_CURRENT | MCL_FUTURE)"]
     {
         assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    // The report has every rule that was broken, with what the text and JSON say of it.
+    place.tardy("report bad --html bad.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("bad.html")).unwrap();
+    assert!(page.contains("What a loop that must be on time does not do, and bad_loop"));
+    for rule in bad.iter().filter(|rule| !rule["count"].is_null() && rule["count"] != 0) {
+        let (count, [what, detail, remedy]) = (&rule["count"], ["what", "detail", "remedy"].map(|key| rule[key].as_str().unwrap()));
+        for words in [format!("{what}: {count} ({detail})"), format!("remedy: {remedy}")] {
+            let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+            assert!(page.contains(&words), "no {words:?} in the report");
+        }
+    }
+    // What timerlat says, where the kernel has it (a test of the lab reads a real one), stands in both alike.
+    let mut record = place.record("good");
+    let agreement = |theirs: u64| json!({"compared": 999, "agreeing": 998, "difference_min_ns": -12, "difference_max_ns": 1034, "theirs_max_ns": theirs});
+    record["tracing"]["second_opinion"] = json!({"wake_ups": 1001, "interrupt": agreement(4_000), "thread": agreement(9_000)});
+    std::fs::write(place.path("good").join("run.json"), record.to_string()).unwrap();
+    place.tardy("report good --html good.html").ends_with(0);
+    let (page, text) = (std::fs::read_to_string(place.path("good.html")).unwrap(), place.tardy("explain good").ends_with(0).stdout);
+    for words in [
+        "Second opinion: timerlat on 1001 wake-ups of its own threads",
+        "998 of 999 agree within 1 us or 2 % (timerlat's minus ours: -12 to 1034 ns; its largest 9.00 us)",
+    ] {
+        assert!(text.contains(words) && page.contains(words), "no {words:?} in {text} or in the report");
     }
 }

@@ -143,6 +143,30 @@ fn a_stopped_guardian_keeps_no_run_from_ending_in_time() {
     assert!(process::kill(guardian, 0).is_err(), "the guardian is gone, and what it held");
 }
 
+/// As on a virtual machine that its host does not run for a while: the tool, its guardian and the load stand still, past the end of the phase.
+#[test]
+fn a_machine_that_stood_still_costs_no_loads() {
+    let place = Workplace::new();
+    let scenario = "name = \"still\"\n[[probe]]\nname = \"cyclic\"\nperiod = \"20ms\"\n\
+                    [[phase]]\nname = \"busy\"\nlength = \"2s\"\nloads = [\"busy:length=1ms:period=20ms\"]\n\
+                    [[phase]]\nname = \"after\"\nlength = \"1s\"\nloads = [\"busy:length=1ms:period=20ms\"]\n";
+    std::fs::write(place.path("still.toml"), scenario).unwrap();
+    let mut running = place.start("run --scenario still.toml --out run");
+    let processes = [running.pid(), running.guardian()];
+    let is_at_work = || tardy_run::folder::open(&place.path("run")).is_ok_and(|record| !record.phases.is_empty());
+    running.until("the first phase", || is_at_work().then_some(()));
+    for process in processes {
+        process::kill(process, process::STOP).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(5000));
+    for process in processes {
+        process::kill(process, process::CONTINUE).unwrap();
+    }
+    let outcome = running.wait().ends_with(0);
+    assert!(!outcome.stdout.contains("guardian"), "{}", outcome.stdout);
+    assert_eq!(tardy_run::folder::open(&place.path("run")).unwrap().phases.len(), 2);
+}
+
 #[test]
 fn a_run_with_a_stopped_guardian_obeys_signals() {
     for signal in [tardy_sys::signal::INTERRUPT, tardy_sys::signal::TERMINATE] {

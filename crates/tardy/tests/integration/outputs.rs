@@ -166,3 +166,21 @@ fn advice() {
         insta::assert_snapshot!(name, said(&place.tardy(&line)));
     }
 }
+
+/// What commands print for people keeps to a narrow terminal; only a word that is longer than a line (a path, to be copied) may pass it.
+#[test]
+fn texts_fit_narrow_terminals() {
+    let place = Workplace::new();
+    let commands =
+        ["list", "list probes", "list probes cyclic", "list loads io", "list checks", "schema", "run --dry-run", "tune --plan --cpus 0"];
+    for columns in [60, 80] {
+        for line in commands {
+            let mut command = place.command(line.split_whitespace());
+            command.env("COLUMNS", columns.to_string()).env_remove("LINES");
+            let text = crate::support::workplace::finish(command).ends_with(0).stdout;
+            let is_word = |line: &str| line.split_whitespace().count() == 1;
+            let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > columns && !is_word(line)).collect();
+            assert!(!text.is_empty() && wide.is_empty(), "tardy {line} at {columns}: {wide:#?}");
+        }
+    }
+}

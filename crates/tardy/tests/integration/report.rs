@@ -71,6 +71,19 @@ fn it_opens_without_an_error_and_asks_for_nothing_else() {
 }
 
 #[test]
+fn the_first_screen_has_the_verdict_and_one_chart() {
+    let (_place, file) = of_three_phases();
+    let mut browser = Browser::open(&file, Screen { width: 1200, ..Screen::DESK });
+    // Whole in the first 900 px, behind the verdict, and nowhere again.
+    let bottom = browser.evaluate("document.querySelector('.lead figure.bars .frame').getBoundingClientRect().bottom");
+    assert!(bottom.as_f64().unwrap() <= 900.0, "{bottom}");
+    let is_behind =
+        "document.querySelector('.verdict').getBoundingClientRect().bottom <= document.querySelector('.lead').getBoundingClientRect().top";
+    assert_eq!(browser.evaluate(is_behind), true);
+    assert_eq!(browser.evaluate("document.querySelectorAll('figure.bars').length"), 1);
+}
+
+#[test]
 fn hovering_says_the_exact_largest_latency() {
     let (_place, file) = of_three_phases();
     let mut browser = Browser::open(&file, Screen::DESK);
@@ -273,14 +286,23 @@ fn runs_stand_in_columns_with_the_same_axes() {
     let file = report(&place, "board7 board8 --deadline 200us");
     let mut browser = Browser::open(&file, Screen { width: 1440, ..Screen::DESK });
     assert_quiet(&mut browser);
-    // Seven kinds for each, the bars and the tails of both together.
-    assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), 16);
+    // Seven kinds for each; the bars, the tails, the distributions, the histograms, the percentiles and the running maximum of both together.
+    assert_eq!(browser.evaluate("document.querySelectorAll('figure').length"), 20);
+    for (kind, together) in [("ccdf", 1), ("cdf", 1), ("hist", 1), ("percentiles", 1), ("running-max", 1), ("heatmap", 0), ("timeline", 0)]
+    {
+        let of_both = "filter((f) => { const names = f.querySelector('.legend')?.textContent ?? ''; return names.includes('board7') && names.includes('board8'); })";
+        let count = browser.evaluate(&format!("[...document.querySelectorAll('figure.{kind}')].{of_both}.length"));
+        assert_eq!(count, together, "{kind}");
+    }
+    assert_eq!(browser.evaluate("document.querySelector('figure').className"), "ccdf");
+
     for kind in ["timeline", "hist", "percentiles", "running-max", "heatmap", "cdf"] {
         let axes = format!(
             "[...document.querySelectorAll('figure.{kind} svg.middle')].map((s) => s.querySelector('.axis.y').textContent + '|' + s.querySelector('.axis.x').textContent)"
         );
         let axes = browser.evaluate(&axes);
-        assert_eq!(axes[0], axes[1], "{kind}");
+        let axes = axes.as_array().unwrap();
+        assert!(axes.len() >= 2 && axes.iter().all(|other| *other == axes[0]), "{kind}: {axes:?}");
     }
     let tops = browser.evaluate(
         "[...document.querySelectorAll('figure.timeline')].map((f) => [f.getBoundingClientRect().top, f.getBoundingClientRect().left])",

@@ -66,6 +66,21 @@ fn settings_are_put_back_when_the_tool_is_asked_to_end_and_by_restore_when_it_wa
 }
 
 #[test]
+fn settings_of_two_are_not_in_force_at_once() {
+    let place = made();
+    let mut running = place.start("tune --apply --settings own.toml -- sleep 600");
+    running.until("the setting is in force", || (value(&place) == "new").then_some(()));
+    for command in ["tune --apply --settings own.toml -- true", "run --for 200ms --load none --quiet --tune=own.toml --out run"] {
+        let refused = place.tardy(command).ends_with(3);
+        assert!(refused.stderr.contains("has settings in force: wait for its end"), "{command}: {}", refused.stderr);
+    }
+    running.signal(tardy_sys::signal::TERMINATE);
+    running.wait();
+    place.tardy("tune --apply --settings own.toml -- true").ends_with(0);
+    assert_eq!(value(&place), "old");
+}
+
+#[test]
 fn a_run_can_be_made_with_settings_and_the_doctor_tells_whether_they_hold() {
     let place = made();
     place.tardy("run --for 200ms --load none --quiet --tune=own.toml --out run");

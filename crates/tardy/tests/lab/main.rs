@@ -28,6 +28,7 @@ mod bisect;
 mod blame;
 mod breakdown;
 mod costs;
+mod doctor;
 mod loads;
 mod outside;
 mod probes;
@@ -35,6 +36,7 @@ mod second_opinion;
 mod several_processors;
 mod snapshots;
 mod sound;
+mod tune;
 mod wake_up_path;
 
 const STOCK: &str = "debian:6.1";

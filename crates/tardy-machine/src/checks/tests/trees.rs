@@ -77,6 +77,7 @@ proc/sys/kernel/hung_task_timeout_secs: 600
 proc/sys/kernel/numa_balancing: 0
 proc/sys/kernel/tainted: 0
 proc/sys/kernel/printk: 4 4 1 7
+proc/sys/kernel/sched_util_clamp_min_rt_default: 1024
 proc/sys/kernel/bpf_stats_enabled: 0
 sys/class/tty/console/active: tty0 ttyS0
 proc/sys/vm/stat_interval: 10
@@ -140,6 +141,7 @@ sys/devices/virtual/workqueue/efi_runtime/cpumask: 3
 sys/class/dmi/id/sys_vendor: Dell Inc.
 sys/class/dmi/id/bios_version: 1.2
 sys/class/dmi/id/bios_date: 01/02/2024
+sys/class/net/eth0/device/uevent: DRIVER=igb
 sys/class/net/eth0/queues/rx-0/rps_cpus: 3
 sys/class/net/eth0/queues/tx-0/xps_cpus: f
 sys/fs/resctrl/schemata: L3:0=ff
@@ -195,6 +197,7 @@ proc/sys/kernel/hung_task_timeout_secs: 120
 proc/sys/kernel/numa_balancing: 1
 proc/sys/kernel/tainted: 4097
 proc/sys/kernel/printk: 7 4 1 7
+proc/sys/kernel/sched_util_clamp_min_rt_default: 0
 proc/sys/kernel/bpf_stats_enabled: 1
 sys/class/tty/console/active: ttyS0
 proc/sys/vm/stat_interval: 1
@@ -261,7 +264,10 @@ sys/firmware/efi/efivars/keep:
 sys/devices/virtual/workqueue/efi_runtime/cpumask: f
 sys/class/dmi/id/sys_vendor: Dell Inc.
 sys/class/dmi/id/bios_version: 1.2
+sys/class/net/eth0/device/uevent: DRIVER=igb
 sys/class/net/eth0/queues/rx-0/rps_cpus: f
+sys/class/net/eth0/queues/rx-1/rps_cpus: f
+sys/class/net/eth0/queues/rx-2/rps_cpus: f
 sys/class/net/eth0/queues/tx-0/xps_cpus: f
 etc/systemd/system/timers.target.wants/fstrim.timer:
 etc/systemd/system.conf: #CPUAffinity=

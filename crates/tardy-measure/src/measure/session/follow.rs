@@ -18,7 +18,7 @@ use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
 use crate::measure::live::{Live, Shown};
-use crate::measure::phases::{Step, Timeline};
+use crate::measure::phases::{STUCK, Step, Timeline};
 use crate::measure::state_log::StateLog;
 
 /// The longest wait between two looks at threads that may have ended by themselves.
@@ -27,8 +27,11 @@ const LOOK: Nanos = Nanos::from_millis(250);
 /// The same, once they may end any moment.
 const LOOK_AT_END: Nanos = Nanos::from_millis(10);
 
-/// How long the loads that worked until the run's end may take to end by themselves; the same again for the kernel to end what was killed.
+/// How long the loads that worked until the run's end may take to end by themselves, before they are killed.
 const LAST_LIMIT: Nanos = Nanos::from_secs(1);
+
+/// The chance to answer that the guardian has after its time is over: where the whole machine stood still, it had none.
+const LAST_CHANCE: Nanos = Nanos::from_millis(500);
 
 /// Why there are no loads, where what holds them is stopped or frozen.
 const NO_ANSWER: &str = "the guardian of the loads did not answer and was killed";
@@ -78,9 +81,10 @@ pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<
     follower.prepare_first_phase(root);
     while !follower.are_threads_done() {
         follower.wait()?;
+        follower.take_signals(Nanos(clock::monotonic()))?;
+        follower.take_events(Nanos(clock::monotonic()));
+        // Not before the events: a phase begins after the end of the loads before it.
         let now = Nanos(clock::monotonic());
-        follower.take_signals(now)?;
-        follower.take_events(now);
         follower.count_cycles(now);
         follower.step(now, root)?;
         if let Some(log) = &mut follower.state_log {
@@ -216,17 +220,31 @@ impl Follower {
         if !self.loads.are_gone() {
             self.finish(phase, LAST_LIMIT);
         }
-        let deadline = Nanos(clock::monotonic()) + LAST_LIMIT * 2;
+        self.wait_for_loads(STUCK)?;
+        self.give_up_loads()
+    }
+
+    /// Waits until the loads are gone, but no longer than `limit`.
+    fn wait_for_loads(&mut self, limit: Nanos) -> Result<(), SessionError> {
+        let deadline = Nanos(clock::monotonic()) + limit;
         while !self.loads.are_gone() {
             let now = Nanos(clock::monotonic());
             if now >= deadline {
-                self.lose_loads(None, NO_ANSWER);
                 break;
             }
             let timeout = ((deadline - now).get() / 1_000_000 + 1) as i32;
             let fds: Vec<_> = self.armed.guardian.iter().map(AsFd::as_fd).collect();
             wait_readable(&fds, timeout).map_err(system("cannot wait for the loads' end"))?;
             self.take_events(now);
+        }
+        Ok(())
+    }
+
+    /// Goes on without loads that should be gone and of which nobody says that they are.
+    fn give_up_loads(&mut self) -> Result<(), SessionError> {
+        self.wait_for_loads(LAST_CHANCE)?;
+        if !self.loads.are_gone() {
+            self.lose_loads(None, NO_ANSWER);
         }
         Ok(())
     }
@@ -267,7 +285,7 @@ impl Follower {
                     }
                 }
                 Step::End { phase, within } => self.finish(phase, within),
-                Step::GiveUp(_) => self.lose_loads(None, NO_ANSWER),
+                Step::GiveUp(_) => self.give_up_loads()?,
             }
             self.armed.record.phases = self.timeline.records().to_vec();
             self.keep_record();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tardy_results::advise::mckenney2009::Conclusions;
+use tardy_advise::mckenney2009::Conclusions;
 
 use super::super::table::Table;
 use super::words::{crossing, time};

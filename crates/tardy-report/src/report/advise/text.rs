@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use tardy_advise::advice::{Advice, Comparison};
+use tardy_advise::flow::{self, Choice};
+use tardy_advise::help::{Help, Helps};
+use tardy_advise::judgement::{Basis, Conditions, Judgement, Margin};
 use tardy_core::units::Nanos;
 use tardy_core::verdict::{Outcome, Verdict};
 use tardy_machine::checks::{Finding, Importance, State};
-use tardy_results::advise::advice::{Advice, Comparison};
-use tardy_results::advise::flow::{self, Choice};
-use tardy_results::advise::help::{Help, Helps};
-use tardy_results::advise::judgement::{Basis, Conditions, Judgement, Margin};
 
 use super::words::{crossing, time};
 

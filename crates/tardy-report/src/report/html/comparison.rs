@@ -5,11 +5,11 @@ use tardy_results::compare::model::{Comparison, Outcome};
 
 use super::figure;
 use super::unit::micro;
-use crate::chart::model::Table;
 use crate::report::compare::cells;
+use tardy_chart::model::Table;
 
-/// Names of the runs are those of the report, in the order of the comparison.
-pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str]) -> Markup {
+/// Names of the runs are those of the report, in the order of the comparison; `lead` is the chart of all of them.
+pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str], lead: Option<&Markup>) -> Markup {
     let base = names.first().copied().unwrap_or_default();
     html! {
         section {
@@ -21,8 +21,13 @@ pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str]) -
                         b { (name) " against " (base) ": " (candidate.verdict.word().to_uppercase()) }
                         p { (micro(&candidate.reason)) " (margin " (comparison.settings.margin) ")" }
                     }
+                }
+            }
+            @if let Some(lead) = lead { div class="lead" { (lead) } }
+            @if let Ok(comparison) = comparison {
+                @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
                     @if comparison.candidates.len() == 1 { (figure::table(&table(candidate), "")) }
-                    @else { details { summary { "By load" } (figure::table(&table(candidate), "")) } }
+                    @else { details { summary { (name) " against " (base) ", by load" } (figure::table(&table(candidate), "")) } }
                     @for warning in &candidate.warnings { p class="note" { (micro(warning)) } }
                 }
             }

@@ -6,9 +6,9 @@ use tardy_run::cost::CostSet;
 
 use super::facts;
 use super::figure::Figures;
-use crate::chart::build::costs;
 use crate::report::date::date_and_time;
 use crate::report::summary_text;
+use tardy_chart::build::costs;
 use tardy_run::shell::quoted;
 
 /// What stands above the machines' facts is a column a run, the charts have a bar a run.

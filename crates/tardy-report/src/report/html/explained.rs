@@ -1,16 +1,17 @@
-//! Who made the samples of explained runs late: who, how much, when; and the worst samples as drawn time lines.
+//! Who made the samples of explained runs late: who, how much, when; the worst samples as drawn time lines; timerlat's second opinion; and rules for loops.
 
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use tardy_results::explain::run::{RunExplanation, SampleStory};
-use tardy_results::explain::{StoryPiece, words};
+use tardy_results::explain::{LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
 
 use super::{figure, flames};
-use crate::chart::data::RunData;
-use crate::chart::model::Table;
-use crate::report::explain_text::{share, time};
+use crate::report::explain_run_text;
+use crate::report::explain_text::{broken, broken_head, not_broken, share, time};
+use tardy_chart::data::RunData;
+use tardy_chart::model::Table;
 
 /// Rows of holders.
 const HOLDERS_SHOWN: usize = 15;
@@ -41,15 +42,37 @@ fn of_run(explanation: &RunExplanation) -> Markup {
     let all = explanation.lateness.map_or(0, |lateness| lateness.sum_ns);
     html! {
         p class="note" {
-            (counts.explained) " late samples were explained from the kernel's trace, which was recorded meanwhile: these are the latencies of a traced run. "
+            @if explanation.outside.is_some() {
+                "The " (counts.explained) " worst samples of the phases were explained from outside, by every instruction that was executed. "
+            } @else {
+                (counts.explained) " late samples were explained from the kernel's trace, which was recorded meanwhile: these are the latencies of a traced run. "
+            }
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
         }
+        @for warning in explain_run_text::warnings(explanation) { p class="note" { (warning) } }
         (figure::table(&holders(explanation, all), "words"))
         (figure::table(&components(explanation, all), "words"))
         (flames::graph(&explanation.stacks))
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
+        @if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
+            h3 { (explain_run_text::second_opinion_head(opinion)) }
+            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (what) ": " (said) } } }
+        }
+        @for looped in &explanation.loops { (rules(looped)) }
+    }
+}
+
+fn rules(looped: &LoopRow) -> Markup {
+    html! {
+        h3 { (explain_run_text::rules_head(looped)) }
+        ul {
+            @for rule in broken(&looped.rules) {
+                li { b { (broken_head(rule)) } br; "remedy: " (rule.remedy) }
+            }
+        }
+        @for line in not_broken(&looped.rules) { p class="note" { (line) } }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tardy_machine::checks::{StoredFinding, StoredState};
 use tardy_results::cost::run::CostRun;
 use tardy_run::record::RunRecord;
 
-use crate::chart::data::RunData;
+use crate::report::doctor_text::word;
+use tardy_chart::data::RunData;
 
 /// What a report says of the machine of a run.
 pub(super) struct MachineDescription<'a> {
@@ -13,19 +15,14 @@ pub(super) struct MachineDescription<'a> {
     machine: &'a [String],
     /// By their names; what could not be read is absent.
     facts: Vec<(String, String)>,
+    /// Rows of `tardy doctor` by their names.
+    settings: Vec<(String, String)>,
 }
 
 pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
+    let differs = if runs.len() > 1 { " (≠ marks what differs)" } else { "" };
     let facts: Vec<&[(String, String)]> = runs.iter().map(|run| run.facts.as_slice()).collect();
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in facts.iter().copied().flatten() {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    let value = |of: &[(String, String)], name: &str| of.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let rows: Vec<(&str, Vec<Option<String>>)> =
-        names.into_iter().map(|name| (name, facts.iter().map(|of| value(of, name)).collect())).collect();
+    let settings: Vec<&[(String, String)]> = runs.iter().map(|run| run.settings.as_slice()).collect();
     html! {
         section {
             h2 id="machine" { "Machine" }
@@ -37,18 +34,40 @@ pub(super) fn section(runs: &[MachineDescription<'_>]) -> Markup {
                     }
                 }
             }
+            @if settings.iter().any(|of| !of.is_empty()) {
+                details {
+                    summary { "Settings, as tardy doctor found them at the start of the run" (differs) }
+                    (table("Settings", "setting", runs, &settings))
+                }
+            }
             details {
-                summary { "All facts, read at the start of the run" @if runs.len() > 1 { " (≠ marks what differs)" } }
-                div class="scroll" tabindex="0" role="region" aria-label="Facts" {
-                    table class="facts" {
-                        thead { tr { th scope="col" { "fact" } @for run in runs { th scope="col" { (run.name) } } } }
-                        tbody {
-                            @for (name, values) in &rows {
-                                tr class=[values.windows(2).any(|two| two[0] != two[1]).then_some("differs")] {
-                                    td { (name) }
-                                    @for value in values { td { (value.as_deref().unwrap_or("–")) } }
-                                }
-                            }
+                summary { "All facts, read at the start of the run" (differs) }
+                (table("Facts", "fact", runs, &facts))
+            }
+        }
+    }
+}
+
+/// A row a name, a column a run.
+fn table(label: &str, head: &str, runs: &[MachineDescription<'_>], values: &[&[(String, String)]]) -> Markup {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in values.iter().copied().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let value = |of: &[(String, String)], name: &str| of.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let rows: Vec<(&str, Vec<Option<String>>)> =
+        names.into_iter().map(|name| (name, values.iter().map(|of| value(of, name)).collect())).collect();
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label=(label) {
+            table class="facts" {
+                thead { tr { th scope="col" { (head) } @for run in runs { th scope="col" { (run.name) } } } }
+                tbody {
+                    @for (name, values) in &rows {
+                        tr class=[values.windows(2).any(|two| two[0] != two[1]).then_some("differs")] {
+                            td { (name) }
+                            @for value in values { td { (value.as_deref().unwrap_or("–")) } }
                         }
                     }
                 }
@@ -71,11 +90,25 @@ pub(super) fn of_latencies(run: &RunData) -> MachineDescription<'_> {
         facts.push(("own cost: CPU time of the process, s".to_owned(), format!("{:.3}", overhead.process_cpu_time_ns.as_secs_f64())));
         facts.push(("own cost: memory, MiB".to_owned(), format!("{:.1}", overhead.resident_bytes_max as f64 / f64::from(1 << 20))));
     }
-    MachineDescription { name: &run.name, machine: &run.summary.machine, facts }
+    MachineDescription { name: &run.name, machine: &run.summary.machine, facts, settings: settings_of(&run.record) }
 }
 
 pub(super) fn of_costs(run: &CostRun) -> MachineDescription<'_> {
-    MachineDescription { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record) }
+    MachineDescription { name: &run.name, machine: &run.summary.machine, facts: of_record(&run.record), settings: settings_of(&run.record) }
+}
+
+/// What can be improved first, the worst of it at the top.
+fn settings_of(record: &RunRecord) -> Vec<(String, String)> {
+    let rank = |finding: &&StoredFinding| (finding.state != StoredState::Improvable, finding.importance);
+    let mut findings: Vec<&StoredFinding> = record.doctor.iter().collect();
+    findings.sort_by_key(rank);
+    let words = |finding: &StoredFinding| match finding.state {
+        StoredState::Improvable => format!("{}: {}", word(finding.importance).to_uppercase(), finding.current),
+        StoredState::Good => format!("good: {}", finding.current),
+        StoredState::Noted => format!("noted: {}", finding.current),
+        StoredState::Unknown => format!("unknown: {}", finding.current),
+    };
+    findings.into_iter().map(|finding| (finding.check.clone(), words(finding))).collect()
 }
 
 /// Every fact of `run.json` by its name.

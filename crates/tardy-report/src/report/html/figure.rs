@@ -3,12 +3,12 @@
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;
 
-use crate::chart::draw::{Frame, draw};
-use crate::chart::json;
-use crate::chart::model::{Chart, HEAT_LEVELS, Kind, Layer, Table, Tone};
-use crate::chart::palette::variable;
-use crate::chart::svg;
-use crate::chart::words;
+use tardy_chart::draw::{Frame, draw};
+use tardy_chart::json;
+use tardy_chart::model::{Chart, HEAT_LEVELS, Kind, Layer, Table, Tone};
+use tardy_chart::palette::variable;
+use tardy_chart::svg;
+use tardy_chart::words;
 
 /// In px: for a screen, for a column of two, and for a phone. The style sheet shows the one that fits, so that text keeps its size.
 const SIZES: [(&str, (f64, f64)); 3] = [("wide", (1080.0, 400.0)), ("middle", (640.0, 360.0)), ("narrow", (350.0, 300.0))];
@@ -109,9 +109,9 @@ fn numbers(table: &Table) -> Markup {
 /// A table that scrolls where it is too wide; it takes the focus, so that keys can scroll it.
 pub(super) fn table(table: &Table, class: &str) -> Markup {
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="Table" {
+        div class="scroll" tabindex="0" role="group" aria-label="Table" {
             table class=(class) {
-                thead { tr { @for cell in &table.head { th scope="col" { (cell) } } } }
+                thead { tr { @for cell in &table.head { @if cell.is_empty() { td {} } @else { th scope="col" { (cell) } } } } }
                 tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }
             }
         }

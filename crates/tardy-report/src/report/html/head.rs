@@ -1,4 +1,4 @@
-//! What is read first: the verdict, the warnings, the figures that matter most, and the numbers of each CPU and load.
+//! What is read first: the verdict, one chart, the warnings, the figures that matter most, and the numbers of each CPU and load.
 
 use maud::{Markup, html};
 use tardy_core::summary::numbers::{Numbers, Percentile};
@@ -10,15 +10,17 @@ use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung};
 
 use super::unit::{micro, time};
 use super::{comparison, figure, side_by_side};
-use crate::chart::data::RunData;
-use crate::chart::model::Table;
-use crate::chart::words::whole;
 use crate::report::date::date_and_time;
 use crate::report::explain_text::{self, share};
 use crate::report::{ladder_text, summary_text};
+use tardy_chart::data::RunData;
+use tardy_chart::model::Table;
+use tardy_chart::words::whole;
 
-pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Comparison, String>>) -> Markup {
+/// `lead` is the chart that stands beside the verdict.
+pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Comparison, String>>, lead: Option<&Markup>) -> Markup {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let in_verdict = lead.filter(|_| comparison.is_none());
     let probes = runs.first().map(|run| run.probes.as_slice()).unwrap_or_default();
     html! {
         header {
@@ -38,10 +40,14 @@ pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Com
             a href="#machine" { "Machine" }
             a href="#repeat" { "How to repeat it" }
         }
-        @if let Some(comparison) = comparison { (comparison::section(comparison, &names)) }
+        @if let Some(comparison) = comparison { (comparison::section(comparison, &names, lead)) }
         section {
             h2 id="verdict" { "Verdict" }
-            div class="columns" { @for run in runs { div { (first(run, runs.len() > 1)) } } }
+            @if let [run] = runs { (first(run, false, in_verdict)) }
+            @else {
+                @if let Some(lead) = in_verdict { (lead) }
+                div class="columns" { @for run in runs { div { (first(run, true, None)) } } }
+            }
         }
         section {
             h2 id="numbers" { "Numbers" }
@@ -58,7 +64,9 @@ pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Com
 
 /// The machine's lines as far as they are known.
 fn machine(run: &RunData) -> Markup {
-    html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (micro(line)) } } }
+    html! { @for line in run.summary.machine.iter().filter(|line| !line.is_empty()) { p class="quiet" { (micro(line)) } }
+        @if let Some(line) = summary_text::grave_settings(&run.summary) { p class="quiet" { (line) } }
+    }
 }
 
 /// What made most of the lateness of an explained run.
@@ -74,7 +82,7 @@ fn blamed(run: &RunData) -> Option<String> {
     ))
 }
 
-fn first(run: &RunData, is_named: bool) -> Markup {
+fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
     let summary = &run.summary;
     let verdicts = summary_text::verdict_lines(summary);
     let state = summary_text::ending(summary.state);
@@ -103,6 +111,7 @@ fn first(run: &RunData, is_named: bool) -> Markup {
         }
         @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (micro(&marks)) } }
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
+        @if let Some(lead) = lead { div class="lead" { (lead) } }
         @if !summary.warnings.is_empty() {
             ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (micro(&warning.to_string())) } } }
         }

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::figure;
-use crate::chart::data::RunData;
-use crate::chart::model::Table;
 use crate::report::statistics_text::{NO_RULE_OF_THUMB, Section, sections};
+use tardy_chart::data::RunData;
+use tardy_chart::model::Table;
 
 pub(super) fn section(runs: &[RunData]) -> Markup {
     html! {

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use tardy_run::record::RunKind;
 use tardy_run::shell::quoted;
 
-use crate::chart::data::RunData;
 use crate::report::plan_text;
 use crate::report::repeat::command;
+use tardy_chart::data::RunData;
 
 pub(super) fn section(runs: &[RunData]) -> Markup {
     html! {

@@ -5,9 +5,9 @@ use tardy_core::summary::numbers::{Numbers, Percentile};
 
 use super::figure;
 use super::unit::time;
-use crate::chart::data::RunData;
-use crate::chart::model::Table;
-use crate::chart::words::whole;
+use tardy_chart::data::RunData;
+use tardy_chart::model::Table;
+use tardy_chart::words::whole;
 
 /// The tables of each probe that one of the runs has.
 pub(super) fn tables(runs: &[RunData]) -> Markup {

@@ -202,3 +202,9 @@ pub(super) fn overhead(summary: &Summary) -> Option<String> {
         overhead.resident_bytes_max as f64 / f64::from(1 << 20)
     ))
 }
+
+/// What `tardy doctor` calls bad enough to cost milliseconds, by its rows; nothing where it calls nothing so.
+#[must_use]
+pub fn grave_settings(summary: &Summary) -> Option<String> {
+    (!summary.grave_settings.is_empty()).then(|| format!("not set up for real time (tardy doctor): {}", summary.grave_settings.join(", ")))
+}

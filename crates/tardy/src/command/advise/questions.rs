@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use tardy_results::advise::task::{Task, WorkKind};
+use tardy_advise::task::{Task, WorkKind};
 
 use crate::cli::advise::{bytes, utilisation, yes_no};
 use crate::cli::choice::Choice;
@@ -63,9 +63,7 @@ const QUESTIONS: &[Question] = &[
     Question {
         text: "Do parallel threads wait for each other at barriers?",
         example: "yes or no",
-        is_open: |task| {
-            task.has_barriers.is_none() && task.utilisation.is_some_and(|share| share > tardy_results::advise::flow::UTILISATION_HIGH)
-        },
+        is_open: |task| task.has_barriers.is_none() && task.utilisation.is_some_and(|share| share > tardy_advise::flow::UTILISATION_HIGH),
         answer: |task, text| yes_no(text).map(|answer| task.has_barriers = Some(answer)),
     },
     Question {

@@ -46,9 +46,36 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
         let none = || LabError::Usage(format!("{} holds no atlas: name the kernels of a new one with --kernel", arguments.out.display()));
         return show(&index.ok_or_else(none)?, arguments);
     }
-    let loads = if arguments.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { arguments.load.clone() };
-    loads.iter().try_for_each(|load| request::check_run(words(arguments, load, 0)))?;
+    check_loads(arguments)?;
     let setting = Setting::new(&arguments.machine)?;
+    let (variants, absent) = rows(&setting, arguments);
+    let index = make(&setting, variants, absent, arguments, |replica| replica)?;
+    if let Some(shard) = arguments.shard {
+        let there = input(&index, &arguments.out).cells.len();
+        eprintln!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
+        return Ok(Exit::Done);
+    }
+    show(&index, arguments)
+}
+
+fn loads(arguments: &AtlasArguments) -> Vec<String> {
+    if arguments.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { arguments.load.clone() }
+}
+
+/// A mistake in a load would else cost a boot.
+pub(in crate::command) fn check_loads(arguments: &AtlasArguments) -> Result<(), LabError> {
+    loads(arguments).iter().try_for_each(|load| request::check_run(words(arguments, load, 0)))
+}
+
+/// Makes the cells of these rows that are not there yet.
+pub(in crate::command) fn make(
+    setting: &Setting,
+    variants: Vec<Variant>,
+    absent: Vec<(String, String)>,
+    arguments: &AtlasArguments,
+    pad_of_replica: fn(u32) -> u32,
+) -> Result<Index, LabError> {
+    let loads = loads(arguments);
     check_snapshots(&setting.machine)?;
     std::fs::create_dir_all(&arguments.out).map_err(|error| unreadable(&arguments.out, &error))?;
     let snapshots = Snapshots::at(setting.cache.folder("snapshots")?);
@@ -69,8 +96,8 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
         added: &[],
         wall_limit: arguments.wall_limit.to_std(),
         snapshots: &snapshots,
+        pad_of_replica,
     };
-    let (variants, absent) = rows(&setting, arguments);
     let grid =
         Grid { variants, absent, loads, replicas: arguments.replicas, length: arguments.length, arguments: arguments.arguments.clone() };
     let index = Index::new(grid, &setting.qemu, &cells).map_err(|error| LabError::Unable(error.to_string()))?;
@@ -85,12 +112,7 @@ pub(super) fn run(arguments: &AtlasArguments) -> Result<Exit, LabError> {
         shard: arguments.shard.unwrap_or(Shard::WHOLE),
     };
     maker.run(&setting.qemu, &|end| tell(&index, end)).map_err(|error| LabError::Unable(error.to_string()))?;
-    if let Some(shard) = arguments.shard {
-        let there = input(&index, &arguments.out).cells.len();
-        eprintln!("shard {shard} is done: {there} of {} cells are in {}", index.cells(), arguments.out.display());
-        return Ok(Exit::Done);
-    }
-    show(&index, arguments)
+    Ok(index)
 }
 
 /// What a guest does in a cell.
@@ -166,7 +188,7 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
 }
 
 /// The cells that there are.
-fn input(index: &Index, folder: &Path) -> AtlasInput {
+pub(in crate::command) fn input(index: &Index, folder: &Path) -> AtlasInput {
     let grid = &index.grid;
     let mut cells = Vec::new();
     for kernel in 0..grid.variants.len() {

@@ -41,7 +41,11 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     let scratch = setting.cache.scratch("check")?;
     let out = arguments.out.clone().unwrap_or_else(|| scratch.path().to_owned());
     refuse_used_folder(&out)?;
-    let measure = MeasureArguments { watch: arguments.measure.watch || arguments.sections, ..arguments.measure.clone() };
+    let measure = MeasureArguments {
+        watch: arguments.measure.watch || arguments.sections,
+        watch_worst: arguments.measure.watch_worst.or(Some(0)),
+        ..arguments.measure.clone()
+    };
     let (verdict, comparison) = judge(&setting, &variants, &measure, (arguments.replicas, arguments.all), asked, &out)?;
     if arguments.json {
         let json = Format::LAB_CHECK.document(&Report { verdict: &verdict, comparison: &comparison });

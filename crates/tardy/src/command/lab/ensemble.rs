@@ -24,6 +24,9 @@ use super::progress::Progress;
 use super::setting::{LabError, Setting};
 use crate::cli::lab::MeasureArguments;
 
+/// Of so many of the worst samples of each phase it is kept what a watched guest executed.
+const WATCH_WORST: u32 = 10;
+
 /// How long a guest rests after its boot: what the kernel still does in the background then ends.
 pub(super) const SETTLE: Nanos = Nanos::from_secs(1);
 
@@ -111,7 +114,10 @@ pub(super) fn run_programs(
     }
     let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
     let watching = match measure.watch {
-        true => Some(Watching::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?),
+        true => {
+            let watching = Watching::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
+            Some(watching.with_worst(measure.watch_worst.unwrap_or(WATCH_WORST)))
+        }
         false => None,
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &SectionsArguments) -> Result<Exit, LabError> {
 }
 
 fn measured(measure: &MeasureArguments) -> MeasureArguments {
-    let mut measure = MeasureArguments { watch: true, ..measure.clone() };
+    let mut measure = MeasureArguments { watch: true, watch_worst: measure.watch_worst.or(Some(0)), ..measure.clone() };
     if measure.load == [ALL] {
         measure.load.clear();
         measure.scenario.get_or_insert_with(|| SCENARIO_OF_ALL.to_owned());

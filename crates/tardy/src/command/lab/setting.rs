@@ -18,7 +18,7 @@ use crate::cli::lab::MachineArguments;
 
 /// Why a subcommand of the lab did not get to its work.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LabError {
+pub(in crate::command) enum LabError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     #[error(transparent)]
@@ -38,7 +38,7 @@ pub(super) enum LabError {
 }
 
 impl LabError {
-    pub(super) fn exit_code(&self) -> Exit {
+    pub(in crate::command) fn exit_code(&self) -> Exit {
         match self {
             Self::InstructionTime(_) | Self::Usage(_) => Exit::Usage,
             Self::Kernel(
@@ -56,15 +56,15 @@ impl LabError {
 }
 
 /// A machine with what it takes to boot it.
-pub(super) struct Setting {
-    pub(super) machine: Machine,
-    pub(super) qemu: Qemu,
-    pub(super) binary: PathBuf,
-    pub(super) cache: Cache,
+pub(in crate::command) struct Setting {
+    pub(in crate::command) machine: Machine,
+    pub(in crate::command) qemu: Qemu,
+    pub(in crate::command) binary: PathBuf,
+    pub(in crate::command) cache: Cache,
 }
 
 impl Setting {
-    pub(super) fn new(arguments: &MachineArguments) -> Result<Self, LabError> {
+    pub(in crate::command) fn new(arguments: &MachineArguments) -> Result<Self, LabError> {
         let architecture = architecture(arguments.arch)?;
         let machine = Machine {
             architecture,

@@ -4,7 +4,7 @@ use tardy_core::cpu::{CpuId, CpuList};
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
 use tardy_measure::request::MeasuredCpus;
-use tardy_tune::apply::ApplyError;
+use tardy_tune::apply::{Applied, ApplyError, SettingsLock};
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};
 
@@ -44,12 +44,26 @@ pub(super) fn settings(args: &TuneArgs, root: &Root, (cpus, online): &(CpuList, 
 }
 
 /// The settings that change something here; those that are not for this machine are named and left out unless they were asked for by name.
-pub(super) fn changing(settings: Vec<Setting>, is_named: impl Fn(&Setting) -> bool) -> Result<Vec<Setting>, TuneError> {
+pub(super) fn changing(
+    settings: Vec<Setting>,
+    lock: &SettingsLock,
+    root: &Root,
+    is_named: impl Fn(&Setting) -> bool,
+) -> Result<Vec<Setting>, TuneError> {
     let mut found = Vec::new();
     for setting in settings {
         match setting.standing() {
             Standing::AsWanted => {}
-            Standing::Changeable(_) => found.push(setting),
+            Standing::Changeable(_) if is_named(&setting) => found.push(setting),
+            // Some files have a write bit and refuse all the same: better known before hundreds of runs than in one of them.
+            Standing::Changeable(_) => match Applied::apply([&setting], lock, root) {
+                Ok(applied) => {
+                    drop(applied);
+                    found.push(setting);
+                }
+                Err(error) => eprintln!("tardy: left out: {error}"),
+            },
+            Standing::TakesRestart(words) => return Err(ApplyError::Restart(setting.name, words).into()),
             Standing::Absent(why) if is_named(&setting) => return Err(ApplyError::Absent(setting.name, why).into()),
             Standing::Absent(why) => eprintln!("tardy: left out {}: {why}", setting.name),
         }

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use tardy_core::cpu::CpuList;
 use tardy_results::exit::Exit;
-use tardy_tune::apply::ApplyError;
+use tardy_tune::apply::{ApplyError, InForce};
 use tardy_tune::search::SearchError;
 use tardy_tune::setting::SettingsError;
+
+use crate::command::lab::LabError;
 
 /// Why nothing was tuned.
 #[derive(Debug, thiserror::Error)]
@@ -19,12 +21,16 @@ pub(in crate::command) enum TuneError {
     NoCpu(CpuList),
     #[error("{0}: nothing is changed without its journal, or where it does not hold")]
     Apply(#[from] ApplyError),
+    #[error(transparent)]
+    InForce(#[from] InForce),
     #[error("cannot run {0:?}: {1}")]
     Program(String, std::io::Error),
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
     Machine(String),
+    #[error(transparent)]
+    Lab(#[from] LabError),
     #[error(transparent)]
     Search(#[from] Box<SearchError<RunError>>),
 }
@@ -33,12 +39,13 @@ impl TuneError {
     pub(in crate::command) fn exit(&self) -> Exit {
         match self {
             Self::Settings(_) | Self::NoSetting(..) | Self::NoCpu(_) | Self::Usage(_) => Exit::Usage,
+            Self::Lab(error) => error.exit_code(),
             Self::Search(error) => match **error {
                 SearchError::Run(RunError::Interrupted) => Exit::Interrupted,
                 SearchError::Run(_) => Exit::Machine,
                 _ => Exit::Usage,
             },
-            Self::Apply(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
+            Self::Apply(_) | Self::InForce(_) | Self::Program(..) | Self::Machine(_) => Exit::Machine,
         }
     }
 }

@@ -16,7 +16,7 @@ use tardy_results::summary::read;
 use tardy_run::output_file;
 use tardy_run::record::State;
 use tardy_statistics::confidence::Confidence;
-use tardy_tune::apply::Applied;
+use tardy_tune::apply::{Applied, SettingsLock};
 use tardy_tune::search::{Bench, Effort, Found, Stage, search};
 use tardy_tune::setting::{Setting, Settings};
 
@@ -28,6 +28,8 @@ use super::waiting::Signals;
 use crate::cli::tune::{Goal, TuneArgs};
 use crate::command::output;
 
+const LENGTH: Nanos = Nanos::from_secs(5);
+const GOAL: Goal = Goal::Quantile(0.999);
 /// What a run takes beside its length: it starts, its loads begin and end, its samples are written.
 const BESIDE: Nanos = Nanos::from_millis(700);
 const QUESTION: &str = "search.json";
@@ -38,17 +40,19 @@ const LOADS: [&str; 2] = ["io", "memory"];
 
 pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
     let root = Root::system();
+    let lock = SettingsLock::take(journal::folder())?;
     let cpus = cpus(args.cpus.as_ref(), &root)?;
     let is_named = |setting: &Setting| args.settings.is_some() || args.only.contains(&setting.name);
-    let settings = changing(settings(args, &root, &cpus)?, is_named)?;
-    let runs = usize::try_from(args.budget.get() / (args.length + BESIDE).get()).unwrap_or(0);
+    let settings = changing(settings(args, &root, &cpus)?, &lock, &root, is_named)?;
+    let length = args.length.unwrap_or(LENGTH);
+    let runs = usize::try_from(args.budget.get() / (length + BESIDE).get()).unwrap_or(0);
     let facts = MachineFacts::read(&root);
     let question = Question {
         settings: Settings { settings },
         cpus: cpus.0,
-        goal: args.goal.to_string(),
+        goal: args.goal.unwrap_or(GOAL).to_string(),
         loads: if args.load.is_empty() { LOADS.map(str::to_owned).to_vec() } else { args.load.clone() },
-        length: args.length,
+        length,
         runs,
         seed: args.seed,
         machine: facts.one_line(),
@@ -62,7 +66,7 @@ pub(super) fn begin(args: &TuneArgs) -> Result<Exit, TuneError> {
     fs::create_dir_all(out.join(RUNS))
         .and_then(|()| put(&out.join(QUESTION), &json))
         .map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
-    go_on(&question, &out, args.json, &root)
+    go_on(&question, &out, args.json, &lock, &root)
 }
 
 pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
@@ -71,16 +75,17 @@ pub(super) fn resume(folder: &Path, is_json: bool) -> Result<Exit, TuneError> {
     let bytes = tardy_sys::regular_file::read(&path, 16 << 20).map_err(|error| usage(error.to_string()))?;
     let question: Question = serde_json::from_slice(&bytes).map_err(|error| usage(error.to_string()))?;
     let root = Root::system();
+    let lock = SettingsLock::take(journal::folder())?;
     if question.boot_id != root.text("proc/sys/kernel/random/boot_id") {
         return Err(TuneError::Usage(format!(
             "--resume: {} was begun before this machine was started again, or on another one: its numbers do not go with new ones; begin anew",
             folder.display()
         )));
     }
-    go_on(&question, folder, is_json, &root)
+    go_on(&question, folder, is_json, &lock, &root)
 }
 
-fn go_on(question: &Question, out: &Path, is_json: bool, root: &Root) -> Result<Exit, TuneError> {
+fn go_on(question: &Question, out: &Path, is_json: bool, lock: &SettingsLock, root: &Root) -> Result<Exit, TuneError> {
     if let Some(process) = another_run(root) {
         return Err(TuneError::Machine(format!("process {process} measures or loads this machine with tardy: wait for its end")));
     }
@@ -90,14 +95,14 @@ fn go_on(question: &Question, out: &Path, is_json: bool, root: &Root) -> Result<
     };
     let signals = Signals::block().map_err(|error| TuneError::Machine(format!("cannot wait for signals: {error}")))?;
     eprintln!("tardy: {} runs of {} at most, into {}", question.runs, question.length, out.display());
-    let mut bench = Runs { question, goal, out, root, signals, number: 0, kept: 0 };
+    let mut bench = Runs { question, goal, out, lock, root, signals, number: 0, kept: 0 };
     let effort = Effort { runs: question.runs, confidence: Confidence::NINETY_FIVE, seed: question.seed };
     let found = search(question.settings.settings.len(), effort, &mut bench).map_err(Box::new)?;
     if bench.kept > 0 {
         eprintln!("tardy: {} of the runs were there", bench.kept);
     }
     write(question, &found, out).map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
-    let shown = if is_json { text::found_json(question, &found) } else { text::found(question, &found, out) };
+    let shown = if is_json { text::found_json(question, &found) } else { output::fitted(&text::found(question, &found, out)) };
     output::print(&shown).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
 }
@@ -130,6 +135,7 @@ struct Runs<'a> {
     question: &'a Question,
     goal: Goal,
     out: &'a Path,
+    lock: &'a SettingsLock,
     root: &'a Root,
     signals: Signals,
     number: usize,
@@ -151,7 +157,7 @@ impl Bench for Runs<'_> {
             return Ok(value);
         }
         let mut command = self.command(&folder, &names)?;
-        let applied = Applied::apply(settings, &journal::folder(), self.root)?;
+        let applied = Applied::apply(settings, self.lock, self.root)?;
         let waited = self.signals.wait_for(&mut command);
         drop(applied);
         let (status, is_asked) = waited.map_err(|error| RunError::Start(line_of(&command), error))?;

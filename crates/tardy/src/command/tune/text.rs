@@ -23,9 +23,10 @@ pub(super) fn plan(
     rows: &[(&Setting, Standing)],
     words: &[BootWord],
     is_debugfs_missing: bool,
+    columns: usize,
 ) -> String {
     let mut out = format!("{machine}\nsettings for tasks on CPUs {cpus}, profile {profile}\n\n");
-    let mut table = Table::new(["setting", "now", "wanted", "file"]);
+    let mut table = Table::new(["setting", "now", "wanted", "file"]).words([1, 2, 3]);
     let mut is_any = false;
     for (setting, standing) in rows {
         match standing {
@@ -40,10 +41,14 @@ pub(super) fn plan(
                 table.row([setting.name.as_str(), &now, &changes[0].wanted, &format!("{}{more}", changes[0].path.display())]);
                 is_any = true;
             }
+            Standing::TakesRestart(words) => {
+                table.row([setting.name.as_str(), "off", &words.join(" "), "(the kernel's command line, with a restart)"]);
+                is_any = true;
+            }
             Standing::AsWanted | Standing::Absent(_) => {}
         }
     }
-    out.push_str(&if is_any { table.text() } else { "nothing to change without a restart\n".to_owned() });
+    out.push_str(&if is_any { of_settings(&table, columns) } else { "nothing to change without a restart\n".to_owned() });
     let named = |wanted: fn(&Standing) -> bool| {
         let names: Vec<&str> = rows.iter().filter(|(_, standing)| wanted(standing)).map(|(setting, _)| setting.name.as_str()).collect();
         names.join(", ")
@@ -58,9 +63,9 @@ pub(super) fn plan(
     }
     if !words.is_empty() {
         out.push_str("\nwith a restart, on the kernel's command line:\n");
-        let mut table = Table::new(["word", "what for"]);
+        let mut table = Table::new(["word", "what for"]).words([1]);
         words.iter().for_each(|word| table.row([word.word.as_str(), word.why]));
-        out.push_str(&left(&table));
+        out.push_str(&table.text());
         for (loader, how) in LOADERS {
             out.push_str(&format!("{loader}: {how}\n"));
         }
@@ -72,12 +77,13 @@ pub(super) fn plan(
     out
 }
 
-/// A table of two columns of text, both to the left.
-fn left(table: &Table) -> String {
-    let (head, rows) = table.parts();
-    let width = rows.iter().chain([&head.to_vec()]).map(|row| row[0].chars().count()).max().unwrap_or(0);
-    let line = |row: &[String]| format!("{:<width$}  {}\n", row[0], row[1]);
-    std::iter::once(line(head)).chain(rows.iter().map(|row| line(row))).collect()
+/// A line for each setting; two where the screen is too narrow for one.
+fn of_settings(table: &Table, columns: usize) -> String {
+    if table.line_width() <= columns {
+        return table.text();
+    }
+    let (_, rows) = table.parts();
+    rows.iter().map(|row| format!("{}: {} -> {}\n    {}\n", row[0], row[1], row[2], row[3])).collect()
 }
 
 pub(super) fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
@@ -93,6 +99,7 @@ pub(super) fn against(rows: &[(&Setting, Standing)]) -> String {
         match standing {
             Standing::AsWanted => table.row([setting.name.as_str(), "as wanted", "", "", ""]),
             Standing::Absent(why) => table.row([setting.name.as_str(), "NOT READ", "", "", why]),
+            Standing::TakesRestart(words) => table.row([setting.name.as_str(), "DIFFERS", "", &words.join(" "), "/proc/cmdline"]),
             Standing::Changeable(changes) => {
                 for change in changes {
                     table.row([setting.name.as_str(), "DIFFERS", &change.now, &change.wanted, &change.path.display().to_string()]);
@@ -107,9 +114,13 @@ fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
     let (state, changes, missing) = match standing {
         Standing::AsWanted => ("as-wanted", None, None),
         Standing::Changeable(changes) => ("changeable", Some(changes), None),
+        Standing::TakesRestart(_) => ("takes-restart", None, None),
         Standing::Absent(why) => ("absent", None, Some(why)),
     };
-    json!({ "name": setting.name, "why": setting.why, "state": state, "changes": changes, "missing": missing, "while_on": setting.while_on })
+    json!({
+        "name": setting.name, "why": setting.why, "state": state, "changes": changes, "missing": missing, "while_on": setting.while_on,
+        "words": setting.words,
+    })
 }
 
 pub(super) fn found(question: &Question, found: &Found, out: &Path) -> String {
@@ -123,17 +134,17 @@ pub(super) fn found(question: &Question, found: &Found, out: &Path) -> String {
     );
     let mut order: Vec<usize> = (0..found.settings.len()).collect();
     order.sort_by(|&a, &b| rank(&found.settings[a]).total_cmp(&rank(&found.settings[b])));
-    let mut table = Table::new(["setting", "pairs", "what it does to it"]);
+    let mut table = Table::new(["setting", "pairs", "what it does to it"]).words([2]);
     for place in order {
         let result = &found.settings[place];
         let pairs = if result.pairs == 0 { "-".to_owned() } else { result.pairs.to_string() };
         table.row([question.settings.settings[place].name.clone(), pairs, words(result, found.base_ns)]);
     }
     if let Some(together) = found.together {
-        let result = SettingResult { outcome: outcome(&together), difference: together, pairs: 0 };
+        let result = SettingResult { outcome: Outcome::of(&together), difference: together, pairs: 0 };
         table.row(["all that lower it".to_owned(), "10".to_owned(), words(&result, found.base_ns)]);
     }
-    text.push_str(&three_columns(&table));
+    text.push_str(&table.text());
     text.push_str(&format!(
         "\n{} runs of {}. All statements on settings hold together at 95 %. A change by {} % would have been found in nine searches of ten.\n",
         found.runs,
@@ -155,14 +166,6 @@ fn rank(result: &SettingResult) -> f64 {
         Outcome::Lowers => -1e6 + result.difference.value,
         Outcome::Raises => -result.difference.value,
         Outcome::NothingSeen => 1e6,
-    }
-}
-
-fn outcome(difference: &tardy_tune::pairs::Difference) -> Outcome {
-    match difference.is_decided() {
-        false => Outcome::NothingSeen,
-        true if difference.value < 0.0 => Outcome::Lowers,
-        true => Outcome::Raises,
     }
 }
 
@@ -203,14 +206,6 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
             )
         }
     }
-}
-
-fn three_columns(table: &Table) -> String {
-    let (head, rows) = table.parts();
-    let all: Vec<&[String]> = std::iter::once(head).chain(rows.iter().map(Vec::as_slice)).collect();
-    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (first, second) = (width(0), width(1));
-    all.iter().map(|row| format!("{:<first$}  {:>second$}  {}\n", row[0], row[1], row[2])).collect()
 }
 
 pub(super) fn found_json(question: &Question, found: &Found) -> String {

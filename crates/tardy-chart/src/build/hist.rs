@@ -5,21 +5,49 @@ use super::super::data::{Group, ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
-use super::{capital, extent, latency_axis, probes, rules};
+use super::{a_group_a_run, capital, extent, latency_axis, probes, rules, rules_of_all};
 
 const BINS: usize = 160;
 /// Loads that are shown at first; more lines cannot be told apart.
 const LOADS_SHOWN: usize = 4;
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
+    let (bins, x, y) = frame(runs, probe);
+    runs.iter().map(|run| Some(chart(run.probe(probe)?, &bins, x.clone(), y.clone()))).collect()
+}
+
+/// A line a run, in the same bins.
+pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
+    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let (bins, x, y) = frame(runs, probe);
+    let title = format!("Histograms of the {quantity}, all runs");
+    let note =
+        "Samples of each run in bins of equal width on the axis. Runs of other lengths have other heights; the tails above compare shares.";
+    let mut chart = Chart::new(Kind::Hist, title, note, x, y);
+    for (tone, group) in a_group_a_run(runs, probe) {
+        let shape = binned(&bins, &group);
+        chart.marks.extend(max_mark(&group, &shape, &bins));
+        chart.layers.push(Layer::new(&group.name, tone, shape));
+    }
+    chart.rules = rules_of_all(runs, probe, true);
+    chart.table = table(&chart.layers, &bins);
+    Some(chart)
+}
+
+/// Bins and axes that hold all runs.
+fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
     let (min, max) = extent(runs, probe);
     let resolution = resolution(probes(runs, probe).map(|probe| &probe.all().histogram));
     let bins = Bins::over(min, max, Scale::of_latency(min), BINS, resolution);
     let highest = probes(runs, probe).flat_map(|probe| bins.counts(&probe.all().histogram)).max().unwrap_or(1);
-    let x = latency_axis(runs, probe);
     // A bin with one sample still stands above the axis.
     let y = Axis::new("samples in a bin (logarithmic)", Scale::Log, Values::Count, (0.6, highest as f64 * 1.6));
-    runs.iter().map(|run| Some(chart(run.probe(probe)?, &bins, x.clone(), y.clone()))).collect()
+    (bins, latency_axis(runs, probe), y)
+}
+
+fn binned(bins: &Bins, group: &Group) -> Shape {
+    let edges = (0..bins.len()).map(|index| bins.edges(index).0 as f64).chain([bins.edges(bins.len() - 1).1 as f64]).collect();
+    Shape::Bins { edges, counts: bins.counts(&group.histogram) }
 }
 
 fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
@@ -30,20 +58,20 @@ fn chart(data: &ProbeData, bins: &Bins, x: Axis, y: Axis) -> Chart {
         words::whole(data.all().histogram.count())
     );
     let mut chart = Chart::new(Kind::Hist, title, note, x, y);
-    chart.layers = layers(data, |group| {
-        let edges = (0..bins.len()).map(|index| bins.edges(index).0 as f64).chain([bins.edges(bins.len() - 1).1 as f64]).collect();
-        Shape::Bins { edges, counts: bins.counts(&group.histogram) }
-    });
+    chart.layers = layers(data, |group| binned(bins, group));
     chart.rules = rules(data, true);
-    if let Some(max) = data.all().histogram.max() {
-        let count = match &chart.layers[0].shape {
-            Shape::Bins { counts, .. } => counts[bins.index(max)] as f64,
-            _ => 1.0,
-        };
-        chart.marks.push(Mark { x: max as f64, y: count, text: format!("max {}", latency_name(max as f64, "µs")) });
-    }
+    chart.marks = max_mark(data.all(), &chart.layers[0].shape, bins).into_iter().collect();
     chart.table = table(&chart.layers, bins);
     chart
+}
+
+fn max_mark(group: &Group, shape: &Shape, bins: &Bins) -> Option<Mark> {
+    let max = group.histogram.max()?;
+    let count = match shape {
+        Shape::Bins { counts, .. } => counts[bins.index(max)] as f64,
+        _ => 1.0,
+    };
+    Some(Mark { x: max as f64, y: count, text: format!("max {}", latency_name(max as f64, "µs")) })
 }
 
 /// A layer for each group: all samples and the loads of the largest latencies are shown, CPUs only where there are no loads.

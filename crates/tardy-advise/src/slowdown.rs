@@ -11,7 +11,7 @@ use tardy_statistics::confidence::Confidence;
 use tardy_statistics::estimate::Estimate;
 
 use super::task::WorkKind;
-use crate::cost::summary::{CostSummary, MetricSummary, median};
+use tardy_results::cost::summary::{CostSummary, MetricSummary, median};
 
 /// A slowdown and what it was measured by.
 #[derive(Debug, Clone, PartialEq, Serialize)]

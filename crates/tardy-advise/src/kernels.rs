@@ -8,7 +8,7 @@ use tardy_machine::facts::{CompiledPreemption, MachineFacts};
 use tardy_run::folder::{self, FolderError, folders};
 use tardy_run::record::{RunKind, RunRecord};
 
-use crate::cost::summary::{CostSummary, CostSummaryError, of_record};
+use tardy_results::cost::summary::{CostSummary, CostSummaryError, of_record};
 
 /// Why runs cannot be read.
 #[derive(Debug, thiserror::Error)]

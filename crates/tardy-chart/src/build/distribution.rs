@@ -8,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Va
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
 use super::hist::layers;
-use super::{latency_axis, probes, rules};
+use super::{a_group_a_run, latency_axis, probes, rules, rules_of_all};
 
 /// Points in a factor of ten of the share, or of the latency.
 const POINTS_A_DECADE: f64 = 40.0;
@@ -156,24 +156,19 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
     let y = share_axis(kind, runs, probe);
     let low = y.low;
     let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), y);
-    let mut groups = Vec::new();
-    for (index, run) in runs.iter().enumerate() {
-        let Some(data) = run.probe(probe) else { continue };
-        let tone = Tone::Series(index);
-        chart.layers.push(Layer::new(&run.name, tone, line(kind, data.all())));
-        chart.layers.push(Layer::new("95 % band", tone, Shape::Band(band(kind, data.all(), low))).companion());
-        if !data.all().model.is_empty() {
-            let points = data.all().model.iter().map(|point| (point.value_ns, point.share)).collect();
-            chart.layers.push(Layer { is_dashed: true, ..Layer::new("model, not measured", tone, Shape::Line(points)) }.companion());
+    let groups = a_group_a_run(runs, probe);
+    for (tone, group) in &groups {
+        chart.layers.push(Layer::new(&group.name, *tone, line(kind, group)));
+        chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group, low))).companion());
+        if !group.model.is_empty() {
+            let share = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
+            let points = group.model.iter().map(|point| (point.value_ns, share(point.share))).collect();
+            chart.layers.push(Layer { is_dashed: true, ..Layer::new("model, not measured", *tone, Shape::Line(points)) }.companion());
         }
-        chart.marks.extend(max_mark(data.all(), kind));
-        for rule in rules(data, true) {
-            if !chart.rules.contains(&rule) {
-                chart.rules.push(rule);
-            }
-        }
-        groups.push(Group { name: run.name.clone(), ..data.all().clone() });
+        chart.marks.extend(max_mark(group, kind));
     }
+    chart.rules = rules_of_all(runs, probe, true);
+    let groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
     chart.table = table(kind, &groups);
     Some(chart)
 }

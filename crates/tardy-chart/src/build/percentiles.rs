@@ -7,7 +7,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
 use super::hist::layers;
-use super::{capital, latency_axis, probes, rules};
+use super::{a_group_a_run, capital, latency_axis, probes, rules, rules_of_all};
 
 /// Percentiles drawn in each factor of ten of what lies above.
 const STEPS_A_DECADE: u32 = 10;
@@ -21,9 +21,7 @@ struct Point {
 }
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
-    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
-    let x = Axis::new("percentile", Scale::Log, Values::OneIn, (1.0, samples as f64));
-    let y = latency_axis(runs, probe);
+    let (x, y) = axes(runs, probe);
     let one = |run: &RunData| {
         let data = run.probe(probe)?;
         let title = format!("{} by percentile", capital(&data.quantity));
@@ -31,14 +29,46 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
             "The sample of each percentile; the band holds the true percentile at 95 %, and ends where the samples no longer bound it.";
         let mut chart = Chart::new(Kind::Percentiles, title, note, x.clone(), y.clone());
         let all = points(data.all());
-        chart.layers = layers(data, |group| Shape::Line(points(group).iter().map(|point| (point.one_in, point.value as f64)).collect()));
-        let bounded = all.iter().filter_map(|point| Some((point.one_in, point.lower? as f64, point.upper? as f64)));
-        chart.layers.insert(1, Layer::new("95 % band", Tone::All, Shape::Band(bounded.collect())).companion());
+        chart.layers = layers(data, |group| line(&points(group)));
+        chart.layers.insert(1, Layer::new("95 % band", Tone::All, band(&all)).companion());
         chart.rules = rules(data, false);
         chart.table = table(&data.groups);
         Some(chart)
     };
     runs.iter().map(one).collect()
+}
+
+/// A line a run, with its band.
+pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
+    let quantity = &probes(runs, probe).next()?.quantity;
+    let (x, y) = axes(runs, probe);
+    let title = format!("{} by percentile, all runs", capital(quantity));
+    let note = "A line a run. Bands hold the true percentile at 95 %, and end where the samples no longer bound it.";
+    let mut chart = Chart::new(Kind::Percentiles, title, note, x, y);
+    let groups = a_group_a_run(runs, probe);
+    for (tone, group) in &groups {
+        let points = points(group);
+        chart.layers.push(Layer::new(&group.name, *tone, line(&points)));
+        chart.layers.push(Layer::new("95 % band", *tone, band(&points)).companion());
+    }
+    chart.rules = rules_of_all(runs, probe, false);
+    let groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
+    chart.table = table(&groups);
+    Some(chart)
+}
+
+fn axes(runs: &[RunData], probe: &str) -> (Axis, Axis) {
+    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    (Axis::new("percentile", Scale::Log, Values::OneIn, (1.0, samples as f64)), latency_axis(runs, probe))
+}
+
+fn line(points: &[Point]) -> Shape {
+    Shape::Line(points.iter().map(|point| (point.one_in, point.value as f64)).collect())
+}
+
+fn band(points: &[Point]) -> Shape {
+    let bounded = points.iter().filter_map(|point| Some((point.one_in, point.lower? as f64, point.upper? as f64)));
+    Shape::Band(bounded.collect())
 }
 
 fn points(group: &Group) -> Vec<Point> {

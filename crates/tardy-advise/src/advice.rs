@@ -18,8 +18,8 @@ use super::judgement::{Judgement, judgement};
 use super::kernels::Kernel;
 use super::slowdown::{Slowdown, slowdown};
 use super::task::Task;
-use crate::summary::read::SummaryError;
-use crate::summary::summarize::summarize;
+use tardy_results::summary::read::SummaryError;
+use tardy_results::summary::summarize::summarize;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {

@@ -18,7 +18,7 @@ use tardy_statistics::clustering::Clustering;
 use self::taken::{JudgedProbe, MeasuredTime, take};
 use super::kernels::Kernel;
 use super::task::Task;
-use crate::summary::read::SummaryError;
+use tardy_results::summary::read::SummaryError;
 
 const YEAR: Nanos = Nanos::from_secs(31_557_600);
 

@@ -1,12 +1,12 @@
 //! The curves of total delay as a chart: both scales logarithmic, dashed because they are a model.
 
+use tardy_advise::curves::{Curves, Point, WORK_LENGTHS};
+use tardy_advise::task::Task;
 use tardy_core::total_delay::{Crossover, total_delay};
-use tardy_results::advise::curves::{Curves, Point, WORK_LENGTHS};
-use tardy_results::advise::task::Task;
 
-use crate::chart::model::{Axis, Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone, Values};
-use crate::chart::scale::{Scale, latency_name};
-use crate::chart::words;
+use crate::model::{Axis, Chart, Kind, Layer, Mark, Rule, Shape, Table, Tone, Values};
+use crate::scale::{Scale, latency_name};
+use crate::words;
 
 /// Points drawn in each factor of ten, so that the bends look round.
 const POINTS_A_DECADE: u32 = 20;

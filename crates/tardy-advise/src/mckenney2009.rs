@@ -9,7 +9,7 @@ use tardy_statistics::estimate::Estimate;
 use tardy_statistics::moments::Moments;
 
 use super::curves::{Curves, curves};
-use crate::cost::reference::{Build, advantage_percent, mckenney2009_builds};
+use tardy_results::cost::reference::{Build, advantage_percent, mckenney2009_builds};
 
 /// What follows from the paper's numbers.
 #[derive(Debug, Clone, Serialize)]

@@ -11,8 +11,8 @@ mod running_max;
 mod timeline;
 pub mod total_delay;
 
-use super::data::{ProbeData, RunData};
-use super::model::{Axis, Chart, Kind, Rule, Values};
+use super::data::{Group, ProbeData, RunData};
+use super::model::{Axis, Chart, Kind, Rule, Tone, Values};
 use super::scale::Scale;
 
 /// A chart of `kind` of the probe for each run, in their order; none where the run does not have what it shows.
@@ -39,10 +39,35 @@ pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe)
 }
 
-/// The distributions of all runs in one chart; nothing for a kind that cannot be read that way.
+/// All runs in one chart; nothing for a kind that cannot be read that way.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
-    matches!(kind, Kind::Cdf | Kind::Ccdf).then(|| distribution::overlaid(kind, runs, probe)).flatten()
+    match kind {
+        Kind::Cdf | Kind::Ccdf => distribution::overlaid(kind, runs, probe),
+        Kind::Hist => hist::overlaid(runs, probe),
+        Kind::Percentiles => percentiles::overlaid(runs, probe),
+        Kind::RunningMax => running_max::overlaid(runs, probe),
+        // Extremes over time, heat maps and scatters cover each other; bars have all runs anyway.
+        Kind::Timeline | Kind::Heatmap | Kind::CpuMap | Kind::Scatter | Kind::Bars | Kind::TotalDelay => None,
+    }
+}
+
+/// The deadlines of all runs, each once.
+fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in probes(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
+        if !all.contains(&rule) {
+            all.push(rule);
+        }
+    }
+    all
+}
+
+/// Each run that has the probe, as one group under its own name, with its colour.
+fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
+    let named =
+        |(index, run): (usize, &RunData)| Some((Tone::Series(index), Group { name: run.name.clone(), ..run.probe(probe)?.all().clone() }));
+    runs.iter().enumerate().filter_map(named).collect()
 }
 
 fn probes<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a ProbeData> {

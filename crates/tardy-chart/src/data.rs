@@ -8,7 +8,8 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_results::explain::run::{RunExplanation, RunQuestion, explain_run};
+use tardy_results::explain::run::{RunExplanation, RunQuestion};
+use tardy_results::explain::source::explain_run;
 use tardy_results::statistics;
 use tardy_results::statistics::read::{Question, Statistics, TailReaders, side_by_side, statistics_of, tail_readers};
 use tardy_results::statistics::tail::{CurvePoint, TailReader};
@@ -157,8 +158,9 @@ impl RunData {
         let statistics = detail.statistics.as_ref().map(|question| statistics_of(&run, question, &tails));
         let one = |(probe, over_time): (&&str, OverTime)| probe_data(&run, &summary, statistics.as_ref(), probe, over_time);
         let data: Vec<ProbeData> = probes.iter().zip(over_time).map(one).collect();
-        let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO }).ok();
-        let explanation = run.record.tracing.as_ref().filter(|_| statistics.is_some()).and_then(|_| explained());
+        let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO, from_outside: false }).ok();
+        let is_explained = run.record.tracing.is_some() || tardy_outside::census::is_watched(path);
+        let explanation = statistics.as_ref().filter(|_| is_explained).and_then(|_| explained());
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),

@@ -9,9 +9,9 @@ use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::super::kernels::{Kernel, LatencyRun};
 use super::super::task::Task;
-use crate::summary::model::{ProbeSummary, Summary};
-use crate::summary::read::SummaryError;
-use crate::summary::summarize::summarize;
+use tardy_results::summary::model::{ProbeSummary, Summary};
+use tardy_results::summary::read::SummaryError;
+use tardy_results::summary::summarize::summarize;
 
 /// What series of completions hold.
 const COMPLETION: &str = "completion";

@@ -1,5 +1,6 @@
 //! Charts: what they show is computed once from the folders of runs ([`data`], [`build`]), and drawn from that alone ([`draw`], [`svg`],
 //! [`png`]; [`json`] for the pages of reports).
+#![forbid(unsafe_code)]
 
 pub mod area;
 pub mod bins;
@@ -20,3 +21,4 @@ pub mod shapes;
 pub mod svg;
 pub mod sweep;
 pub mod words;
+mod xml;

@@ -7,8 +7,8 @@ use super::model::Tone;
 use super::palette::LIGHT;
 use super::scene::{Anchor, Group, Item, Scene, Step, Stroke, Text};
 
-const REGULAR: &[u8] = include_bytes!("../../assets/Roboto-Regular-subset.ttf");
-const BOLD: &[u8] = include_bytes!("../../assets/Roboto-Bold-subset.ttf");
+const REGULAR: &[u8] = include_bytes!("../assets/Roboto-Regular-subset.ttf");
+const BOLD: &[u8] = include_bytes!("../assets/Roboto-Bold-subset.ttf");
 /// Largest picture in px; more would take gigabytes.
 const PIXELS_MAX: f64 = 64e6;
 

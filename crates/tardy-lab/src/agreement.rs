@@ -1,0 +1,114 @@
+//! Whether the kernel's own trace of a run and what was seen of the same run from outside lay its late samples to the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_results::explain::run::{RunError, RunQuestion, SampleStory};
+use tardy_results::explain::source::explain_run;
+use tardy_trace::explain::{Cause, Component};
+
+/// A part of a sample's way, who held the CPU there, and for how long in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HolderTime {
+    pub component: Component,
+    pub cause: Cause,
+    /// Of the interrupt, softirq or thread.
+    pub name: String,
+    pub by_trace_ns: u64,
+    pub by_execution_ns: u64,
+    /// How many pieces it has, by whichever cuts it into more.
+    pub pieces: u64,
+}
+
+impl HolderTime {
+    /// By how much both differ.
+    #[must_use]
+    pub const fn off_ns(&self) -> u64 {
+        self.by_trace_ns.abs_diff(self.by_execution_ns)
+    }
+
+    const fn is_agreed(&self) -> bool {
+        let longer = if self.by_trace_ns > self.by_execution_ns { self.by_trace_ns } else { self.by_execution_ns };
+        self.off_ns() <= NEAR_NS * self.pieces && self.off_ns() <= longer / 2
+    }
+}
+
+/// A sample that both do not lay to the same.
+#[derive(Debug, Clone)]
+pub struct Difference {
+    pub due: Nanos,
+    pub latency_ns: u64,
+    /// Whom one of both gives the most of the sample.
+    pub holders: Vec<HolderTime>,
+}
+
+/// The samples of a run that both explain.
+#[derive(Debug, Clone, Default)]
+pub struct Agreement {
+    pub samples: u64,
+    /// The largest difference between both in the time of a holder, of samples that both lay to the same.
+    pub off_ns: u64,
+    pub differences: Vec<Difference>,
+}
+
+/// How far apart both may set the edges of a piece, together: the kernel's event and the function that is seen from outside lie apart by what writing an
+/// event takes, 1.2 us in virtual time, at the begin and at the end.
+const NEAR_NS: u64 = 3_000;
+
+/// Compares the samples of a run folder that are later than `above`: both agree on one where whoever has the most of it by either has as much by the other.
+///
+/// Two holders that are equally long are therefore no difference, whichever of them is the longer by a few nanoseconds.
+///
+/// # Errors
+/// [`RunError`].
+pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
+    let question = RunQuestion { worst: usize::MAX, above, from_outside: false };
+    let traced = explain_run(run, question)?;
+    let outside = explain_run(run, RunQuestion { from_outside: true, ..question })?;
+    let mut by_due: BTreeMap<Nanos, &SampleStory> = BTreeMap::new();
+    by_due.extend(traced.worst.iter().map(|story| (story.due_ns, story)));
+    let mut agreement = Agreement::default();
+    for executed in &outside.worst {
+        let Some(traced) = by_due.get(&executed.due_ns) else { continue };
+        let holders = longest(&holder_times(traced, executed));
+        agreement.samples += 1;
+        if holders.iter().all(HolderTime::is_agreed) {
+            agreement.off_ns = holders.iter().map(HolderTime::off_ns).fold(agreement.off_ns, u64::max);
+        } else {
+            agreement.differences.push(Difference { due: executed.due_ns, latency_ns: executed.latency_ns, holders });
+        }
+    }
+    Ok(agreement)
+}
+
+fn holder_times(traced: &SampleStory, executed: &SampleStory) -> Vec<HolderTime> {
+    let mut times: Vec<HolderTime> = Vec::new();
+    let mut by_execution: Vec<u64> = Vec::new();
+    let pieces = traced.pieces.iter().map(|piece| (piece, true)).chain(executed.pieces.iter().map(|piece| (piece, false)));
+    for (piece, is_traced) in pieces {
+        let (component, cause, name) = (piece.component, piece.holder.cause, &piece.holder.name);
+        let place = times.iter().position(|time| (time.component, time.cause, &time.name) == (component, cause, name));
+        let place = place.unwrap_or_else(|| {
+            times.push(HolderTime { component, cause, name: name.clone(), by_trace_ns: 0, by_execution_ns: 0, pieces: 0 });
+            by_execution.push(0);
+            times.len() - 1
+        });
+        if is_traced {
+            times[place].by_trace_ns += piece.length_ns;
+            times[place].pieces += 1;
+        } else {
+            times[place].by_execution_ns += piece.length_ns;
+            by_execution[place] += 1;
+            times[place].pieces = times[place].pieces.max(by_execution[place]);
+        }
+    }
+    times
+}
+
+/// The longest by the trace, and the longest by what was executed.
+fn longest(times: &[HolderTime]) -> Vec<HolderTime> {
+    let traced = times.iter().max_by_key(|time| time.by_trace_ns);
+    let executed = times.iter().max_by_key(|time| time.by_execution_ns);
+    traced.into_iter().chain(executed.filter(|executed| Some(*executed) != traced)).cloned().collect()
+}

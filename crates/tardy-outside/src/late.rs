@@ -1,0 +1,263 @@
+//! Late samples of a watched guest: who held the CPU from due to the clock read, by the model that explains traced runs, and which functions were executed.
+//!
+//! The model is told what was executed as a trace would tell it: `events.rs`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+use tardy_run::delays::{DelayChunk, DelayHolder, DelayPiece, DelayWaker, SampleDelay};
+use tardy_trace::event::Event;
+use tardy_trace::explain::{Cause, Component, Delay, Facts, Samples, Waker};
+use tardy_trace::merge::Item as TraceItem;
+
+use crate::calls::{Call, Callee, Calls, Reader};
+use crate::events::{WAKER, events, pid};
+use crate::kind::Kind;
+use crate::store::{self, StoreError, Watched};
+use crate::stream::{Item, Window};
+
+/// A section that lay in the way of a sample.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SectionInTheWay {
+    pub kind: Kind,
+    /// The function in which it begins.
+    pub begins_in: String,
+    pub ends_in: String,
+    /// When it began, from due; before that it is negative.
+    pub begin_ns: Nanos,
+    pub length_ns: Nanos,
+    /// The task that had the CPU at its beginning.
+    pub task: String,
+}
+
+/// A function that was executed between due and the clock read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionRow {
+    pub function: String,
+    /// With what it called, interrupts included.
+    pub inclusive_ns: u64,
+    /// Its own instructions.
+    pub exclusive_ns: u64,
+    /// How often it was called, or was gone on with.
+    pub calls: u64,
+}
+
+/// A stack of functions and how long its innermost one was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackTime {
+    /// Place of the piece's holder.
+    pub holder: usize,
+    /// The innermost first.
+    pub functions: Vec<Arc<str>>,
+    pub ns: u64,
+}
+
+/// A late sample.
+#[derive(Debug, Clone)]
+pub struct LateSample {
+    /// The name of the thread that took it.
+    pub thread: String,
+    pub latency: u64,
+    /// As in a file of delays: one sample, and its holders.
+    pub delay: DelayChunk,
+    /// Sections that lay in the way, the longest first.
+    pub sections: Vec<SectionInTheWay>,
+    /// The most time of their own first.
+    pub functions: Vec<FunctionRow>,
+    pub stacks: Vec<StackTime>,
+    /// What the model was told, with times on the guest's clock.
+    pub events: Vec<Event>,
+}
+
+impl LateSample {
+    /// When it was due.
+    #[must_use]
+    pub fn due(&self) -> Nanos {
+        self.delay.samples[0].due
+    }
+}
+
+/// Visits the late samples of a run folder, in the order in which the guest told them.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample)) -> Result<(), StoreError> {
+    let Some(watched) = store::read(run)? else { return Ok(()) };
+    if watched.windows == 0 {
+        return Ok(());
+    }
+    let mut intervals = Vec::new();
+    store::read_items(run, |item, _| {
+        if let Item::Window(window) = item {
+            let length = window.latency / watched.instruction_ns.max(1);
+            intervals.push((window.clock_at.saturating_sub(length), window.clock_at));
+        }
+    })?;
+    let mut sections: Vec<Vec<SectionInTheWay>> = vec![Vec::new(); intervals.len()];
+    let mut reader = Reader::new(&watched.code);
+    let mut place = 0;
+    let mut found = Vec::new();
+    store::read_items(run, |item, stream| match item {
+        Item::Section(section) => {
+            let begin = section.ended_at.saturating_sub(section.length);
+            let overlaps = |&(from, to): &(u64, u64)| begin < to && section.ended_at > from;
+            for (interval, sections) in intervals.iter().zip(&mut sections).filter(|(interval, _)| overlaps(interval)) {
+                let site = stream.sites()[section.site as usize];
+                if site.kind == Kind::Blocked {
+                    continue;
+                }
+                let nanos = |count: i128| Nanos(i64::try_from(count * i128::from(watched.instruction_ns)).unwrap_or(i64::MAX));
+                sections.push(SectionInTheWay {
+                    kind: site.kind,
+                    begins_in: function(&watched, site.begin_pc),
+                    ends_in: function(&watched, site.end_pc),
+                    begin_ns: nanos(i128::from(begin) - i128::from(interval.0)),
+                    length_ns: nanos(section.length.into()),
+                    task: stream.tasks()[section.task as usize].clone(),
+                });
+            }
+        }
+        Item::Window(window) => {
+            let calls = reader.calls(&window, stream.blocks(), watched.instruction_ns);
+            found.push((place, late_sample(&window, calls, facts, stream.tasks())));
+            place += 1;
+        }
+        Item::Mark { .. } | Item::End(_) => {}
+    })?;
+    for (place, mut sample) in found {
+        sample.sections = std::mem::take(&mut sections[place]);
+        sample.sections.sort_by_key(|section| std::cmp::Reverse(section.length_ns));
+        visit(sample);
+    }
+    Ok(())
+}
+
+fn function(watched: &Watched, address: u64) -> String {
+    watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
+}
+
+fn late_sample(window: &Window, calls: Calls, facts: Facts, tasks: &[String]) -> LateSample {
+    let events = events(window, &calls, tasks);
+    let mut samples = Samples::new(facts, &HashMap::new());
+    let pid = pid(window.task, tasks);
+    samples.follow(pid);
+    events.iter().for_each(|event| samples.take(&TraceItem::Event(*event)));
+    let due = window.due.max(0).cast_unsigned();
+    let delay = samples.explain(&[pid], 0, due, due + window.latency);
+    let (delay, places) = in_words(window, &delay, &calls);
+    let stacks = stacks(&delay.samples[0], &places, &calls);
+    let functions = functions(window, &calls, tasks);
+    LateSample {
+        thread: tasks.get(window.task as usize).cloned().unwrap_or_default(),
+        latency: window.latency,
+        delay,
+        sections: Vec::new(),
+        functions,
+        stacks,
+        events,
+    }
+}
+
+/// Where a piece lies, from due.
+type Place = (usize, i64, i64);
+
+/// The way of a sample as files of delays have it, with the functions that held the CPU at the end of each piece.
+fn in_words(window: &Window, delay: &Delay, calls: &Calls) -> (DelayChunk, Vec<Place>) {
+    let mut chunk = DelayChunk::default();
+    let (mut places, mut pieces) = (Vec::new(), Vec::new());
+    let mut at = 0_i64;
+    for piece in &delay.pieces {
+        let (begin, end) = (at, at + i64::try_from(piece.length()).unwrap_or(i64::MAX));
+        at = end;
+        let is_of_code = matches!(
+            piece.holder.cause,
+            Cause::InterruptsOff | Cause::PreemptionOff | Cause::KernelCode | Cause::Softirq | Cause::BeforeSoftirq
+        );
+        let path = (is_of_code && piece.component != Component::Return).then(|| longest_path(calls, begin, end)).flatten();
+        let stack = path.map_or_else(Vec::new, |call| calls.path(call).cloned().collect());
+        let holder = DelayHolder {
+            cause: piece.holder.cause,
+            known: piece.known,
+            name: piece.holder.name.to_string(),
+            priority: piece.holder.priority,
+            work: None,
+            stack,
+            ended: Vec::new(),
+            sender: None,
+        };
+        let holder = chunk.holders.iter().position(|known| *known == holder).unwrap_or_else(|| {
+            chunk.holders.push(holder);
+            chunk.holders.len() - 1
+        });
+        places.push((holder, begin, end));
+        pieces.push(DelayPiece { component: piece.component, holder, cpu: piece.cpu, length: piece.length() });
+    }
+    let waker = match delay.waker {
+        None => DelayWaker::Nobody,
+        Some(Waker::Timer(_)) => DelayWaker::Timer(WAKER.into()),
+        Some(Waker::Interrupt) => DelayWaker::Interrupt,
+        Some(Waker::Softirq) => DelayWaker::Softirq,
+        Some(Waker::Thread(thread)) => DelayWaker::Thread(thread.name.to_string().into()),
+    };
+    chunk.samples.push(SampleDelay { due: Nanos(window.due), cpu: delay.cpu, waker, is_switch_seen: delay.is_switch_seen, pieces });
+    (chunk, places)
+}
+
+/// The innermost of the calls that held the CPU for most of an interval: going inwards as long as one call has more than half of it.
+fn longest_path(calls: &Calls, begin: i64, end: i64) -> Option<usize> {
+    let inside = |call: &Call| call.end.min(end) - call.begin.max(begin);
+    let mut innermost = None;
+    // Callers stand before what they call, but those that were found by a return.
+    loop {
+        let next = calls.calls.iter().enumerate().filter(|(_, call)| call.parent == innermost && inside(call) * 2 > end - begin);
+        match next.max_by_key(|(_, call)| inside(call)) {
+            Some((place, _)) => innermost = Some(place),
+            None => return innermost,
+        }
+    }
+}
+
+/// How long each stack of functions was executed, by the piece of the way that it lies in.
+fn stacks(sample: &SampleDelay, places: &[Place], calls: &Calls) -> Vec<StackTime> {
+    let mut by_call: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    for &(holder, begin, end) in places {
+        let from = calls.stretches.partition_point(|stretch| stretch.end <= begin);
+        for stretch in calls.stretches[from..].iter().take_while(|stretch| stretch.begin < end) {
+            let ns = stretch.end.min(end) - stretch.begin.max(begin);
+            *by_call.entry((holder, stretch.call)).or_default() += ns.max(0).cast_unsigned();
+        }
+    }
+    debug_assert_eq!(places.len(), sample.pieces.len());
+    let mut by_path: BTreeMap<(usize, Vec<Arc<str>>), u64> = BTreeMap::new();
+    for ((holder, call), ns) in by_call {
+        *by_path.entry((holder, calls.path(call).cloned().collect())).or_default() += ns;
+    }
+    by_path.into_iter().map(|((holder, functions), ns)| StackTime { holder, functions, ns }).collect()
+}
+
+fn functions(window: &Window, calls: &Calls, tasks: &[String]) -> Vec<FunctionRow> {
+    let woke = i64::try_from(window.latency).unwrap_or(i64::MAX);
+    let inside = |begin: i64, end: i64| (end.min(woke) - begin.max(0)).max(0).cast_unsigned();
+    let mut rows: HashMap<Callee, FunctionRow> = HashMap::new();
+    let row = |callee: Callee| FunctionRow { function: calls.name(callee, tasks), inclusive_ns: 0, exclusive_ns: 0, calls: 0 };
+    for call in calls.calls.iter().filter(|call| !matches!(call.callee, Callee::Task(_)) && inside(call.begin, call.end) > 0) {
+        let is_recursive = std::iter::successors(call.parent, |&parent| calls.calls[parent].parent)
+            .any(|parent| calls.calls[parent].callee == call.callee);
+        let row = rows.entry(call.callee).or_insert_with(|| row(call.callee));
+        row.calls += 1;
+        if !is_recursive {
+            row.inclusive_ns += inside(call.begin, call.end);
+        }
+    }
+    for stretch in &calls.stretches {
+        if let Some(row) = rows.get_mut(&calls.calls[stretch.call].callee) {
+            row.exclusive_ns += inside(stretch.begin, stretch.end);
+        }
+    }
+    let mut rows: Vec<FunctionRow> = rows.into_values().collect();
+    rows.sort_by(|one, other| other.exclusive_ns.cmp(&one.exclusive_ns).then_with(|| one.function.cmp(&other.function)));
+    rows
+}

@@ -1,0 +1,26 @@
+//! What only the view from outside tells of a late sample.
+
+use serde::Serialize;
+use tardy_outside::late::{FunctionRow, SectionInTheWay};
+
+/// How a guest was watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OutsideFacts {
+    /// Samples, the worst of each phase, of which is known what was executed before them.
+    pub windows: u64,
+    /// Of the worst those of which it could not be kept.
+    pub left_out: u64,
+    /// Those of threads that are none of the run's probes.
+    pub of_nobody: u64,
+    /// Virtual time of an instruction.
+    pub instruction_ns: u64,
+}
+
+/// What was executed while a sample was late.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Executed {
+    /// Sections that lay in its way, the longest first.
+    pub sections: Vec<SectionInTheWay>,
+    /// The functions, the most time of their own first.
+    pub functions: Vec<FunctionRow>,
+}

@@ -1,0 +1,56 @@
+//! What a network device's driver tells of itself: SIOCETHTOOL, include/uapi/linux/ethtool.h.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+
+const GET_COALESCING: u32 = 0x0e;
+/// `struct ethtool_coalesce`, in words of 32 bits.
+const WORDS: usize = 23;
+/// Members of it, by their words.
+const RECEIVE_MICROSECONDS: usize = 1;
+const IS_ADAPTIVE_RECEIVE: usize = 10;
+
+/// How long a device gathers packets that come in before it interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coalescing {
+    /// `rx-usecs`.
+    pub receive_microseconds: u32,
+    /// `adaptive-rx`: the driver changes the time with the packets' rate.
+    pub is_adaptive: bool,
+}
+
+/// Of the device of this name in the caller's network namespace.
+///
+/// # Errors
+/// EOPNOTSUPP where the driver has no such setting, ENODEV without such a device, EINVAL where the name is too long for one.
+pub fn coalescing(device: &str) -> io::Result<Coalescing> {
+    // Any socket will do.
+    let socket = UnixDatagram::unbound()?;
+    let mut words = [0_u32; WORDS];
+    words[0] = GET_COALESCING;
+    // SAFETY: all zeros is a request without a name.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the kernel reads the request and fills in the words, as many as the structure of this command has; both outlive the call.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, std::ptr::from_mut(&mut request)) })?;
+    Ok(Coalescing { receive_microseconds: words[RECEIVE_MICROSECONDS], is_adaptive: words[IS_ADAPTIVE_RECEIVE] != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_gathers_nothing_and_a_name_without_a_device_is_an_error() {
+        assert_eq!(coalescing("lo").unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert_eq!(coalescing("nothing-here").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(coalescing("a-name-of-sixteen").unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,35 @@
+//! What tests of ranks share: the exact distribution of their statistic, and the interval that it leaves of values in order.
+
+use tardy_statistics::confidence::Interval;
+
+/// Of values in order.
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+/// How many of the least values of a statistic come with at most this probability together: 0 where even the first is too likely.
+///
+/// `ways` has the number of orders of ranks that make each value, from 0 on.
+pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
+    let all: f64 = ways.iter().sum();
+    let mut beyond = 0.0;
+    ways.iter()
+        .take_while(|ways| {
+            beyond += *ways / all;
+            beyond <= probability
+        })
+        .count()
+}
+
+/// The interval of values in order, of which so many lie outside or at its edge at each side; unbounded with none.
+pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
+    match left_out.checked_sub(1) {
+        Some(place) => Interval { lower: sorted[place], upper: sorted[sorted.len() - 1 - place] },
+        None => Interval { lower: f64::NEG_INFINITY, upper: f64::INFINITY },
+    }
+}

@@ -1,0 +1,59 @@
+//! Rows of `tardy doctor` in a guest of two CPUs: each word on the kernel's command line turns its row over.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_lab::plan::Ending;
+use tardy_lab::several_cpus::{self, Guest};
+
+use crate::support::document;
+use crate::{REAL_TIME, STOCK, kernel, lab_is_there};
+
+const WORDS: &str = "isolcpus=managed_irq,domain,1 nohz_full=1 rcu_nocbs=1 threadirqs preempt=full nowatchdog";
+/// Rows that those words make good.
+const TURNED: [&str; 7] =
+    ["high-resolution-timers", "isolation", "full-dynticks", "rcu-callbacks", "threaded-interrupts", "preemption-mode", "watchdog"];
+
+/// The state of every row, and what it says, for the second CPU of a guest with these words; `more` are flags.
+fn rows(source: &str, words: &str, more: &[&str]) -> BTreeMap<String, (String, String)> {
+    let kernel = kernel(source).unwrap();
+    let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
+    let guest = Guest { cpus: 2, memory_mib: 512, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(60) };
+    let left = several_cpus::run(guest, &[&["doctor", "--json", "--profile", "polling", "--cpus", "1"], more].concat()).unwrap();
+    assert!(matches!(left.report.ending, Ending::Exited(0)), "{:?}: {}", left.report.ending, left.text("stderr.log"));
+    let report = document::read_as(&left.text("stdout.log"), "doctor");
+    let row = |finding: &serde_json::Value| {
+        let text = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+        (text("check"), (text("state"), text("current") + &text("missing")))
+    };
+    report["findings"].as_array().unwrap().iter().map(row).collect()
+}
+
+#[test]
+fn each_word_of_the_command_line_turns_its_row() {
+    if !lab_is_there("rows of doctor", false) {
+        return;
+    }
+    let (without, with) = (rows(STOCK, "highres=off preempt=none", &[]), rows(STOCK, WORDS, &[]));
+    let states = |rows: &BTreeMap<String, (String, String)>| TURNED.map(|row| (row, rows[row].0.clone()));
+    assert_eq!(states(&without), TURNED.map(|row| (row, "improvable".to_owned())));
+    assert_eq!(states(&with), TURNED.map(|row| (row, "good".to_owned())));
+    // What no word turns.
+    for row in ["real-time-kernel", "virtual-machine"] {
+        assert_eq!(without[row].0, with[row].0, "{row}");
+    }
+}
+
+#[test]
+fn the_kernels_detector_of_hardware_latency_runs_where_it_is_built_in() {
+    if !lab_is_there("the detector of hardware latency", false) {
+        return;
+    }
+    let flags = ["--hardware-latency", "2s"];
+    // Whether the host leaves gaps is its own affair; that the detector ran is not.
+    let (state, current) = &rows(REAL_TIME, "", &flags)["hardware-latency"];
+    assert!(["good", "improvable"].contains(&state.as_str()) && current.contains("in 2.00 s"), "{state}: {current}");
+    let (state, missing) = &rows(STOCK, "", &flags)["hardware-latency"];
+    assert!(state == "unknown" && missing.contains("CONFIG_HWLAT_TRACER"), "{state}: {missing}");
+}

@@ -118,6 +118,19 @@ impl Series {
         self.interrupts.as_mut().map(Interrupts::came);
     }
 
+    /// What was counted until the last look, or gap.
+    fn counted(&self) -> (u64, Option<u64>) {
+        (self.switches, self.interrupts.as_ref().map(|interrupts| interrupts.before))
+    }
+
+    /// Goes back to what [`Self::counted`] told: what has come since belongs to the gap to come, too.
+    fn count_from(&mut self, (switches, before): (u64, Option<u64>)) {
+        self.switches = switches;
+        if let (Some(interrupts), Some(before)) = (&mut self.interrupts, before) {
+            interrupts.before = before;
+        }
+    }
+
     /// A gap of so many ticks from `begin` on; as the sample that it became.
     fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
         let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), missed: 0 };
@@ -177,7 +190,7 @@ fn measure(
             last = now;
             continue;
         }
-        let mut work_began = now;
+        let (mut work_began, mut counted) = (now, series.counted());
         if gap >= series.least {
             let sample = series.found(anchor.at(last), gap);
             if sample.latency > stop_above {
@@ -195,7 +208,7 @@ fn measure(
             if share.give_up_when_used(anchor.nanos())? {
                 series.look();
                 not_observed += read().wrapping_sub(work_began);
-                work_began = read();
+                (work_began, counted) = (read(), series.counted());
             }
             next_look = read().wrapping_add(look);
         }
@@ -205,6 +218,8 @@ fn measure(
         if work < own_work_max.max(series.least) {
             not_observed += work;
         } else {
+            // It may have been taken away before the look above, which then counted what took it.
+            series.count_from(counted);
             series.found(anchor.at(work_began), work);
             let noted = read();
             not_observed += noted.wrapping_sub(last);

@@ -92,7 +92,7 @@ fn of_paper(args: &AdviseArgs) -> Result<Advised, AdviseError> {
 fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
     let mut task = args.task.task();
     if task == Task::default() && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal() {
-        questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr())?;
+        questions::ask(&mut task, &mut io::stdin().lock(), &mut io::stderr(), output::screen().columns)?;
     }
     task.check()?;
     let kernels = kernels::read(&args.runs)?;

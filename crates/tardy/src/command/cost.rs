@@ -113,7 +113,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
         }
     };
     let published = reference.map(published);
-    let text = if is_json { json(&summary, published.as_ref()) } else { cost_text::text(&summary, published.as_ref()) };
+    let text = if is_json { json(&summary, published.as_ref()) } else { output::fitted(&cost_text::text(&summary, published.as_ref())) };
     match output::print(&text) {
         Ok(()) if summary.state == State::Running || summary.metrics.is_empty() => Exit::Inconclusive,
         Ok(()) => Exit::Done,

@@ -71,7 +71,7 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     let json = Format::REPRODUCE.document(&found);
     fs::write(out.join("reproduce.json"), &json)?;
     fs::write(out.join("reproduce.html"), reproduce_html::page(&found))?;
-    let shown = if args.json { json } else { reproduce_text::text(&found) };
+    let shown = if args.json { json } else { output::fitted(&reproduce_text::text(&found)) };
     output::print(&shown)?;
     if !args.quiet {
         eprintln!("report: {}", out.join("reproduce.html").display());

@@ -125,7 +125,7 @@ pub(super) fn against(file: &Path) -> Exit {
     };
     let rows: Vec<(&Setting, Standing)> =
         settings.iter().filter(|setting| setting.while_on.is_empty()).map(|setting| (setting, setting.standing())).collect();
-    match output::print(&text::against(&rows)) {
+    match output::print(&output::fitted(&text::against(&rows))) {
         Ok(()) if rows.iter().all(|(_, standing)| *standing == Standing::AsWanted) => Exit::Done,
         Ok(()) => Exit::Failed,
         Err(_) => Exit::Machine,

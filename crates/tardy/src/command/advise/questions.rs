@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use tardy_advise::task::{Task, WorkKind};
+use tardy_report::report::screen;
 
 use crate::cli::advise::{bytes, utilisation, yes_no};
 use crate::cli::choice::Choice;
@@ -74,15 +75,16 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Asks what `task` does not say; an answer that is none is asked for again. Ends early at the end of the input.
+/// Asks what `task` does not say, in lines of at most `columns`; an answer that is none is asked for again. Ends early at the end of the input.
 ///
 /// # Errors
 /// Those of reading and writing.
-pub(super) fn ask(task: &mut Task, input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
+pub(super) fn ask(task: &mut Task, input: &mut impl BufRead, output: &mut impl Write, columns: usize) -> io::Result<()> {
     writeln!(output, "An empty line leaves a question open.")?;
     for question in QUESTIONS {
         while (question.is_open)(task) {
-            write!(output, "{} ({}) ", question.text, question.example)?;
+            let text = screen::fitted(&format!("{} ({})", question.text, question.example), columns);
+            write!(output, "{} ", text.trim_end())?;
             output.flush()?;
             let mut line = String::new();
             if input.read_line(&mut line)? == 0 {
@@ -107,8 +109,10 @@ mod tests {
 
     fn asked(task: &mut Task, input: &str) -> String {
         let mut output = Vec::new();
-        ask(task, &mut input.as_bytes(), &mut output).unwrap();
-        String::from_utf8(output).unwrap()
+        ask(task, &mut input.as_bytes(), &mut output, 60).unwrap();
+        let text = String::from_utf8(output).unwrap();
+        assert!(text.split_inclusive(&['?', '\n']).all(|line| line.chars().count() <= 60), "{text}");
+        text
     }
 
     #[test]

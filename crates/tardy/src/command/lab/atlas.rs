@@ -179,7 +179,7 @@ fn show(index: &Index, arguments: &AtlasArguments) -> Result<Exit, LabError> {
     let text = match (arguments.json, arguments.markdown) {
         (true, _) => json,
         (_, true) => atlas_text::markdown(&atlas),
-        _ => atlas_text::text(&atlas, output::screen_or_page().columns),
+        _ => output::fitted(&atlas_text::text(&atlas, output::screen_or_page().columns)),
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the tables: {error}")))?;
     eprintln!("report: {}", folder.join(REPORT_NAME).display());

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &BisectArguments) -> Result<Exit, LabError> {
         Ok::<_, LabError>(answer)
     })?;
     let report = report(&found, &kernels, tested);
-    let text = if arguments.json { Format::LAB_BISECT.document(&report) } else { text(&report) };
+    let text = if arguments.json { Format::LAB_BISECT.document(&report) } else { output::fitted(&text(&report)) };
     output::print(&text).map_err(|error| LabError::Unable(error.to_string()))?;
     Ok(match found {
         Found::Between { .. } => Exit::Done,

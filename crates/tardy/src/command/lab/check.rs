@@ -52,7 +52,7 @@ fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
         output::print(&json).map_err(|error| LabError::Unable(error.to_string()))?;
     } else {
         print(&comparison, false)?;
-        output::print(&(verdict.text() + "\n")).map_err(|error| LabError::Unable(error.to_string()))?;
+        output::print(&output::fitted(&verdict.text())).map_err(|error| LabError::Unable(error.to_string()))?;
     }
     Ok(verdict.exit())
 }

@@ -26,7 +26,11 @@ pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Settin
     let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);
-    let text = if arguments.json { Format::LAB_COST.document(&comparison) } else { super::cost_comparison_text::text(&comparison) };
+    let text = if arguments.json {
+        Format::LAB_COST.document(&comparison)
+    } else {
+        output::fitted(&super::cost_comparison_text::text(&comparison))
+    };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
 }

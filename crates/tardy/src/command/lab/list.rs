@@ -5,11 +5,13 @@ use std::path::Path;
 use serde::Serialize;
 use tardy_lab::cache::Cache;
 use tardy_lab::kernel::{Offer, offers, pinned};
+use tardy_report::report::table::Table;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
 use super::setting::{LabError, architecture};
 use crate::cli::lab::KernelsArguments;
+use crate::command::output;
 
 /// A kernel image of this machine.
 #[derive(Serialize)]
@@ -34,10 +36,12 @@ pub(super) fn list(arguments: &KernelsArguments) -> Result<Exit, LabError> {
         pinned: pinned(&cache)?,
         packages: offers(architecture, &cache, arguments.refresh)?,
     };
-    if arguments.json {
-        print!("{}", Format::LAB_KERNELS.document(&listing));
-    } else {
-        print(&listing);
+    let text = if arguments.json { Format::LAB_KERNELS.document(&listing) } else { text(&listing, output::screen_or_page().columns) };
+    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the list: {error}")))?;
+    if !arguments.json && listing.packages.is_empty() {
+        eprintln!(
+            "no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries"
+        );
     }
     Ok(Exit::Done)
 }
@@ -52,19 +56,33 @@ fn installed(boot: &Path) -> Vec<InstalledKernel> {
     installed
 }
 
-fn print(listing: &KernelListing) {
+fn text(listing: &KernelListing, columns: usize) -> String {
+    let mut table = Table::new(["kernel", "where", "version", "architecture"]).words([1, 2, 3]);
     for image in &listing.installed {
-        println!("{}{}", image.kernel, if image.readable { "" } else { "  (not readable for this user)" });
+        table.row([image.kernel.as_str(), if image.readable { "installed" } else { "installed, not readable for this user" }]);
     }
     for kernel in &listing.pinned {
-        println!("{:<38} {:<8} kept     {}", kernel.source, kernel.architecture.name(), kernel.package.as_deref().unwrap_or_default());
+        table.row([kernel.source.as_str(), "kept", kernel.package.as_deref().unwrap_or_default(), kernel.architecture.name()]);
     }
     for offer in &listing.packages {
-        println!("{:<38} {:<8} package  {}", offer.kernel, "", offer.version);
+        table.row([offer.kernel.as_str(), "package", offer.version.as_str()]);
     }
-    if listing.packages.is_empty() {
-        eprintln!(
-            "no package lists were fetched yet, or this machine has no package sources of Debian: `tardy lab kernels --refresh` tries"
-        );
+    table.chosen(columns, &["where", "version"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_gets_the_kernel_and_where_it_is() {
+        let offer = Offer { kernel: "debian:6.12-rt".into(), release: "trixie".into(), version: "6.12.48-1".into() };
+        let image = InstalledKernel { kernel: "/boot/vmlinuz-6.1.0-41-amd64".into(), readable: true };
+        let listing = KernelListing { installed: vec![image], pinned: Vec::new(), packages: vec![offer] };
+        let expected = "kernel                        where      version\n\
+                        /boot/vmlinuz-6.1.0-41-amd64  installed\n\
+                        debian:6.12-rt                package    6.12.48-1\n";
+        assert_eq!(text(&listing, 60).lines().map(|line| line.trim_end().to_owned() + "\n").collect::<String>(), expected);
+        assert!(text(&listing, 45).lines().all(|line| line.chars().count() <= 45), "{}", text(&listing, 45));
     }
 }

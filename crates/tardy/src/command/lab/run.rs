@@ -41,7 +41,7 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
     let text = if is_json {
         Format::LAB_RUN.document(comparison)
     } else {
-        super::comparison_text::text(comparison, output::screen_or_page().columns)
+        output::fitted(&super::comparison_text::text(comparison, output::screen_or_page().columns))
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

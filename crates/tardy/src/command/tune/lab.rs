@@ -226,7 +226,8 @@ fn finish(answer: &Answer, is_json: bool, arguments: &AtlasArguments) -> Result<
     let is_useful = |row: &&Row| row.lowers() && !row.raises() && !row.words.is_empty();
     let useful = Settings { settings: answer.settings.iter().filter(is_useful).map(setting).collect() };
     put(BEST, useful.to_toml().map_err(|error| TuneError::Machine(error.to_string()))?.as_bytes())?;
-    let text = if is_json { json } else { lab_text::text(answer, &arguments.out.join(BEST), output::screen_or_page().columns) };
+    let text =
+        if is_json { json } else { output::fitted(&lab_text::text(answer, &arguments.out.join(BEST), output::screen_or_page().columns)) };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
     let is_incomplete = answer.settings.iter().flat_map(|row| &row.loads).any(|load| !load.failures.is_empty());
     Ok(if is_incomplete || !answer.absent.is_empty() { Exit::Machine } else { Exit::Done })

@@ -113,7 +113,7 @@ static inline int tardy_give_up_(struct tardy_loop *loop, int error)
 }
 
 /* Opens a loop of this name (of at most 47 bytes, letters, digits, - and _) for the calling thread. `period_ns` is the time between two due
- * times, which then must lie on one grid, first + k * period; 0 where they do not: nothing can then be missed, only late.
+ * times, which then must lie on one grid, first + k * period; 0 where they do not: nothing can then be skipped, only late.
  *
  * Returns 1 where the loop is measured; 0 where no tardy is there to measure it, so that all calls do nothing; -EINVAL for a bad name or a
  * negative period; -ENOSPC where there are more loops than `tardy run --loops` told; -EPROTO where tardy is of another version; else what

@@ -191,11 +191,11 @@ fn evidence(taken: &[JudgedProbe]) -> Evidence {
     let sum = |of: fn(&Numbers) -> u64| taken.iter().filter_map(JudgedProbe::numbers).map(of).sum::<u64>();
     let is_limited =
         |run: &&JudgedProbe| run.requirement.limits_skipped(run.probe().period_ns, matches!(run.measured, MeasuredTime::Completion(_)));
-    let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.missed)).collect();
+    let limited: Vec<u64> = taken.iter().filter(is_limited).filter_map(|run| Some(run.numbers()?.skipped)).collect();
     Evidence {
         misses: sum(|numbers| numbers.misses.unwrap_or(0)),
         misses_skipped: sum(|numbers| numbers.misses_skipped.unwrap_or(0)),
-        skipped: sum(|numbers| numbers.missed),
+        skipped: sum(|numbers| numbers.skipped),
         skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
         due_times: taken.iter().map(seen).sum(),
         extremal_index: least_index(taken),

@@ -63,7 +63,7 @@ pub enum OpenError {
 
 impl Loop {
     /// Opens a loop of this name for the calling thread. `period` is the time between two due times in ns, which then must lie on one grid,
-    /// `first + k * period`; 0 where they do not: nothing can then be missed, only late.
+    /// `first + k * period`; 0 where they do not: nothing can then be skipped, only late.
     ///
     /// Without a tardy that asks for it (the variable `TARDY_APP` is not set) the loop is there, and its calls do nothing.
     ///

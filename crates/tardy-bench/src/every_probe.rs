@@ -12,7 +12,7 @@ use crate::{program, workspace};
 pub(crate) const FIGURE: Figure = Figure {
     name: "probes-60s",
     title: "every probe for 60 s, accounting",
-    promise: "expected = recorded + missed + lost in every series, or exit code 3 with what the machine lacks",
+    promise: "expected = recorded + skipped + lost in every series, or exit code 3 with what the machine lacks",
     measure,
 };
 
@@ -59,7 +59,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         run(bench, place.path(), number, &group, length, &mut found)?;
     }
     let text = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join("; ") };
-    let head = row(["series", "run", "expected", "recorded", "missed", "lost", "unexplained"]);
+    let head = row(["series", "run", "expected", "recorded", "skipped", "lost", "unexplained"]);
     Ok(FigureResult {
         reached: format!(
             "exact in {} of {} series of {length}; lacking here: {}; failed: {}",
@@ -149,16 +149,16 @@ impl ProbeTable {
         for name in names {
             let mut sums = [0_u64; 4];
             for one in series.iter().filter(|one| one["probe"] == name) {
-                let counts = ["expected", "recorded", "missed", "lost"].map(|key| one["counts"][key].as_u64().unwrap_or(u64::MAX / 8));
+                let counts = ["expected", "recorded", "skipped", "lost"].map(|key| one["counts"][key].as_u64().unwrap_or(u64::MAX / 8));
                 sums = std::array::from_fn(|place| sums[place].saturating_add(counts[place]));
                 self.series += 1;
-                let [expected, recorded, missed, lost] = counts;
-                if expected != recorded + missed + lost {
+                let [expected, recorded, skipped, lost] = counts;
+                if expected != recorded + skipped + lost {
                     self.inexact.push(name.to_owned());
                 }
             }
-            let [expected, recorded, missed, lost] = sums;
-            let unexplained = i128::from(expected) - i128::from(recorded) - i128::from(missed) - i128::from(lost);
+            let [expected, recorded, skipped, lost] = sums;
+            let unexplained = i128::from(expected) - i128::from(recorded) - i128::from(skipped) - i128::from(lost);
             let counts = sums.map(|sum| sum.to_string());
             self.rows.push([name.to_owned(), number.to_string()].into_iter().chain(counts).chain([unexplained.to_string()]).collect());
         }
@@ -190,8 +190,7 @@ mod tests {
     #[test]
     fn a_count_that_does_not_add_up_is_named() {
         let mut found = ProbeTable::default();
-        let series =
-            |recorded: u64| serde_json::json!({"probe": "cyclic", "counts": {"expected": 9, "recorded": recorded, "missed": 2, "lost": 0}});
+        let series = |recorded: u64| serde_json::json!({"probe": "cyclic", "counts": {"expected": 9, "recorded": recorded, "skipped": 2, "lost": 0}});
         found.take(1, &serde_json::json!({"series": [series(7), series(6)]}));
         assert_eq!((found.series, found.inexact.len()), (2, 1));
         assert_eq!(found.rows, [["cyclic", "1", "18", "13", "4", "0", "1"]]);

@@ -107,12 +107,12 @@ fn write_series(files: &Path, descriptor: &Descriptor, load_begins: Nanos, sampl
     let mut due = start;
     for index in 1..=samples {
         let latency = draw_latency(&mut random, due >= load_begins);
-        let missed = u32::try_from(latency / PERIOD.get()).unwrap_or(u32::MAX);
-        encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), missed }));
+        let skipped = u32::try_from(latency / PERIOD.get()).unwrap_or(u32::MAX);
+        encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), skipped }));
         counts.recorded += 1;
-        counts.missed += u64::from(missed);
-        counts.expected += 1 + u64::from(missed);
-        due += PERIOD * (1 + i64::from(missed));
+        counts.skipped += u64::from(skipped);
+        counts.expected += 1 + u64::from(skipped);
+        due += PERIOD * (1 + i64::from(skipped));
         if index.is_multiple_of(SAMPLES_A_CHUNK) || index == samples {
             bytes.clear();
             encoder.finish(&counts, index == samples, &mut bytes);

@@ -51,7 +51,7 @@ enum GapMatch {
     /// Something else had the CPU meanwhile, so that its length is not known.
     LeftOut,
     /// No gap holds it, or several touch it.
-    Missed,
+    Skipped,
     /// By how much the gap is longer.
     Longer(i64),
 }
@@ -134,7 +134,7 @@ fn compare(interval: Stretch, cpu_time: i64, gaps: &[Stretch], stolen: &[Stretch
     let touching: Vec<&Stretch> = gaps.iter().filter(|gap| gap.touches(interval)).collect();
     match touching.as_slice() {
         [gap] => GapMatch::Longer(gap.length() - interval.length()),
-        _ => GapMatch::Missed,
+        _ => GapMatch::Skipped,
     }
 }
 
@@ -205,8 +205,8 @@ mod tests {
         assert_eq!(compare(stretch(100_000, 3_100_000), 2_998_000, &gaps, &[]), GapMatch::Longer(14_000));
         assert_eq!(compare(stretch(100_000, 3_100_000), 2_990_000, &gaps, &[]), GapMatch::LeftOut);
         assert_eq!(compare(stretch(100_000, 3_100_000), 3_000_200, &gaps, &[stretch(3_000_000, 8_000_000)]), GapMatch::LeftOut);
-        assert_eq!(compare(stretch(5_000_000, 8_000_000), 3_000_000, &gaps, &[]), GapMatch::Missed);
-        assert_eq!(compare(stretch(9_000_500, 9_800_000), 799_500, &gaps, &[]), GapMatch::Missed);
+        assert_eq!(compare(stretch(5_000_000, 8_000_000), 3_000_000, &gaps, &[]), GapMatch::Skipped);
+        assert_eq!(compare(stretch(9_000_500, 9_800_000), 799_500, &gaps, &[]), GapMatch::Skipped);
     }
 
     #[test]
@@ -219,9 +219,9 @@ mod tests {
     fn one_that_is_not_found_is_allowed_and_two_are_not() {
         let reached = |found: &[GapMatch]| report(found, 0, 0, Path::new("/nowhere"), String::new()).reached;
         assert!(reached(&[GapMatch::Longer(1); 5]).starts_with("5 of 5 found: holds; 5 of 5 within 5 us: holds; 0.0 % left out: holds"));
-        assert!(reached(&[GapMatch::Longer(1), GapMatch::Missed]).starts_with("1 of 2 found: holds"));
+        assert!(reached(&[GapMatch::Longer(1), GapMatch::Skipped]).starts_with("1 of 2 found: holds"));
         assert!(
-            reached(&[GapMatch::Longer(6000), GapMatch::Missed, GapMatch::Missed])
+            reached(&[GapMatch::Longer(6000), GapMatch::Skipped, GapMatch::Skipped])
                 .contains("1 of 3 found: NOT reached; 0 of 1 within 5 us: NOT")
         );
         assert!(reached(&[GapMatch::LeftOut, GapMatch::Longer(1)]).contains("50.0 % left out: NOT reached"));

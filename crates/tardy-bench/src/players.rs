@@ -86,7 +86,7 @@ fn cells(summary: &Value, skew: &str, frame: &str) -> Option<Vec<String>> {
     };
     Some(vec![
         skew["counts"]["recorded"].as_u64()?.to_string(),
-        skew["counts"]["missed"].as_u64()?.to_string(),
+        skew["counts"]["skipped"].as_u64()?.to_string(),
         ms(&skew["numbers"]["min_ns"])?,
         percentile(0.5)?,
         percentile(0.999)?,
@@ -103,7 +103,7 @@ mod tests {
     fn the_numbers_of_both_series_are_in_ms() {
         let percentiles = serde_json::json!([{"probability": 0.5, "value_ns": 20_000}, {"probability": 0.999, "value_ns": 300_000}]);
         let numbers = serde_json::json!({"min_ns": -5_000, "max_ns": 4_000_000, "percentiles": percentiles});
-        let series = |name: &str| serde_json::json!({"probe": name, "counts": {"recorded": 90, "missed": 2}, "numbers": numbers});
+        let series = |name: &str| serde_json::json!({"probe": name, "counts": {"recorded": 90, "skipped": 2}, "numbers": numbers});
         let summary = serde_json::json!({"series": [series("media"), series("media.frame")]});
         let expected = ["90", "2", "-0.005", "0.020", "0.300", "4.000", "4.000"];
         assert_eq!(cells(&summary, "media", "media.frame").unwrap(), expected);

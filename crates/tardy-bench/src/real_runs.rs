@@ -149,11 +149,11 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
 
 fn measure_losses(bench: &Bench) -> Result<FigureResult> {
     let runs = RealRuns::once(bench)?;
-    let mut table = vec![row(["run", "expected", "recorded", "missed", "lost", "unstored", "unexplained"])];
+    let mut table = vec![row(["run", "expected", "recorded", "skipped", "lost", "unstored", "unexplained"])];
     let fast = &runs.runs[1..];
     for run in fast {
         let counts = &run.counts;
-        let cells = [counts.expected, counts.recorded, counts.missed, counts.lost, counts.unstored].map(|count| count.to_string());
+        let cells = [counts.expected, counts.recorded, counts.skipped, counts.lost, counts.unstored].map(|count| count.to_string());
         table.push([vec![run.what.clone()], cells.to_vec(), vec![counts.unexplained().to_string()]].concat());
     }
     let lost: u64 = fast.iter().map(|run| run.counts.lost).sum();

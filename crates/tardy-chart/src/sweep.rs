@@ -237,9 +237,9 @@ fn counts_of(grid: &mut [Vec<u32>], cell: usize) -> &mut [u32] {
 /// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
 fn last_due_at_most(chunk: &Chunk, schedule: &Schedule) -> Option<Nanos> {
     let Schedule::Grid { period, .. } = *schedule else { return None };
-    let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
-    let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.missed));
-    let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(missed).saturating_add(gaps)).ok()?;
+    let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
+    let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.skipped));
+    let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(skipped).saturating_add(gaps)).ok()?;
     let reach = period.get().checked_mul(steps)?;
     let departs = chunk.due.iter().any(|&(departure, _)| departure != 0);
     (!departs).then(|| chunk.first_due.saturating_add(Nanos(reach)))
@@ -262,7 +262,7 @@ mod tests {
         let samples = latencies.iter().enumerate().map(|(index, &latency)| Sample {
             due: Nanos(index as i64 * 1_000_000),
             latency: Nanos(latency),
-            missed: 0,
+            skipped: 0,
         });
         let samples: Vec<Sample> = samples.collect();
         let chunk = |samples: &[Sample]| {

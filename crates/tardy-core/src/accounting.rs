@@ -1,4 +1,4 @@
-//! Where every due time of a series went: expected = recorded + missed + lost, and recorded = stored + unstored.
+//! Where every due time of a series went: expected = recorded + skipped + lost, and recorded = stored + unstored.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ pub struct Counts {
     /// Samples that reached the recorder.
     pub recorded: u64,
     /// Due times that were skipped because the sample before them was late.
-    pub missed: u64,
+    #[serde(alias = "missed")]
+    pub skipped: u64,
     /// Samples that were taken and did not reach the recorder. Must be 0; if it is not, the run says so first.
     pub lost: u64,
     /// Samples that were recorded and are not in the file: by choice (`--keep`), or because the disk was full.
@@ -27,10 +28,10 @@ impl Counts {
     /// Due times that no count explains; 0 when the accounting is exact.
     #[must_use]
     pub fn unexplained(&self) -> i128 {
-        i128::from(self.expected) - i128::from(self.recorded) - i128::from(self.missed) - i128::from(self.lost)
+        i128::from(self.expected) - i128::from(self.recorded) - i128::from(self.skipped) - i128::from(self.lost)
     }
 
-    /// Whether every expected sample is recorded, missed or lost.
+    /// Whether every expected sample is recorded, skipped or lost.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.unexplained() == 0 && self.unstored <= self.recorded
@@ -42,7 +43,7 @@ impl Counts {
         Self {
             expected: self.expected + other.expected,
             recorded: self.recorded + other.recorded,
-            missed: self.missed + other.missed,
+            skipped: self.skipped + other.skipped,
             lost: self.lost + other.lost,
             unstored: self.unstored + other.unstored,
         }
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn counts_are_exact_only_when_nothing_is_unexplained() {
-        let counts = Counts { expected: 10, recorded: 7, missed: 2, lost: 1, unstored: 3 };
+        let counts = Counts { expected: 10, recorded: 7, skipped: 2, lost: 1, unstored: 3 };
         assert!(counts.is_exact());
         assert_eq!(counts.stored(), 4);
         assert!(!Counts { expected: 11, ..counts }.is_exact());

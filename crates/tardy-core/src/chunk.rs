@@ -4,16 +4,16 @@
 //! head    "TARDYSR1"  u32 length  descriptor (JSON)  u32 CRC-32 of the descriptor
 //! chunk   "CHNK" or "ENDS"  u32 length of the body  u32 CRC-32 of the body  body
 //! body    varints: samples, due time of the first sample (folded),
-//!         cumulative expected, recorded, missed, lost, unstored,
+//!         cumulative expected, recorded, skipped, lost, unstored,
 //!         columns, then for each: id, length in bytes, bytes
 //! ```
 //! Fixed-width integers are little-endian. Columns, by id:
 //!
 //! 1. latency: the first, then differences, folded;
-//! 2. missed: (samples since the last entry, missed) for samples with missed > 0;
+//! 2. skipped: (samples since the last entry, skipped) for samples with skipped > 0;
 //! 3. due time: (departure from the predicted due time, folded; how often in a row). Predicted is
-//!    `previous due + period * (1 + missed + gap)` on a grid, `previous wake-up + request` for events;
-//! 4. gaps: (samples since the last entry, lost, missed by the lost), for gaps before a sample.
+//!    `previous due + period * (1 + skipped + gap)` on a grid, `previous wake-up + request` for events;
+//! 4. gaps: (samples since the last entry, lost, skipped by the lost), for gaps before a sample.
 //!
 //! A reader skips columns that it does not know. `ENDS` marks the last chunk of a file that was closed in order. A torn or damaged chunk
 //! fails its CRC and ends the file there; what stands before it is whole, with its own cumulative counts.
@@ -38,7 +38,7 @@ pub const BODY_BYTES_MAX: usize = 16 << 20;
 pub const DESCRIPTOR_BYTES_MAX: usize = 1 << 20;
 
 const COLUMN_LATENCY: u64 = 1;
-const COLUMN_MISSED: u64 = 2;
+const COLUMN_SKIPPED: u64 = 2;
 const COLUMN_DUE: u64 = 3;
 const COLUMN_GAPS: u64 = 4;
 
@@ -97,8 +97,8 @@ pub struct ChunkEncoder {
     previous: Option<Sample>,
     pending_gap: Gap,
     latency: Vec<u8>,
-    missed: Vec<u8>,
-    missed_last: u64,
+    skipped: Vec<u8>,
+    skipped_last: u64,
     due: Vec<u8>,
     due_run: (i64, u64),
     gaps: Vec<u8>,
@@ -117,8 +117,8 @@ impl ChunkEncoder {
             previous: None,
             pending_gap: Gap::default(),
             latency: Vec::new(),
-            missed: Vec::new(),
-            missed_last: 0,
+            skipped: Vec::new(),
+            skipped_last: 0,
             due: Vec::new(),
             due_run: (0, 0),
             gaps: Vec::new(),
@@ -139,7 +139,7 @@ impl ChunkEncoder {
             Record::Sample(sample) => self.push_sample(sample),
             Record::Gap(gap) => {
                 self.pending_gap.lost += gap.lost;
-                self.pending_gap.missed += gap.missed;
+                self.pending_gap.skipped += gap.skipped;
             }
         }
     }
@@ -160,15 +160,15 @@ impl ChunkEncoder {
                 self.due_run = (departure, self.due_run.1 + 1);
             }
         }
-        if sample.missed > 0 {
-            varint::put(&mut self.missed, index - self.missed_last);
-            varint::put(&mut self.missed, u64::from(sample.missed));
-            self.missed_last = index;
+        if sample.skipped > 0 {
+            varint::put(&mut self.skipped, index - self.skipped_last);
+            varint::put(&mut self.skipped, u64::from(sample.skipped));
+            self.skipped_last = index;
         }
         if !self.pending_gap.is_empty() {
             varint::put(&mut self.gaps, index - self.gaps_last);
             varint::put(&mut self.gaps, self.pending_gap.lost);
-            varint::put(&mut self.gaps, self.pending_gap.missed);
+            varint::put(&mut self.gaps, self.pending_gap.skipped);
             self.gaps_last = index;
             self.pending_gap = Gap::default();
         }
@@ -190,10 +190,11 @@ impl ChunkEncoder {
         self.body.clear();
         varint::put(&mut self.body, self.samples);
         varint::put_signed(&mut self.body, self.first_due.get());
-        for count in [counts.expected, counts.recorded, counts.missed, counts.lost, counts.unstored] {
+        for count in [counts.expected, counts.recorded, counts.skipped, counts.lost, counts.unstored] {
             varint::put(&mut self.body, count);
         }
-        let columns = [(COLUMN_LATENCY, &self.latency), (COLUMN_MISSED, &self.missed), (COLUMN_DUE, &self.due), (COLUMN_GAPS, &self.gaps)];
+        let columns =
+            [(COLUMN_LATENCY, &self.latency), (COLUMN_SKIPPED, &self.skipped), (COLUMN_DUE, &self.due), (COLUMN_GAPS, &self.gaps)];
         varint::put(&mut self.body, columns.iter().filter(|(_, bytes)| !bytes.is_empty()).count() as u64);
         for (id, bytes) in columns.iter().filter(|(_, bytes)| !bytes.is_empty()) {
             varint::put(&mut self.body, *id);
@@ -208,9 +209,9 @@ impl ChunkEncoder {
     }
 
     fn clear(&mut self) {
-        (self.samples, self.missed_last, self.gaps_last) = (0, 0, 0);
+        (self.samples, self.skipped_last, self.gaps_last) = (0, 0, 0);
         self.previous = None;
-        for column in [&mut self.latency, &mut self.missed, &mut self.due, &mut self.gaps] {
+        for column in [&mut self.latency, &mut self.skipped, &mut self.due, &mut self.gaps] {
             column.clear();
         }
     }
@@ -219,7 +220,7 @@ impl ChunkEncoder {
 fn predicted_due(schedule: &Schedule, previous: &Sample, gap: &Gap) -> Nanos {
     match *schedule {
         Schedule::Grid { period, .. } => {
-            let steps = 1_i64.wrapping_add(i64::from(previous.missed)).wrapping_add((gap.lost as i64).wrapping_add(gap.missed as i64));
+            let steps = 1_i64.wrapping_add(i64::from(previous.skipped)).wrapping_add((gap.lost as i64).wrapping_add(gap.skipped as i64));
             Nanos(previous.due.get().wrapping_add(period.get().wrapping_mul(steps)))
         }
         Schedule::Event { request } => Nanos(previous.due.get().wrapping_add(previous.latency.get()).wrapping_add(request.get())),
@@ -267,8 +268,8 @@ pub struct Chunk {
     pub first_due: Nanos,
     /// Latencies in ns, one a sample.
     pub latency: Vec<i64>,
-    /// (index of the sample, missed due times), ascending.
-    pub missed: Vec<(usize, u32)>,
+    /// (index of the sample, skipped due times), ascending.
+    pub skipped: Vec<(usize, u32)>,
     /// (departure from the predicted due time in ns, how many samples in a row), from the second sample on.
     pub due: Vec<(i64, usize)>,
     /// (index of the sample behind the gap, gap), ascending.
@@ -286,7 +287,7 @@ impl Chunk {
 
     fn decode_body(&mut self, body: &[u8]) -> Option<()> {
         self.latency.clear();
-        self.missed.clear();
+        self.skipped.clear();
         self.due.clear();
         self.gaps.clear();
         let mut reader = Reader::new(body);
@@ -296,7 +297,7 @@ impl Chunk {
         self.counts = Counts {
             expected: reader.take()?,
             recorded: reader.take()?,
-            missed: reader.take()?,
+            skipped: reader.take()?,
             lost: reader.take()?,
             unstored: reader.take()?,
         };
@@ -307,7 +308,7 @@ impl Chunk {
             let column = Reader::new(reader.take_bytes(length)?);
             match id {
                 COLUMN_LATENCY => self.decode_latency(column, samples)?,
-                COLUMN_MISSED => self.decode_missed(column, samples)?,
+                COLUMN_SKIPPED => self.decode_skipped(column, samples)?,
                 COLUMN_DUE => self.decode_due(column, samples)?,
                 COLUMN_GAPS => self.decode_gaps(column, samples)?,
                 _ => {}
@@ -326,11 +327,11 @@ impl Chunk {
         Some(())
     }
 
-    fn decode_missed(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
+    fn decode_skipped(&mut self, mut column: Reader<'_>, samples: usize) -> Option<()> {
         let mut index = 0_usize;
         while !column.is_empty() {
             index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
-            self.missed.push((index, u32::try_from(column.take()?).ok()?));
+            self.skipped.push((index, u32::try_from(column.take()?).ok()?));
         }
         Some(())
     }
@@ -350,14 +351,14 @@ impl Chunk {
         let mut index = 0_usize;
         while !column.is_empty() {
             index = index.checked_add(usize::try_from(column.take()?).ok()?).filter(|&index| index < samples)?;
-            self.gaps.push((index, Gap { lost: column.take()?, missed: column.take()? }));
+            self.gaps.push((index, Gap { lost: column.take()?, skipped: column.take()? }));
         }
         Some(())
     }
 
     /// The chunk's samples, each with its due time, and with the gap before it.
     pub fn samples<'a>(&'a self, schedule: &'a Schedule) -> Samples<'a> {
-        Samples { chunk: self, schedule, index: 0, previous: Sample::default(), missed: 0, due: 0, due_left: 0, gaps: 0 }
+        Samples { chunk: self, schedule, index: 0, previous: Sample::default(), skipped: 0, due: 0, due_left: 0, gaps: 0 }
     }
 }
 
@@ -368,7 +369,7 @@ pub struct Samples<'a> {
     schedule: &'a Schedule,
     index: usize,
     previous: Sample,
-    missed: usize,
+    skipped: usize,
     due: usize,
     due_left: usize,
     gaps: usize,
@@ -397,14 +398,14 @@ impl Iterator for Samples<'_> {
             let departure = self.chunk.due.get(self.due - 1).map_or(0, |&(departure, _)| departure);
             Nanos(predicted_due(self.schedule, &self.previous, &gap).get().wrapping_add(departure))
         };
-        let missed = match self.chunk.missed.get(self.missed) {
-            Some(&(index, missed)) if index == self.index => {
-                self.missed += 1;
-                missed
+        let skipped = match self.chunk.skipped.get(self.skipped) {
+            Some(&(index, skipped)) if index == self.index => {
+                self.skipped += 1;
+                skipped
             }
             _ => 0,
         };
-        let sample = Sample { due, latency, missed };
+        let sample = Sample { due, latency, skipped };
         self.previous = sample;
         self.index += 1;
         Some((gap, sample))

@@ -80,9 +80,9 @@ impl Watch {
         self.recent = self.recent.max(Some(sample.latency));
         let Some(window) = &self.window else { return };
         self.misses += u64::from(window.misses(sample.latency));
-        if sample.missed > 0 {
-            let late = || SkippedLateness::of(sample, &self.schedule).late(sample.missed, self.schedule.period(), window);
-            self.misses += if self.is_work { u64::from(sample.missed) } else { late() };
+        if sample.skipped > 0 {
+            let late = || SkippedLateness::of(sample, &self.schedule).late(sample.skipped, self.schedule.period(), window);
+            self.misses += if self.is_work { u64::from(sample.skipped) } else { late() };
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn skipped_periods_miss_as_they_do_in_the_verdict() {
-        let sample = |due, latency, missed| Sample { due: Nanos(due), latency: Nanos(latency), missed };
+        let sample = |due, latency, skipped| Sample { due: Nanos(due), latency: Nanos(latency), skipped };
         // 2.6 us late: two periods are skipped, one of them 1.6 us late and the other 0.6 us.
         let samples = [sample(0, 100, 0), sample(1_000, 2_600, 2), sample(4_000, 900, 0)];
         let misses = |deadline| figures(&samples, Some(Window::deadline(Nanos(deadline)))).misses;
@@ -223,7 +223,7 @@ mod tests {
         let mut watch = Watch::new(&descriptor(), None);
         let histogram = Histogram::new(Budget::RECORDER);
         for (latency, recent) in [(7, Some(Nanos(7))), (5, Some(Nanos(5)))] {
-            watch.note(Sample { due: Nanos(0), latency: Nanos(latency), missed: 0 });
+            watch.note(Sample { due: Nanos(0), latency: Nanos(latency), skipped: 0 });
             assert_eq!(watch.figures(&descriptor(), Counts::default(), &histogram).recent, recent);
         }
         let figures = watch.figures(&descriptor(), Counts::default(), &histogram);
@@ -233,7 +233,7 @@ mod tests {
     proptest! {
         #[test]
         fn figures_are_those_of_the_sorted_values(latencies in prop::collection::vec(-500_i64..5_000_000, 1..3000)) {
-            let sample = |(place, &latency): (usize, &i64)| Sample { due: PERIOD * place as i64, latency: Nanos(latency), missed: 0 };
+            let sample = |(place, &latency): (usize, &i64)| Sample { due: PERIOD * place as i64, latency: Nanos(latency), skipped: 0 };
             let samples: Vec<Sample> = latencies.iter().enumerate().map(sample).collect();
             let numbers = figures(&samples, None).numbers.unwrap();
             let mut sorted = latencies.clone();

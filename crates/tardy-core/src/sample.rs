@@ -10,7 +10,7 @@ pub struct Sample {
     /// How much later it did; negative when it was early.
     pub latency: Nanos,
     /// Due times that passed unused because of this late wake-up; always 0 for probes without a schedule.
-    pub missed: u32,
+    pub skipped: u32,
 }
 
 impl Sample {
@@ -35,14 +35,14 @@ pub enum Record {
 pub struct Gap {
     /// Samples lost.
     pub lost: u64,
-    /// Due times that the lost samples had missed.
-    pub missed: u64,
+    /// Due times that the lost samples had skipped.
+    pub skipped: u64,
 }
 
 impl Gap {
     /// Whether nothing was lost.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lost == 0 && self.missed == 0
+        self.lost == 0 && self.skipped == 0
     }
 }

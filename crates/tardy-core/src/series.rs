@@ -9,7 +9,7 @@ use crate::units::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Due times are `start + k * period`. A late wake-up skips due times; they are counted as missed.
+    /// Due times are `start + k * period`. A late wake-up skips due times; they are counted as skipped.
     Grid {
         /// Time between two due times.
         #[serde(rename = "period_ns")]
@@ -21,7 +21,7 @@ pub enum Schedule {
         #[serde(rename = "dither_ns", default)]
         dither: Nanos,
     },
-    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that nothing can be missed.
+    /// Each sample is due a fixed time after the probe asked for it: there is no schedule, so that nothing can be skipped.
     Event {
         /// Time asked for in each cycle.
         #[serde(rename = "request_ns")]
@@ -39,7 +39,7 @@ impl Schedule {
         }
     }
 
-    /// Whether due times form a grid, so that some can be missed.
+    /// Whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn is_grid(&self) -> bool {
         matches!(self, Self::Grid { .. })

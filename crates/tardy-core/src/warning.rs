@@ -39,7 +39,7 @@ pub enum Warning {
     /// A probe did not sleep and was ended by the watchdog.
     WatchdogEnded { cpu: Option<CpuId> },
     /// Most due times passed unused.
-    MostPeriodsMissed { probe: String, cpu: Option<CpuId>, share: f64, period: Nanos },
+    MostPeriodsSkipped { probe: String, cpu: Option<CpuId>, share: f64, period: Nanos },
     /// A probe woke up before its time.
     EarlyWakeUps { probe: String, cpu: Option<CpuId>, count: u64, earliest: Nanos },
     /// The policy asked for could not be had.
@@ -139,7 +139,7 @@ impl Warning {
             | Self::WatchdogEnded { .. }
             | Self::LoopLeftItsGrid { .. }
             | Self::ResponderGone { .. } => Severity::Incomplete,
-            Self::MostPeriodsMissed { .. }
+            Self::MostPeriodsSkipped { .. }
             | Self::NoRealTimePolicy { .. }
             | Self::MemoryNotLocked { .. }
             | Self::NotBound { .. }
@@ -156,7 +156,7 @@ impl Warning {
     pub fn rank(&self) -> (u8, Severity) {
         match self {
             // The cause of what else goes wrong in such a run, lost samples among it.
-            Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::MostPeriodsMissed { .. } => (0, self.severity()),
+            Self::Displaced { .. } | Self::SchedulingChanged { .. } | Self::MostPeriodsSkipped { .. } => (0, self.severity()),
             Self::SamplesLost { .. } => (1, self.severity()),
             Self::SamplesNotStored { .. } => (2, self.severity()),
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
@@ -208,7 +208,7 @@ impl fmt::Display for Warning {
                     On(*cpu)
                 )
             }
-            Self::MostPeriodsMissed { probe, cpu, share, period } => write!(
+            Self::MostPeriodsSkipped { probe, cpu, share, period } => write!(
                 f,
                 "{probe}{} skipped {:.1} % of its periods: {period} is below what this timer can do here; use a longer --period",
                 On(*cpu),
@@ -358,17 +358,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missed_periods_come_first_and_lost_samples_before_the_rest() {
+    fn skipped_periods_come_first_and_lost_samples_before_the_rest() {
         let mut warnings = [
             Warning::VirtualTime,
             Warning::MemoryNotLocked { error: "no".into() },
-            Warning::MostPeriodsMissed { probe: "cyclic".into(), cpu: None, share: 0.9, period: Nanos(1) },
+            Warning::MostPeriodsSkipped { probe: "cyclic".into(), cpu: None, share: 0.9, period: Nanos(1) },
             Warning::SamplesLost { probe: "cyclic".into(), cpu: Some(CpuId(1)), lost: 3 },
         ];
         warnings.sort_by_key(Warning::rank);
         let severities: Vec<Severity> = warnings.iter().map(Warning::severity).collect();
         assert_eq!(severities, [Severity::Degraded, Severity::Incomplete, Severity::Degraded, Severity::Notice]);
-        assert!(matches!(warnings[0], Warning::MostPeriodsMissed { .. }));
+        assert!(matches!(warnings[0], Warning::MostPeriodsSkipped { .. }));
     }
 
     #[test]

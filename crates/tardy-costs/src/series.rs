@@ -62,7 +62,7 @@ impl TrialSeries {
 
     /// Adds a trial that began at `begin`.
     pub fn push(&mut self, begin: Nanos, value: i64) {
-        self.encoder.push(Record::Sample(Sample { due: begin, latency: Nanos(value), missed: 0 }));
+        self.encoder.push(Record::Sample(Sample { due: begin, latency: Nanos(value), skipped: 0 }));
         self.counts.expected += 1;
         self.counts.recorded += 1;
     }

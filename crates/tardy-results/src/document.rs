@@ -23,8 +23,10 @@ struct Document<'a, T> {
 impl Format {
     pub const ADVISE: Self = Self::first("advise");
     pub const ADVISE_PAPER: Self = Self::first("advise-paper");
-    pub const BREAKDOWN: Self = Self::first("breakdown");
-    pub const COMPARE: Self = Self::first("compare");
+    /// 1 (2026-11): `skipped` was `missed`.
+    pub const BREAKDOWN: Self = Self { name: "breakdown", version: 2 };
+    /// 1 (2026-11): `skipped` was `missed`.
+    pub const COMPARE: Self = Self { name: "compare", version: 2 };
     pub const COMPARE_OVER_TIME: Self = Self::first("compare-over-time");
     pub const COST: Self = Self::first("cost");
     pub const COST_COMPARE: Self = Self::first("cost-compare");
@@ -32,8 +34,8 @@ impl Format {
     pub const DOCTOR: Self = Self::first("doctor");
     pub const EXPLAIN_RUN: Self = Self::first("explain-run");
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
-    /// 1 (2026-11): its key `format` was a number.
-    pub const EXPORT: Self = Self { name: "export", version: 2 };
+    /// 1 (2026-11): its key `format` was a number. 2: `skipped` was `missed`.
+    pub const EXPORT: Self = Self { name: "export", version: 3 };
     pub const LAB_ATLAS: Self = Self::first("lab-atlas");
     pub const LAB_BISECT: Self = Self::first("lab-bisect");
     pub const LAB_CHECK: Self = Self::first("lab-check");
@@ -47,7 +49,8 @@ impl Format {
     pub const RESPOND: Self = Self::first("respond");
     pub const SECTIONS: Self = Self::first("sections");
     pub const SECTIONS_COMPARE: Self = Self::first("sections-compare");
-    pub const SHOW: Self = Self::first("show");
+    /// 1 (2026-11): `skipped` was `missed`.
+    pub const SHOW: Self = Self { name: "show", version: 2 };
     pub const TUNE_LAB: Self = Self::first("tune-lab");
     pub const TUNE_PLAN: Self = Self::first("tune-plan");
     pub const TUNE_SEARCH: Self = Self::first("tune-search");
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn the_format_comes_first() {
         let content = serde_json::json!({"a": 1, "worst": null});
-        assert_eq!(Format::SHOW.line(&content), r#"{"format":{"name":"show","version":1},"a":1,"worst":null}"#);
+        assert_eq!(Format::SHOW.line(&content), r#"{"format":{"name":"show","version":2},"a":1,"worst":null}"#);
         assert!(Format::SHOW.document(&content).ends_with("\n}\n"));
     }
 }

@@ -38,8 +38,8 @@ pub struct StatedTotals {
     #[serde(default)]
     pub lost: u64,
     /// Periods that passed while the wake-up before them was still late; absent where the tool does not count them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missed: Option<u64>,
+    #[serde(default, alias = "missed", skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
 }
 
 /// Samples whose buckets are not in the file, as a rule because they lie beyond the last one.

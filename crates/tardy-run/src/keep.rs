@@ -25,7 +25,7 @@ impl Keep {
     pub fn stores(self, sample: &Sample) -> bool {
         match self {
             Self::All => true,
-            Self::Tail(least) => sample.latency >= least || sample.missed > 0,
+            Self::Tail(least) => sample.latency >= least || sample.skipped > 0,
             Self::Histogram => false,
         }
     }

@@ -291,7 +291,7 @@ mod tests {
             pages.event(due + 2_000, 1, LOAD, &[LOAD, 120, 0, PROBE, 19, 0, 0]);
             pages.event(due + 5_000, 1, PROBE, &[PROBE, 19, 0, LOAD, 120, 0, 1]);
             (0..200).for_each(|place| pages.event(due + 10_000 + place * 1_000, 3, LOAD, &[3]));
-            taken.push(Sample { due: Nanos(due.cast_signed()), latency: Nanos(3_000), missed: 0 });
+            taken.push(Sample { due: Nanos(due.cast_signed()), latency: Nanos(3_000), skipped: 0 });
         }
         pages.end();
         for page in &pages.pages {

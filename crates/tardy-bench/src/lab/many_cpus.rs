@@ -27,7 +27,7 @@ const CPUS: u32 = 64;
 const QUICK_CPUS: u32 = 8;
 /// Name of the probe, and how many series it has a CPU.
 const PROBES: [(&str, usize); 4] = [("cyclic", 1), ("timerfd", 1), ("futex", 2), ("work", 2)];
-const COUNTS: [&str; 4] = ["expected", "recorded", "missed", "lost"];
+const COUNTS: [&str; 4] = ["expected", "recorded", "skipped", "lost"];
 
 fn measure(bench: &Bench) -> Result<FigureResult> {
     let cpus = if bench.is_quick { QUICK_CPUS } else { CPUS };
@@ -55,7 +55,7 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         let of_probe: Vec<&Value> =
             series.iter().filter(|one| one["probe"].as_str().is_some_and(|name| name.split('.').next() == Some(probe))).collect();
         let count = |one: &Value, name: &str| one["counts"][name].as_u64().unwrap_or(u64::MAX / 1_000_000);
-        let is_whole = |one: &&Value| count(one, "expected") == count(one, "recorded") + count(one, "missed") + count(one, "lost");
+        let is_whole = |one: &&Value| count(one, "expected") == count(one, "recorded") + count(one, "skipped") + count(one, "lost");
         let is_accounted = of_probe.iter().all(is_whole) && of_probe.len() == series_a_cpu * cpus as usize;
         is_held &= is_accounted;
         let sum = |name: &str| of_probe.iter().map(|one| count(one, name)).sum::<u64>().to_string();

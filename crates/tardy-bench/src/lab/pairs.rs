@@ -58,20 +58,20 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
         commands,
         tables: vec![table],
         notes: vec![
-            "Samples: recorded, with the due times that were skipped while one was late (recorded + missed); expected: from the clock and the grid.".to_owned(),
+            "Samples: recorded, with the due times that were skipped while one was late (recorded + skipped); expected: from the clock and the grid.".to_owned(),
             "Busy: one spinning thread more than there are CPUs, at the lab's own priority.".to_owned(),
             identity(&idle),
         ],
     })
 }
 
-/// Samples recorded and missed, and those expected, of a run's only series.
+/// Samples recorded and skipped, and those expected, of a run's only series.
 fn accounted(experiment: &Experiment, variant: &str, replica: &serde_json::Value) -> Result<(u64, u64)> {
     let folder = experiment.out.join(variant).join(format!("replica-{:03}", replica.as_u64().unwrap_or_default()));
     let record = tardy_run::folder::open(&folder).map_err(|error| Failure::new(error.to_string()))?;
     let counts = record.series.first().and_then(|series| series.counts);
     let counts = counts.ok_or_else(|| Failure::new(format!("{}: no counts", folder.display())))?;
-    Ok((counts.recorded + counts.missed, counts.expected))
+    Ok((counts.recorded + counts.skipped, counts.expected))
 }
 
 fn on_a_busy_host<T>(work: impl FnOnce() -> T) -> T {

@@ -31,9 +31,9 @@ fn on_grid(latencies: &[i64]) -> Vec<Record> {
     latencies
         .iter()
         .map(|&latency| {
-            let missed = u32::try_from((latency / 1_000_000).max(0)).unwrap();
-            let sample = Sample { due, latency: Nanos(latency), missed };
-            due += Nanos(1_000_000) * (1 + i64::from(missed));
+            let skipped = u32::try_from((latency / 1_000_000).max(0)).unwrap();
+            let sample = Sample { due, latency: Nanos(latency), skipped };
+            due += Nanos(1_000_000) * (1 + i64::from(skipped));
             Record::Sample(sample)
         })
         .collect()
@@ -48,9 +48,9 @@ fn a_quiet_second_takes_two_bytes_a_sample() {
 
 #[test]
 fn a_gap_is_kept_before_the_sample_behind_it() {
-    let gap = Gap { lost: 3, missed: 2 };
-    let first = Sample { due: Nanos(1_000_000), latency: Nanos(10), missed: 0 };
-    let second = Sample { due: Nanos(7_000_000), latency: Nanos(12), missed: 0 };
+    let gap = Gap { lost: 3, skipped: 2 };
+    let first = Sample { due: Nanos(1_000_000), latency: Nanos(10), skipped: 0 };
+    let second = Sample { due: Nanos(7_000_000), latency: Nanos(12), skipped: 0 };
     let bytes = encode(GRID, &[Record::Sample(first), Record::Gap(gap), Record::Sample(second)]);
     assert_eq!(decode(GRID, &bytes), [(Gap::default(), first), (gap, second)]);
     let mut chunk = Chunk::default();
@@ -97,8 +97,8 @@ fn a_head_survives_a_round_trip_and_damage_is_noticed() {
 fn any_record() -> impl Strategy<Value = Record> {
     prop_oneof![
         8 => (any::<i64>(), any::<i64>(), any::<u32>())
-            .prop_map(|(due, latency, missed)| Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), missed })),
-        1 => (0_u64..1 << 40, 0_u64..1 << 40).prop_map(|(lost, missed)| Record::Gap(Gap { lost, missed })),
+            .prop_map(|(due, latency, skipped)| Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), skipped })),
+        1 => (0_u64..1 << 40, 0_u64..1 << 40).prop_map(|(lost, skipped)| Record::Gap(Gap { lost, skipped })),
     ]
 }
 
@@ -119,7 +119,7 @@ proptest! {
         for record in &records {
             match *record {
                 Record::Sample(sample) => expected.push((std::mem::take(&mut gap), sample)),
-                Record::Gap(more) => { gap.lost += more.lost; gap.missed += more.missed; }
+                Record::Gap(more) => { gap.lost += more.lost; gap.skipped += more.skipped; }
             }
         }
         prop_assert_eq!(decode(schedule, &encode(schedule, &records)), expected);

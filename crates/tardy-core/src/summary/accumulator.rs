@@ -144,7 +144,7 @@ impl SeriesAccumulator {
     /// Counts a chunk; chunks come in their order.
     pub fn add(&mut self, chunk: &Chunk) {
         self.counts = chunk.counts;
-        self.skipping += chunk.missed.len() as u64;
+        self.skipping += chunk.skipped.len() as u64;
         let (Some(&first), Some(&last)) = (chunk.latency.first(), chunk.latency.last()) else { return };
         self.first_latency.get_or_insert(first);
         self.first_due.get_or_insert(chunk.first_due);
@@ -175,7 +175,7 @@ impl SeriesAccumulator {
         let questions = &self.questions;
         let cell = self.cells.entry(phases.clone()).or_insert_with(|| questions.cell());
         let (high, low) = (watch_above(questions, cell), watch_below(questions));
-        let mut standing_out: Vec<usize> = chunk.missed.iter().map(|&(index, _)| index).collect();
+        let mut standing_out: Vec<usize> = chunk.skipped.iter().map(|&(index, _)| index).collect();
         let mut previous = self.last_latency.unwrap_or(chunk.latency[0]);
         let skip_first = usize::from(self.last_latency.is_none());
         let mut sum = 0_i128;
@@ -206,7 +206,7 @@ impl SeriesAccumulator {
             if wanted.next_if_eq(&index).is_some() {
                 self.note(&mut cell, stratum, IndexedSample { sample, place });
             }
-            place += 1 + u64::from(sample.missed);
+            place += 1 + u64::from(sample.skipped);
         }
         self.cells.insert(phases, cell);
     }
@@ -230,17 +230,17 @@ impl SeriesAccumulator {
             }
             previous = Some(latency);
             let stratum = self.questions.stratum(&touched);
-            cell.batches.add_all(stratum, sample.due, &[latency], u64::from(sample.missed));
+            cell.batches.add_all(stratum, sample.due, &[latency], u64::from(sample.skipped));
             self.note(&mut cell, stratum, IndexedSample { sample, place });
             self.cells.insert(touched, cell);
-            place += 1 + u64::from(sample.missed);
+            place += 1 + u64::from(sample.skipped);
         }
     }
 
     fn note_gap(&mut self, gap: Gap) -> u64 {
         self.gaps.lost += gap.lost;
-        self.gaps.missed += gap.missed;
-        gap.lost.saturating_add(gap.missed)
+        self.gaps.skipped += gap.skipped;
+        gap.lost.saturating_add(gap.skipped)
     }
 
     /// A sample that may matter by itself.
@@ -264,18 +264,18 @@ impl SeriesAccumulator {
             cell.misses_skipped += skipped;
             cell.batches.note_misses(stratum, sample.due, itself + skipped);
         }
-        if sample.missed > 0 {
-            let expand = cell.missed.saturating_add(u64::from(sample.missed)) <= EXPANDED_MAX;
+        if sample.skipped > 0 {
+            let expand = cell.skipped.saturating_add(u64::from(sample.skipped)) <= EXPANDED_MAX;
             cell.note_skipped(sample, &self.schedule, expand);
         }
     }
 
     /// How many of the due times that `sample` skipped miss the window.
     fn late_skipped(&self, sample: Sample, window: &Window) -> u64 {
-        if self.questions.is_work || sample.missed == 0 {
-            return u64::from(sample.missed);
+        if self.questions.is_work || sample.skipped == 0 {
+            return u64::from(sample.skipped);
         }
-        SkippedLateness::of(sample, &self.schedule).late(sample.missed, self.schedule.period(), window)
+        SkippedLateness::of(sample, &self.schedule).late(sample.skipped, self.schedule.period(), window)
     }
 
     /// Adds the part of the same series that follows.
@@ -294,7 +294,7 @@ impl SeriesAccumulator {
         self.skipping += next.skipping;
         self.samples += next.samples;
         self.gaps.lost += next.gaps.lost;
-        self.gaps.missed += next.gaps.missed;
+        self.gaps.skipped += next.gaps.skipped;
         if next.counts != Counts::default() {
             self.counts = next.counts;
         }
@@ -352,7 +352,7 @@ impl SeriesAccumulator {
 /// Nearly all chunks of a long series lie in one stretch: their due times need not be looked at.
 fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedule: &Schedule, last_due: Nanos) {
     if batches.is_one(chunk.first_due, last_due) {
-        let skipped = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
+        let skipped = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
         batches.add_all(stratum, chunk.first_due, &chunk.latency, skipped);
         return;
     }
@@ -362,7 +362,7 @@ fn add_to_batches(batches: &mut Batches, stratum: Stratum, chunk: &Chunk, schedu
             batches.add_all(stratum, due, &chunk.latency[begin..index], skipped);
             (begin, due, skipped) = (index, sample.due, 0);
         }
-        skipped += u64::from(sample.missed);
+        skipped += u64::from(sample.skipped);
     }
     batches.add_all(stratum, due, &chunk.latency[begin..], skipped);
 }
@@ -392,15 +392,15 @@ fn phases_touching(phases: &[PhaseSpan], begin: Nanos, end: Nanos) -> Vec<usize>
 /// The due time of a chunk's last sample, and how many due times (or cycles) the chunk spans.
 fn last_due_and_places(chunk: &Chunk, schedule: &Schedule) -> (Nanos, u64) {
     let samples = chunk.latency.len();
-    let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
-    let gaps: u64 = chunk.gaps.iter().map(|&(_, gap)| gap.lost.saturating_add(gap.missed)).fold(0, u64::saturating_add);
-    let places = (samples as u64).saturating_add(missed).saturating_add(gaps);
+    let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
+    let gaps: u64 = chunk.gaps.iter().map(|&(_, gap)| gap.lost.saturating_add(gap.skipped)).fold(0, u64::saturating_add);
+    let places = (samples as u64).saturating_add(skipped).saturating_add(gaps);
     let last_due = match *schedule {
         Schedule::Grid { period, .. } => {
-            let missed_by_last =
-                chunk.missed.last().filter(|&&(index, _)| index + 1 == samples).map_or(0, |&(_, missed)| u64::from(missed));
-            let gap_before_first = chunk.gaps.first().filter(|&&(index, _)| index == 0).map_or(0, |&(_, gap)| gap.lost + gap.missed);
-            let steps = places.saturating_sub(1 + missed_by_last).saturating_sub(gap_before_first);
+            let skipped_by_last =
+                chunk.skipped.last().filter(|&&(index, _)| index + 1 == samples).map_or(0, |&(_, skipped)| u64::from(skipped));
+            let gap_before_first = chunk.gaps.first().filter(|&&(index, _)| index == 0).map_or(0, |&(_, gap)| gap.lost + gap.skipped);
+            let steps = places.saturating_sub(1 + skipped_by_last).saturating_sub(gap_before_first);
             let departures = chunk.due.iter().fold(0_i64, |sum, &(departure, run)| sum.wrapping_add(departure.wrapping_mul(run as i64)));
             chunk.first_due.get().wrapping_add(period.get().wrapping_mul(steps as i64)).wrapping_add(departures)
         }

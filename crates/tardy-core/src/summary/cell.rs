@@ -19,9 +19,9 @@ pub struct Cell {
     /// Latencies as measured.
     pub latency: Histogram,
     /// Latencies that the skipped due times would have had: late sample minus one period, minus two, and so on.
-    pub skipped: Histogram,
+    pub latency_skipped: Histogram,
     /// The most that the lateness of other skipped due times can have been, whose wake-up was in time: see [`SkippedLateness::AtMost`].
-    pub skipped_at_most: Histogram,
+    pub latency_skipped_at_most: Histogram,
     /// The largest latency; the first one where several are equal.
     pub worst: Option<Sample>,
     /// The largest latencies, with their places.
@@ -35,7 +35,7 @@ pub struct Cell {
     /// How many of them are skipped due times.
     pub misses_skipped: u64,
     /// Due times skipped.
-    pub missed: u64,
+    pub skipped: u64,
     /// Sum of the latencies in ns.
     pub sum: i128,
 }
@@ -44,15 +44,15 @@ impl Default for Cell {
     fn default() -> Self {
         Self {
             latency: Histogram::new(Budget::ANALYSIS),
-            skipped: Histogram::new(Budget::ANALYSIS),
-            skipped_at_most: Histogram::new(Budget::ANALYSIS),
+            latency_skipped: Histogram::new(Budget::ANALYSIS),
+            latency_skipped_at_most: Histogram::new(Budget::ANALYSIS),
             worst: None,
             top: Top::default(),
             batches: Batches::default(),
             serial: None,
             misses: 0,
             misses_skipped: 0,
-            missed: 0,
+            skipped: 0,
             sum: 0,
         }
     }
@@ -62,7 +62,7 @@ impl Cell {
     /// Makes it as small as what was counted, of a series of `samples` samples; see [`Histogram::pack`].
     pub fn pack(&mut self, samples: u64) {
         self.latency.pack();
-        self.skipped.pack();
+        self.latency_skipped.pack();
         self.top.trim(samples);
         self.batches.pack();
     }
@@ -84,12 +84,12 @@ impl Cell {
     /// Adds the counts of another series. How the samples of several series follow each other is found from the series (`dependence`), not from their sum.
     pub fn merge_counts(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
-        self.skipped.merge(&other.skipped);
-        self.skipped_at_most.merge(&other.skipped_at_most);
+        self.latency_skipped.merge(&other.latency_skipped);
+        self.latency_skipped_at_most.merge(&other.latency_skipped_at_most);
         self.note_worst(other.worst);
         self.misses += other.misses;
         self.misses_skipped += other.misses_skipped;
-        self.missed += other.missed;
+        self.skipped += other.skipped;
         self.sum += other.sum;
     }
 
@@ -122,17 +122,17 @@ impl Cell {
     /// Counts the due times that `sample` skipped, each with the latency that it would have had. Where the sample's own latency does not cover them, because
     /// what came after the wake-up took so long, only the most that it can have been is known, and the histogram stays uncorrected.
     pub fn note_skipped(&mut self, sample: Sample, schedule: &Schedule, expand: bool) {
-        self.missed += u64::from(sample.missed);
+        self.skipped += u64::from(sample.skipped);
         if !expand {
             return;
         }
         let lateness = SkippedLateness::of(sample, schedule);
         let histogram = match lateness {
-            SkippedLateness::Known { .. } => &mut self.skipped,
-            SkippedLateness::AtMost { .. } => &mut self.skipped_at_most,
+            SkippedLateness::Known { .. } => &mut self.latency_skipped,
+            SkippedLateness::AtMost { .. } => &mut self.latency_skipped_at_most,
         };
         let mut latency = lateness.latency().get();
-        for _ in 0..sample.missed {
+        for _ in 0..sample.skipped {
             latency = latency.saturating_sub(schedule.period().get());
             histogram.record(latency);
         }
@@ -142,7 +142,7 @@ impl Cell {
     /// lasted. Where that does not account for those that were skipped, nothing is found, and nothing more is known of them.
     pub fn find_skipped(&mut self, period: Nanos) {
         let period = period.get();
-        if period <= 0 || self.missed == 0 || self.missed > EXPANDED_MAX {
+        if period <= 0 || self.skipped == 0 || self.skipped > EXPANDED_MAX {
             return;
         }
         let of_stalls = |value: i64| u64::try_from(value.div_euclid(period)).unwrap_or(0);
@@ -153,13 +153,13 @@ impl Cell {
             }
         });
         let found = stalls.iter().fold(0_u64, |sum, &(value, count)| sum.saturating_add(of_stalls(value).saturating_mul(count)));
-        if found != self.missed {
+        if found != self.skipped {
             return;
         }
-        self.skipped = Histogram::new(Budget::ANALYSIS);
-        self.skipped_at_most = Histogram::new(Budget::ANALYSIS);
+        self.latency_skipped = Histogram::new(Budget::ANALYSIS);
+        self.latency_skipped_at_most = Histogram::new(Budget::ANALYSIS);
         for (value, count) in stalls {
-            (1..=value.div_euclid(period)).for_each(|periods| self.skipped.record_many(value - periods * period, count));
+            (1..=value.div_euclid(period)).for_each(|periods| self.latency_skipped.record_many(value - periods * period, count));
         }
     }
 
@@ -173,10 +173,10 @@ impl Cell {
             beyond
         };
         let is_late = |value: i64| value > window.latest.get();
-        let unknown = self.missed.saturating_sub(self.skipped.count() + self.skipped_at_most.count());
+        let unknown = self.skipped.saturating_sub(self.latency_skipped.count() + self.latency_skipped_at_most.count());
         let skipped = match is_work {
-            true => self.missed,
-            false => unknown + beyond(&self.skipped, &is_late) + beyond(&self.skipped_at_most, &is_late),
+            true => self.skipped,
+            false => unknown + beyond(&self.latency_skipped, &is_late) + beyond(&self.latency_skipped_at_most, &is_late),
         };
         (beyond(&self.latency, &|value| window.misses(Nanos(value))) + skipped, skipped)
     }
@@ -184,10 +184,10 @@ impl Cell {
     /// The histogram with the skipped due times expanded; `None` where there were none, or too many to expand.
     #[must_use]
     pub fn corrected(&self) -> Option<Histogram> {
-        let skipped = self.skipped.count();
-        (skipped > 0 && skipped == self.missed).then(|| {
+        let skipped = self.latency_skipped.count();
+        (skipped > 0 && skipped == self.skipped).then(|| {
             let mut corrected = self.latency.clone();
-            corrected.merge(&self.skipped);
+            corrected.merge(&self.latency_skipped);
             corrected
         })
     }
@@ -199,8 +199,8 @@ mod tests {
 
     const PERIOD: Nanos = Nanos(1_000);
 
-    fn kept_as_histogram(latencies: &[i64], missed: u64) -> Cell {
-        let mut cell = Cell { missed, ..Cell::default() };
+    fn kept_as_histogram(latencies: &[i64], skipped: u64) -> Cell {
+        let mut cell = Cell { skipped, ..Cell::default() };
         latencies.iter().for_each(|&latency| cell.latency.record(latency));
         cell.find_skipped(PERIOD);
         cell
@@ -210,7 +210,7 @@ mod tests {
     fn skipped_due_times_are_found_from_the_stalls_in_a_histogram() {
         let cell = kept_as_histogram(&[10, 3_400, 1_000, 20], 4);
         let mut found = Vec::new();
-        cell.skipped.for_each(|value, count| found.push((value, count)));
+        cell.latency_skipped.for_each(|value, count| found.push((value, count)));
         assert_eq!(found, [(0, 1), (400, 1), (1_400, 1), (2_400, 1)]);
         let misses = |deadline| cell.misses_of(&Window::deadline(Nanos(deadline)), false);
         assert_eq!([2_000, 3_400].map(misses), [(2, 1), (0, 0)]);

@@ -56,7 +56,7 @@ pub struct Numbers {
     /// How strongly late samples cluster, 1 for not at all; absent where there are too few to tell, and independence is assumed.
     pub extremal_index: Option<f64>,
     /// Due times skipped.
-    pub missed: u64,
+    pub skipped: u64,
     /// Samples outside of the window, and skipped due times behind it; absent where no window was asked for.
     pub misses: Option<u64>,
     /// How many of the misses are skipped due times.
@@ -84,7 +84,7 @@ pub fn numbers(cell: &Cell, dependence: &Dependence, start_ns: i64, has_window: 
         percentiles: percentiles(&cell.latency, dependence),
         percentiles_corrected: corrected.as_ref().map(|corrected| percentiles(corrected, dependence)),
         extremal_index: dependence.extremal_index(),
-        missed: cell.missed,
+        skipped: cell.skipped,
         misses: has_window.then_some(cell.misses),
         misses_skipped: has_window.then_some(cell.misses_skipped),
         misses_clustering: has_window.then(|| dependence.misses()),

@@ -21,8 +21,8 @@ impl SkippedLateness {
     /// Of the due times that `sample` skipped, of a series with this schedule.
     #[must_use]
     pub fn of(sample: Sample, schedule: &Schedule) -> Self {
-        let (period, missed) = (i128::from(schedule.period().get()), i128::from(sample.missed));
-        let last = i128::from(sample.latency.get()) - period * missed;
+        let (period, skipped) = (i128::from(schedule.period().get()), i128::from(sample.skipped));
+        let last = i128::from(sample.latency.get()) - period * skipped;
         // Dither moves due times by up to half a period.
         if last >= -(period / 2) {
             return Self::Known { latency: sample.latency };
@@ -31,7 +31,7 @@ impl SkippedLateness {
             Schedule::Grid { dither, .. } => dither,
             Schedule::Event { .. } => Nanos::ZERO,
         };
-        let latency = period * (missed + 1) + i128::from(dither.get());
+        let latency = period * (skipped + 1) + i128::from(dither.get());
         Self::AtMost { latency: Nanos(i64::try_from(latency).unwrap_or(i64::MAX)) }
     }
 
@@ -43,16 +43,16 @@ impl SkippedLateness {
         }
     }
 
-    /// How many of `missed` skipped due times lie behind the window. Where only a bound is known, it counts; where there is no period, all of them do.
+    /// How many of `skipped` skipped due times lie behind the window. Where only a bound is known, it counts; where there is no period, all of them do.
     #[must_use]
-    pub fn late(self, missed: u32, period: Nanos, window: &Window) -> u64 {
+    pub fn late(self, skipped: u32, period: Nanos, window: &Window) -> u64 {
         if period <= Nanos::ZERO {
-            return u64::from(missed);
+            return u64::from(skipped);
         }
         let beyond = i128::from(self.latency().get()) - i128::from(window.latest.get());
         // Those with beyond - k periods above zero.
         let late = (beyond - 1).div_euclid(i128::from(period.get()));
-        u64::try_from(late.clamp(0, i128::from(missed))).unwrap_or(0)
+        u64::try_from(late.clamp(0, i128::from(skipped))).unwrap_or(0)
     }
 }
 
@@ -64,9 +64,9 @@ mod tests {
     const PERIOD: Nanos = Nanos(1_000);
     const GRID: Schedule = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos::ZERO };
 
-    fn late(latency: i64, missed: u32, deadline: i64) -> u64 {
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), missed };
-        SkippedLateness::of(sample, &GRID).late(missed, PERIOD, &Window::deadline(Nanos(deadline)))
+    fn late(latency: i64, skipped: u32, deadline: i64) -> u64 {
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), skipped };
+        SkippedLateness::of(sample, &GRID).late(skipped, PERIOD, &Window::deadline(Nanos(deadline)))
     }
 
     #[test]
@@ -80,24 +80,24 @@ mod tests {
         // In time by itself, then away for five periods: back before the sixth due time, so that they were late by at most 5000, 4000 and so on.
         assert_eq!([999, 1_000, 4_999, 5_000].map(|deadline| late(10, 5, deadline)), [5, 4, 1, 0]);
         let dithered = Schedule::Grid { period: PERIOD, start: Nanos::ZERO, dither: Nanos(300) };
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), missed: 5 };
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), skipped: 5 };
         assert_eq!(SkippedLateness::of(sample, &dithered), SkippedLateness::AtMost { latency: Nanos(6_300) });
     }
 
     #[test]
     fn without_a_period_every_one_counts() {
-        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), missed: 5 };
+        let sample = Sample { due: Nanos(5_000), latency: Nanos(10), skipped: 5 };
         let event = Schedule::Event { request: Nanos::ZERO };
         assert_eq!(SkippedLateness::of(sample, &event).late(5, Nanos::ZERO, &Window::deadline(Nanos::MAX)), 5);
     }
 
     proptest! {
         #[test]
-        fn as_many_are_late_as_are_when_taken_one_by_one(latency in 0_i64..20_000, missed in 0_u32..20, deadline in 0_i64..20_000) {
-            let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), missed };
+        fn as_many_are_late_as_are_when_taken_one_by_one(latency in 0_i64..20_000, skipped in 0_u32..20, deadline in 0_i64..20_000) {
+            let sample = Sample { due: Nanos(5_000), latency: Nanos(latency), skipped };
             let first = SkippedLateness::of(sample, &GRID).latency().get();
-            let one_by_one = (1..=i64::from(missed)).filter(|periods| first - periods * PERIOD.get() > deadline).count() as u64;
-            prop_assert_eq!(late(latency, missed, deadline), one_by_one);
+            let one_by_one = (1..=i64::from(skipped)).filter(|periods| first - periods * PERIOD.get() > deadline).count() as u64;
+            prop_assert_eq!(late(latency, skipped, deadline), one_by_one);
         }
     }
 }

@@ -28,7 +28,7 @@ impl Exporter for Arrow {
     }
 
     fn about(&self) -> &'static str {
-        "samples as an Arrow file (Feather): series, probe, quantity, cpu, copy, phase, due_ns, latency_ns, missed"
+        "samples as an Arrow file (Feather): series, probe, quantity, cpu, copy, phase, due_ns, latency_ns, skipped"
     }
 
     fn is_binary(&self) -> bool {
@@ -48,7 +48,7 @@ impl Exporter for Arrow {
                 rows.phase.push(phases.at(sample.due));
                 rows.due.push(sample.due.get().wrapping_sub(run.record.started.monotonic_ns.get()));
                 rows.latency.push(sample.latency.get());
-                rows.missed.push(sample.missed);
+                rows.skipped.push(sample.skipped);
                 if rows.due.len() == ROWS_A_BATCH {
                     let batch =
                         std::mem::take(&mut rows).batch(&schema, &words, &phases, (index, series)).map_err(std::io::Error::other)?;
@@ -91,7 +91,7 @@ fn schema(run: &ExportedRun) -> Schema {
         Field::new("phase", words(), true),
         Field::new("due_ns", DataType::Int64, false).with_metadata(of(&[("unit", "ns"), ("from", "start of the run")])),
         Field::new("latency_ns", DataType::Int64, false).with_metadata(of(&[("unit", "ns")])),
-        Field::new("missed", DataType::UInt32, false).with_metadata(of(&[("unit", "due times")])),
+        Field::new("skipped", DataType::UInt32, false).with_metadata(of(&[("unit", "due times")])),
     ];
     let machine = &run.record.machine;
     let metadata = of(&[
@@ -156,7 +156,7 @@ struct Rows {
     phase: Vec<Option<i32>>,
     due: Vec<i64>,
     latency: Vec<i64>,
-    missed: Vec<u32>,
+    skipped: Vec<u32>,
 }
 
 impl Rows {
@@ -187,7 +187,7 @@ impl Rows {
                 word(Int32Array::from(self.phase), &phases.names)?,
                 Arc::new(Int64Array::from(self.due)),
                 Arc::new(Int64Array::from(self.latency)),
-                Arc::new(UInt32Array::from(self.missed)),
+                Arc::new(UInt32Array::from(self.skipped)),
             ],
         )
     }

@@ -16,7 +16,7 @@ impl Exporter for Csv {
     }
 
     fn about(&self) -> &'static str {
-        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that is late into the next phase in both), due time from the start of the run, latency, due times missed; counts by value with --histogram"
+        "samples, a line each: probe, cpu, copy, phase in which it was due (reports count one that is late into the next phase in both), due time from the start of the run, latency, due times skipped; counts by value with --histogram"
     }
 
     fn write(&self, run: &ExportedRun, options: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
@@ -27,14 +27,14 @@ impl Exporter for Csv {
 fn samples(run: &ExportedRun, out: &mut dyn Write) -> Result<(), ExportError> {
     run.needs_samples()?;
     let start = run.record.started.monotonic_ns;
-    writeln!(out, "probe,cpu,copy,phase,due_ns,latency_ns,missed")?;
+    writeln!(out, "probe,cpu,copy,phase,due_ns,latency_ns,skipped")?;
     for series in &run.series {
         let phases: Vec<_> = run.phases(series.descriptor.cpu).into_iter().map(|(begin, end, name)| (begin, end, quoted(name))).collect();
         let head = format!("{},{},{}", quoted(&series.descriptor.probe), series.cpu_text(), series.copy_text());
         series.samples(|sample| {
             let phase = phases.iter().find(|&&(begin, end, _)| begin <= sample.due && sample.due < end).map_or("", |phase| &phase.2);
             let due = sample.due.get().wrapping_sub(start.get());
-            writeln!(out, "{head},{phase},{due},{},{}", sample.latency.get(), sample.missed)
+            writeln!(out, "{head},{phase},{due},{},{}", sample.latency.get(), sample.skipped)
         })?;
     }
     Ok(())

@@ -48,10 +48,10 @@ fn text(run: &ExportedRun) -> String {
                 (None, Some(copy)) => format!("copy {copy}"),
                 (None, None) => "not bound".to_owned(),
             };
-            rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, series.is_missed_unknown)));
+            rows.extend(series.numbers.as_ref().map(|numbers| row(label, numbers, series.is_skipped_unknown)));
         }
         if rows.len() > 1 {
-            rows.extend(probe.numbers.as_ref().map(|numbers| row("all".to_owned(), numbers, probe.is_missed_unknown)));
+            rows.extend(probe.numbers.as_ref().map(|numbers| row("all".to_owned(), numbers, probe.is_skipped_unknown)));
         }
         out.push_str(&table(&head, &rows));
     }
@@ -61,8 +61,8 @@ fn text(run: &ExportedRun) -> String {
         for load in &summary.loads {
             for (probe, numbers) in &load.probes {
                 let label = if summary.probes.len() > 1 { format!("{} ({probe})", load.name) } else { load.name.clone() };
-                let is_missed_unknown = summary.probes.iter().any(|of| of.probe == *probe && of.is_missed_unknown);
-                rows.extend(numbers.as_ref().map(|numbers| row(label, numbers, is_missed_unknown)));
+                let is_skipped_unknown = summary.probes.iter().any(|of| of.probe == *probe && of.is_skipped_unknown);
+                rows.extend(numbers.as_ref().map(|numbers| row(label, numbers, is_skipped_unknown)));
             }
         }
         out.push_str(&table(&head(summary.probes.first().and_then(|probe| probe.numbers.as_ref())), &rows));
@@ -84,10 +84,10 @@ fn head(numbers: Option<&Numbers>) -> Vec<String> {
 }
 
 /// A percentile stands with the upper end of its interval, or with how many samples one would need.
-fn row(label: String, numbers: &Numbers, is_missed_unknown: bool) -> Vec<String> {
+fn row(label: String, numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     let micros = |nanos: i64| format!("{:.1}", nanos as f64 / 1e3);
-    let missed = if is_missed_unknown { "-".to_owned() } else { numbers.missed.to_string() };
-    let mut cells = vec![label, numbers.samples.to_string(), missed, micros(numbers.min_ns)];
+    let skipped = if is_skipped_unknown { "-".to_owned() } else { numbers.skipped.to_string() };
+    let mut cells = vec![label, numbers.samples.to_string(), skipped, micros(numbers.min_ns)];
     cells.push(format!("{:.1}", numbers.mean_ns / 1e3));
     cells.extend(numbers.percentiles.iter().map(|percentile| match (percentile.upper_ns, percentile.samples_needed) {
         (Some(upper), _) => format!("{} (<= {})", micros(percentile.value_ns), micros(upper)),

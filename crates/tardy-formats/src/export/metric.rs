@@ -39,7 +39,7 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
                 push("late", misses as f64, "count", false);
             }
         }
-        push("missed", summary.counts.missed as f64, "count", false);
+        push("skipped", summary.counts.skipped as f64, "count", false);
         push("lost", summary.counts.lost as f64, "count", false);
     }
     metrics

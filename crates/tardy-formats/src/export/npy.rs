@@ -9,7 +9,7 @@ use super::{ExportError, Exporter, Options};
 pub(super) struct Npy;
 
 /// cpu is -1 for a probe that was not bound, copy where it ran once; due times count from the start of the run.
-const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('missed', '<u4')]";
+const FIELDS: &str = "[('cpu', '<i4'), ('copy', '<i4'), ('due_ns', '<i8'), ('latency_ns', '<i8'), ('skipped', '<u4')]";
 /// What precedes the data is padded to a multiple of this.
 const ALIGNMENT: usize = 64;
 
@@ -19,7 +19,7 @@ impl Exporter for Npy {
     }
 
     fn about(&self) -> &'static str {
-        "samples of one probe as a NumPy array of records: cpu, copy, due_ns, latency_ns, missed"
+        "samples of one probe as a NumPy array of records: cpu, copy, due_ns, latency_ns, skipped"
     }
 
     fn is_binary(&self) -> bool {
@@ -43,7 +43,7 @@ impl Exporter for Npy {
                 out.write_all(&copy)?;
                 out.write_all(&sample.due.get().wrapping_sub(start.get()).to_le_bytes())?;
                 out.write_all(&sample.latency.get().to_le_bytes())?;
-                out.write_all(&sample.missed.to_le_bytes())
+                out.write_all(&sample.skipped.to_le_bytes())
             })?;
         }
         Ok(())

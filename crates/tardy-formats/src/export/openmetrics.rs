@@ -102,15 +102,21 @@ fn counters(text: &mut String, run: &ExportedRun) {
         run.series.iter().filter_map(|series| Some((labels(series), value(run.summary_of(series)?)?.to_string()))).collect()
     };
     // The tool of an import need not count them: a collector takes what is left out for unknown, and 0 for none.
-    let missed = of_series(&|series| (!series.is_missed_unknown).then_some(series.counts.missed));
-    if !missed.is_empty() {
-        family(text, "tardy_missed_cycles", ("counter", "_total"), "Due times that passed unused because a wake-up came too late.", missed);
+    let skipped = of_series(&|series| (!series.is_skipped_unknown).then_some(series.counts.skipped));
+    if !skipped.is_empty() {
+        family(
+            text,
+            "tardy_skipped_due_times",
+            ("counter", "_total"),
+            "Due times that passed unused because a wake-up came too late.",
+            skipped,
+        );
     }
     let lost = of_series(&|series| Some(series.counts.lost));
     family(text, "tardy_lost_samples", ("counter", "_total"), "Samples taken and lost before they were recorded.", lost);
     let late = of_series(&|series| series.numbers.as_ref()?.misses);
     if !late.is_empty() {
-        family(text, "tardy_deadline_exceeded", ("counter", "_total"), "Due times that missed the deadline.", late);
+        family(text, "tardy_deadline_misses", ("counter", "_total"), "Due times that missed the deadline.", late);
     }
     let machine = &run.record.machine;
     let pairs = [

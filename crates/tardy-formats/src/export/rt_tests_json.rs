@@ -138,7 +138,7 @@ fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram) -> Thr
         cpu: series.descriptor.cpu.map_or(0, |cpu| cpu.0),
         node: 0,
         interval_ns: series.descriptor.schedule.period(),
-        missed: summary.filter(|summary| !summary.is_missed_unknown).map(|summary| summary.counts.missed),
+        missed: summary.filter(|summary| !summary.is_skipped_unknown).map(|summary| summary.counts.skipped),
         copy: series.descriptor.copy,
     }
 }

@@ -54,8 +54,8 @@ fn counted(
     let buckets = tool_json::histogram(source, document, keys, thread)?;
     counted.buckets = buckets.iter().map(|&(bucket, count)| ((bucket as i64).saturating_mul(unit.nanos()), count)).collect();
     // Of our own exports too.
-    let missed = thread.get("missed").and_then(Value::as_u64);
-    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed, ..StatedTotals::default() };
+    let skipped = thread.get("missed").and_then(Value::as_u64);
+    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), skipped, ..StatedTotals::default() };
     // Without a cycle the least value is the tool's starting value.
     if cycles > 0 {
         let stated = |key: &str| tool_json::nanos(thread, key, unit.nanos());

@@ -1,7 +1,7 @@
 //! cyclictest -v: a line a sample, `thread: cycle: value`, as fast as it can be read.
 //!
 //! Due times are not in it. They follow from the interval and from what cyclictest does after a late wake-up: it skips the due times that
-//! have passed, without counting them. So a sample that is late by k intervals stands for k missed due times. Source: rt-tests,
+//! have passed, without counting them. So a sample that is late by k intervals stands for k skipped due times. Source: rt-tests,
 //! src/cyclictest/cyclictest.c, `timerthread`.
 //!
 //! The trap: cyclictest hands samples over through a ring of 16,384 a thread, and does not notice when it laps the reader. Then old cycle
@@ -44,7 +44,7 @@ struct Thread {
     due: i64,
     cycle: u64,
     samples: u64,
-    missed: u64,
+    skipped: u64,
     ring: Vec<i64>,
     equal: u32,
     changing: u32,
@@ -188,15 +188,15 @@ impl Reader<'_> {
             let length = i64::try_from(jump).ok().and_then(|jump| state.period.checked_mul(jump));
             state.due = length.and_then(|length| state.due.checked_add(length)).unwrap_or(i64::MAX / 2);
             state.cycle = cycle;
-            self.sink.push(state.series, Record::Gap(Gap { lost: jump, missed: 0 })).map_err(unwritable)?;
+            self.sink.push(state.series, Record::Gap(Gap { lost: jump, skipped: 0 })).map_err(unwritable)?;
         }
-        let missed = u32::try_from(latency.max(0) / state.period).unwrap_or(u32::MAX);
+        let skipped = u32::try_from(latency.max(0) / state.period).unwrap_or(u32::MAX);
         self.sink
-            .push(state.series, Record::Sample(Sample { due: Nanos(state.due), latency: Nanos(latency), missed }))
+            .push(state.series, Record::Sample(Sample { due: Nanos(state.due), latency: Nanos(latency), skipped }))
             .map_err(unwritable)?;
-        state.missed += u64::from(missed);
+        state.skipped += u64::from(skipped);
         state.note(latency);
-        let step = state.period.checked_mul(i64::from(missed) + 1).and_then(|step| state.due.checked_add(step));
+        let step = state.period.checked_mul(i64::from(skipped) + 1).and_then(|step| state.due.checked_add(step));
         state.due = step
             .filter(|&due| due < i64::MAX / 2)
             .ok_or_else(|| source.expected(line, "a run of less than 100 years", &value.to_string()))?;
@@ -223,7 +223,7 @@ impl Reader<'_> {
             due: 0,
             cycle,
             samples: 0,
-            missed: 0,
+            skipped: 0,
             ring: Vec::with_capacity(RING),
             equal: 0,
             changing: 0,
@@ -246,12 +246,12 @@ impl Reader<'_> {
         let unit = self.unit.unwrap_or(Unit::Us);
         let mut notes = vec![
             THREAD_NOTE.to_owned(),
-            "missed due times follow from latencies longer than the interval: cyclictest skips them without counting".to_owned(),
+            "skipped due times follow from latencies longer than the interval: cyclictest skips them without counting".to_owned(),
             format!("values are whole {}, rounded down", unit.word()),
         ];
         notes.extend(self.notes);
         for thread in &self.threads {
-            let stated = StatedTotals { resolution_ns: Nanos(unit.nanos()), missed: Some(thread.missed), ..StatedTotals::default() };
+            let stated = StatedTotals { resolution_ns: Nanos(unit.nanos()), skipped: Some(thread.skipped), ..StatedTotals::default() };
             self.sink.state(thread.series, stated);
             if thread.aliased {
                 notes.push(format!(

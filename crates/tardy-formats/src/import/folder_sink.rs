@@ -90,7 +90,7 @@ impl Open {
     fn write(&mut self, is_last: bool) -> io::Result<()> {
         if let Some(last) = self.last {
             let passed = self.descriptor.schedule.expected_at(last.due);
-            self.counts.expected = passed.map_or(self.counts.recorded, |passed| passed + u64::from(last.missed));
+            self.counts.expected = passed.map_or(self.counts.recorded, |passed| passed + u64::from(last.skipped));
         }
         self.bytes.clear();
         self.encoder.finish(&self.counts, is_last, &mut self.bytes);
@@ -208,12 +208,12 @@ impl Sink for FolderSink {
         match record {
             Record::Sample(sample) => {
                 open.counts.recorded += 1;
-                open.counts.missed += u64::from(sample.missed);
+                open.counts.skipped += u64::from(sample.skipped);
                 open.last = Some(sample);
             }
             Record::Gap(gap) => {
                 open.counts.lost += gap.lost;
-                open.counts.missed += gap.missed;
+                open.counts.skipped += gap.skipped;
             }
         }
         open.encoder.push(record);
@@ -235,9 +235,9 @@ impl Sink for FolderSink {
         }
         let open = &mut self.series[series];
         open.stated = stated;
-        let missed = stated.missed.unwrap_or(0);
-        let expected = samples.saturating_add(stated.lost).saturating_add(missed);
-        open.counts = Counts { expected, recorded: samples, missed, lost: stated.lost, unstored: samples };
+        let skipped = stated.skipped.unwrap_or(0);
+        let expected = samples.saturating_add(stated.lost).saturating_add(skipped);
+        open.counts = Counts { expected, recorded: samples, skipped, lost: stated.lost, unstored: samples };
         Ok(())
     }
 }

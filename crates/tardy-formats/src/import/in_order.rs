@@ -51,7 +51,7 @@ impl<'a> InOrder<'a> {
         while latency % self.resolution != 0 {
             self.resolution /= 10;
         }
-        let sample = Sample { due: Nanos(self.due), latency: Nanos(latency), missed: 0 };
+        let sample = Sample { due: Nanos(self.due), latency: Nanos(latency), skipped: 0 };
         let Some(next) = self.due.checked_add(self.step).filter(|&next| next < TIME_MAX) else { return Ok(None) };
         self.due = next;
         self.sink.push(self.series, Record::Sample(sample)).map(Some)

@@ -33,7 +33,7 @@ fn read(source: &mut Source, settings: &Settings, sink: &mut dyn Sink) -> Result
             .collect();
         let stated = |key: &str| tool_json::nanos(cpu, key, unit);
         let samples = cpu.get("count").and_then(Value::as_u64).unwrap_or(counted.in_buckets());
-        counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), missed: Some(0), ..StatedTotals::default() };
+        counted.stated = StatedTotals { samples: Some(samples), resolution_ns: Nanos(unit), skipped: Some(0), ..StatedTotals::default() };
         if samples > 0 {
             counted.stated.min_ns = stated("min").map(|value| Nanos(value as i64));
             counted.stated.max_ns = stated("max").map(|value| Nanos(value as i64));

@@ -222,10 +222,10 @@ impl<'a> Threads<'a> {
         }
         if index > *next {
             let lost = (index - *next) as u64;
-            self.sink.push(*series, Record::Gap(Gap { lost, missed: 0 })).map_err(unwritable)?;
+            self.sink.push(*series, Record::Gap(Gap { lost, skipped: 0 })).map_err(unwritable)?;
         }
         *next = index.saturating_add(1);
-        let sample = Sample { due: Nanos(due), latency: Nanos(row.value * unit), missed: 0 };
+        let sample = Sample { due: Nanos(due), latency: Nanos(row.value * unit), skipped: 0 };
         self.sink.push(*series, Record::Sample(sample)).map_err(unwritable)
     }
 
@@ -241,7 +241,7 @@ impl<'a> Threads<'a> {
         let unit = self.unit.unwrap_or(1_000);
         for thread in self.threads.values() {
             if let Thread::Known { series, .. } = thread {
-                self.sink.state(*series, StatedTotals { resolution_ns: Nanos(unit), missed: Some(0), ..StatedTotals::default() });
+                self.sink.state(*series, StatedTotals { resolution_ns: Nanos(unit), skipped: Some(0), ..StatedTotals::default() });
             }
         }
         let mut notes = vec![THREAD_NOTE.to_owned(), format!("values are multiples of {}, rounded down", Nanos(unit).exact())];

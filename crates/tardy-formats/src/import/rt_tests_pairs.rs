@@ -1,7 +1,7 @@
 //! pmqtest, ptsematest, svsematest and sigwaittest of rt-tests, JSON and text: pairs of threads, the one wakes the other. Only extremes and
 //! mean of a pair are known. Source: rt-tests, src/pmqtest/pmqtest.c and its like.
 //!
-//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and nothing can be missed; of a latency only the
+//! The traps: after each wake-up a pair rests for its interval, so that there is no schedule and nothing can be skipped; of a latency only the
 //! part below a second is counted (`tv_usec`); and the text does not name the tool, but for the `TO` of pmqtest's time-outs.
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl Pair {
         counted.period = settings.period.or(self.interval.filter(|interval| *interval > Nanos::ZERO));
         counted.is_event = true;
         counted.stated =
-            StatedTotals { samples: self.samples, resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..StatedTotals::default() };
+            StatedTotals { samples: self.samples, resolution_ns: Nanos(unit.nanos()), skipped: Some(0), ..StatedTotals::default() };
         // Without a sample the least value is the tool's starting value.
         if self.samples != Some(0) {
             counted.stated = StatedTotals {

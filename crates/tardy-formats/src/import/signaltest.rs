@@ -69,11 +69,12 @@ fn note(imported: &mut ImportedRun, threads: usize) {
     imported.notes.extend((threads > 1).then(|| REST_NOTE.to_owned()));
 }
 
-/// The first thread. Its rounds begin when the round before is over: nothing can be missed.
+/// The first thread. Its rounds begin when the round before is over: nothing can be skipped.
 fn counted(cpu: Option<u32>, cycles: u64, (min, mean, max): (Option<i64>, Option<f64>, Option<i64>), unit: Unit) -> BucketSeries {
     let mut counted = BucketSeries::new(PROBE, LATENCY, cpu);
     counted.is_event = true;
-    counted.stated = StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), missed: Some(0), ..StatedTotals::default() };
+    counted.stated =
+        StatedTotals { samples: Some(cycles), resolution_ns: Nanos(unit.nanos()), skipped: Some(0), ..StatedTotals::default() };
     if cycles > 0 {
         counted.stated = StatedTotals { min_ns: min.map(Nanos), max_ns: max.map(Nanos), mean_ns: mean, ..counted.stated };
     }

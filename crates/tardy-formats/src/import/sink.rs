@@ -147,7 +147,7 @@ impl BucketSeries {
     /// The note about due times that a long latency skipped, which such output does not count; with the probe's name where there are several.
     #[must_use]
     pub fn skipped_note(&self, is_probe_named: bool) -> Option<String> {
-        let period = self.period.filter(|period| *period > Nanos::ZERO && self.stated.missed.is_none())?;
+        let period = self.period.filter(|period| *period > Nanos::ZERO && self.stated.skipped.is_none())?;
         let max = self.stated.max_ns?;
         let probe = if is_probe_named { format!("{}, ", self.probe) } else { String::new() };
         let cpu = self.cpu.map_or_else(String::new, |cpu| format!("CPU {cpu}: "));
@@ -202,7 +202,7 @@ pub fn hand_over_all(
     number_anew(series, imported);
     for counted in series.iter() {
         let overflow = counted.stated.overflow.map_or(0, |overflow| overflow.samples);
-        let beside = overflow.saturating_add(counted.stated.lost).saturating_add(counted.stated.missed.unwrap_or(0));
+        let beside = overflow.saturating_add(counted.stated.lost).saturating_add(counted.stated.skipped.unwrap_or(0));
         let samples = counted.in_buckets().saturating_add(beside);
         if samples.max(counted.stated.samples.unwrap_or(0)) > SAMPLES_MAX {
             return Err(source.expected(1, "fewer samples in a series than 2^53", &samples.to_string()));
@@ -223,7 +223,7 @@ pub fn hand_over_all(
         imported.notes.extend(counted.overflow_note(has_probes));
         imported.notes.extend(counted.skipped_note(has_probes));
         if let (Some(samples), Some(period), false) = (counted.stated.samples, counted.period, counted.is_event) {
-            let periods = samples.saturating_add(counted.stated.missed.unwrap_or(0));
+            let periods = samples.saturating_add(counted.stated.skipped.unwrap_or(0));
             let length = Nanos(period.get().saturating_mul(i64::try_from(periods).unwrap_or(i64::MAX)));
             imported.length = Some(imported.length.map_or(length, |known| known.max(length)));
         }

@@ -99,7 +99,7 @@ fn counted(found: &Statements, period: Nanos, imported: &mut ImportedRun) -> Buc
         max_ns: max.map(Nanos),
         mean_ns: mean.filter(|mean| mean.is_finite()),
         resolution_ns: Nanos(1),
-        missed: Some(whole.map_or(found.overruns, |whole| whole.overruns)),
+        skipped: Some(whole.map_or(found.overruns, |whole| whole.overruns)),
         ..StatedTotals::default()
     };
     if whole.is_none() {

@@ -36,7 +36,7 @@ const COLUMNS: [Column; 8] = [
     Column { head: "average", from_width: 50, text: |figures| time(figures, |numbers| numbers.average) },
     Column { head: "99.9 %", from_width: 0, text: |figures| time(figures, |numbers| numbers.high) },
     Column { head: "max", from_width: 0, text: |figures| time(figures, |numbers| numbers.max) },
-    Column { head: "skipped", from_width: 40, text: |figures| grouped(figures.counts.missed) },
+    Column { head: "skipped", from_width: 40, text: |figures| grouped(figures.counts.skipped) },
     Column { head: "missed", from_width: 40, text: |figures| figures.misses.map_or_else(String::new, grouped) },
     Column { head: "LOST", from_width: 0, text: |figures| grouped(figures.counts.lost) },
 ];

@@ -17,7 +17,7 @@ fn figures(cpu: u32, max: i64) -> Figures {
     Figures {
         probe: "cyclic".into(),
         cpu: Some(CpuId(cpu)),
-        counts: Counts { missed: u64::from(cpu) * 3, ..Counts::default() },
+        counts: Counts { skipped: u64::from(cpu) * 3, ..Counts::default() },
         misses: None,
         latest: Some(Nanos(4_560)),
         recent: Some(Nanos(max)),

@@ -128,9 +128,9 @@ fn line(elapsed: Nanos, length: Nanos, phase: &str, progress: &[Progress]) -> St
         let cpu = series.cpu.map_or_else(|| series.probe.clone(), |cpu| format!("CPU {cpu}"));
         let _ = write!(line, "  {cpu}: {latency}");
     }
-    let (missed, lost) = progress.iter().fold((0, 0), |sum, series| (sum.0 + series.counts.missed, sum.1 + series.counts.lost));
-    if missed > 0 {
-        let _ = write!(line, "; {missed} periods skipped");
+    let (skipped, lost) = progress.iter().fold((0, 0), |sum, series| (sum.0 + series.counts.skipped, sum.1 + series.counts.lost));
+    if skipped > 0 {
+        let _ = write!(line, "; {skipped} periods skipped");
     }
     if lost > 0 {
         let _ = write!(line, "; {lost} SAMPLES LOST");

@@ -171,11 +171,11 @@ mod tests {
         RelayEnd { left, start: start_consumer, done: done_consumer }
     }
 
-    /// (due, missed) of each sample.
+    /// (due, skipped) of each sample.
     fn dues(consumer: &mut Consumer) -> Vec<(i64, u32)> {
         let mut found = Vec::new();
         consumer.drain_up_to(u64::MAX, |record| match record {
-            Record::Sample(sample) => found.push((sample.due.get(), sample.missed)),
+            Record::Sample(sample) => found.push((sample.due.get(), sample.skipped)),
             Record::Gap(gap) => panic!("{gap:?}"),
         });
         found
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_ends_ends_its_series_and_work_that_was_not_done_is_missed() {
+    fn a_loop_that_ends_ends_its_series_and_work_that_was_not_done_is_skipped() {
         let memory = Arc::new(AppMemory::create(1, 64).unwrap());
         let mut control = open(&memory, 1000);
         for (due, is_done) in [(-1000, true), (0, true), (1000, false), (2000, true), (4000, true), (5000, false)] {

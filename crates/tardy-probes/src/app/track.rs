@@ -48,7 +48,7 @@ impl Track {
         let skipped = self.skipped_before(due)?;
         self.hand_over(skipped);
         self.last = due;
-        self.held = Some(Sample { due, latency: Nanos(at.get().saturating_sub(due.get())), missed: 0 });
+        self.held = Some(Sample { due, latency: Nanos(at.get().saturating_sub(due.get())), skipped: 0 });
         Ok(())
     }
 
@@ -65,18 +65,18 @@ impl Track {
     /// Hands over the cycle held; `skipped` due times lie behind it, some of which belong to cycles that were lost.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
-        let mut missed = skipped - lost;
+        let mut not_lost = skipped - lost;
         if let Some(mut sample) = self.held.take() {
             if lost == 0 {
-                sample.missed = u32::try_from(missed).unwrap_or(u32::MAX);
-                missed -= u64::from(sample.missed);
+                sample.skipped = u32::try_from(not_lost).unwrap_or(u32::MAX);
+                not_lost -= u64::from(sample.skipped);
             }
             self.producer.begin_cycle();
             self.producer.push(sample);
         }
         // Which of the cycles lost skipped them is not known; nor is there one before the first.
-        if lost > 0 || missed > 0 {
-            self.producer.lose(lost, missed);
+        if lost > 0 || not_lost > 0 {
+            self.producer.lose(lost, not_lost);
         }
     }
 
@@ -118,12 +118,12 @@ mod tests {
         records
     }
 
-    fn sample(due: i64, latency: i64, missed: u32) -> Record {
-        Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), missed })
+    fn sample(due: i64, latency: i64, skipped: u32) -> Record {
+        Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), skipped })
     }
 
     #[test]
-    fn due_times_that_a_cycle_skipped_are_its_missed_ones() {
+    fn due_times_that_a_cycle_skipped_are_its_own() {
         let (mut track, mut consumer) = track(Some(PERIOD));
         track.take(Nanos(0), Nanos(10)).unwrap();
         track.take(Nanos(1000), Nanos(3500)).unwrap();
@@ -134,16 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn cycles_that_were_lost_are_a_gap_with_the_due_times_that_they_missed() {
+    fn cycles_that_were_lost_are_a_gap_with_the_due_times_that_they_skipped() {
         let (mut track, mut consumer) = track(Some(PERIOD));
         track.take(Nanos(0), Nanos(10)).unwrap();
         track.lose(2);
         track.take(Nanos(5000), Nanos(5001)).unwrap();
         track.lose(3);
         track.close(None);
-        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), Record::Gap(Gap { lost: 2, missed: 2 }), sample(5000, 1, 0)]);
+        assert_eq!(drained(&mut consumer), [sample(0, 10, 0), Record::Gap(Gap { lost: 2, skipped: 2 }), sample(5000, 1, 0)]);
         let closing = consumer.closing_statement().unwrap();
-        assert_eq!((closing.next_due, closing.gap), (Nanos(9000), Gap { lost: 3, missed: 0 }));
+        assert_eq!((closing.next_due, closing.gap), (Nanos(9000), Gap { lost: 3, skipped: 0 }));
     }
 
     #[test]
@@ -159,16 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn due_times_before_the_first_cycle_are_missed_too() {
+    fn due_times_before_the_first_cycle_are_skipped_too() {
         let (mut track, mut consumer) = track(Some(PERIOD));
         track.take(Nanos(2000), Nanos(2010)).unwrap();
         track.close(None);
-        assert_eq!(drained(&mut consumer), [Record::Gap(Gap { lost: 0, missed: 2 }), sample(2000, 10, 0)]);
+        assert_eq!(drained(&mut consumer), [Record::Gap(Gap { lost: 0, skipped: 2 }), sample(2000, 10, 0)]);
         let (never, mut consumer) = super::tests::track(Some(PERIOD));
         never.close(Some(Nanos(5000)));
         assert_eq!(drained(&mut consumer), []);
         let closing = consumer.closing_statement().unwrap();
-        assert_eq!((closing.next_due, closing.gap), (Nanos(5000), Gap { lost: 0, missed: 5 }));
+        assert_eq!((closing.next_due, closing.gap), (Nanos(5000), Gap { lost: 0, skipped: 5 }));
     }
 
     #[test]
@@ -186,13 +186,13 @@ mod tests {
         track.lose(2);
         track.take(Nanos(300), Nanos(310)).unwrap();
         track.close(None);
-        assert_eq!(drained(&mut consumer), [sample(700, 10, 0), Record::Gap(Gap { lost: 2, missed: 0 }), sample(300, 10, 0)]);
+        assert_eq!(drained(&mut consumer), [sample(700, 10, 0), Record::Gap(Gap { lost: 2, skipped: 0 }), sample(300, 10, 0)]);
         assert_eq!(consumer.cycles(), 4);
     }
 
     proptest! {
         #[test]
-        fn every_due_time_of_the_grid_is_recorded_missed_or_lost(
+        fn every_due_time_of_the_grid_is_recorded_skipped_or_lost(
             steps in proptest::collection::vec((1_u64..5, 0_u64..4), 1..40), losing_last in 0_u64..3,
         ) {
             let (mut track, mut consumer) = track(Some(PERIOD));
@@ -206,17 +206,17 @@ mod tests {
             }
             track.lose(losing_last);
             track.close(None);
-            let (mut recorded, mut missed, mut lost) = (0, 0, 0);
+            let (mut recorded, mut skipped, mut lost) = (0, 0, 0);
             for record in drained(&mut consumer) {
                 match record {
-                    Record::Sample(sample) => { recorded += 1; missed += u64::from(sample.missed); }
-                    Record::Gap(gap) => { lost += gap.lost; missed += gap.missed; }
+                    Record::Sample(sample) => { recorded += 1; skipped += u64::from(sample.skipped); }
+                    Record::Gap(gap) => { lost += gap.lost; skipped += gap.skipped; }
                 }
             }
             let closing = consumer.closing_statement().unwrap();
             let grid = Schedule::Grid { period: PERIOD, start: Nanos(0), dither: Nanos(0) };
             let expected = grid.expected_at(closing.next_due).unwrap() - 1;
-            prop_assert_eq!(expected, recorded + missed + lost + closing.gap.lost + closing.gap.missed);
+            prop_assert_eq!(expected, recorded + skipped + lost + closing.gap.lost + closing.gap.skipped);
         }
     }
 }

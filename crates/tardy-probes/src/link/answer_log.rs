@@ -28,10 +28,10 @@ impl AnswerLog {
         let due = stamp.map_or(woken, |stamp| stamp.min(woken));
         if let (Some(ring), Some(_)) = (&mut self.wake_up, stamp) {
             ring.begin_cycle();
-            ring.push(Sample { due, latency: woken - due, missed: 0 });
+            ring.push(Sample { due, latency: woken - due, skipped: 0 });
         }
         self.answer.begin_cycle();
-        self.answer.push(Sample { due, latency: sent - due, missed: 0 });
+        self.answer.push(Sample { due, latency: sent - due, skipped: 0 });
     }
 
     /// Ends the series.

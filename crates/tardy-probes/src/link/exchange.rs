@@ -151,7 +151,7 @@ impl<L: Initiator> Exchange<'_, L> {
                     self.push(sent, round_trip, look);
                     if let (Some(ring), Some(latency)) = (&mut self.rings.in_responder, in_responder) {
                         ring.begin_cycle();
-                        ring.push(Sample { due: sent, latency, missed: 0 });
+                        ring.push(Sample { due: sent, latency, skipped: 0 });
                     }
                 }
                 Outcome::Unanswered => {
@@ -235,7 +235,7 @@ impl<L: Initiator> Exchange<'_, L> {
     fn push(&mut self, due: Nanos, round_trip: Nanos, look: Nanos) {
         for (ring, latency) in [(&mut self.rings.round_trip, round_trip), (&mut self.rings.look, look)] {
             ring.begin_cycle();
-            ring.push(Sample { due, latency, missed: 0 });
+            ring.push(Sample { due, latency, skipped: 0 });
         }
     }
 }

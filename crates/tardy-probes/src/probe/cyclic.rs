@@ -46,7 +46,7 @@ fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Control) -> io::
         let now = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
         let latency = Nanos(now) - due;
-        let sample = Sample { due, latency, missed: walk.advance_past(now, || end.min(control.end())) };
+        let sample = Sample { due, latency, skipped: walk.advance_past(now, || end.min(control.end())) };
         producer.push(sample);
         if latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

@@ -24,7 +24,7 @@ pub(super) fn by_due_times(
     while walk.base() < end && !control.is_past_end(walk.base()) {
         let due = Nanos(walk.due().to_nanos());
         let now = sleep_until(due.get())?;
-        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(control.end())) };
+        let sample = Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
@@ -65,7 +65,7 @@ pub(super) fn by_expiries(
                 continue;
             }
         }
-        let sample = Sample { due, latency: Nanos(now) - due, missed: walk.advance_by(expiries, || end.min(control.end())) };
+        let sample = Sample { due, latency: Nanos(now) - due, skipped: walk.advance_by(expiries, || end.min(control.end())) };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

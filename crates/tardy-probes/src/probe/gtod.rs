@@ -123,7 +123,7 @@ impl<C: Fn() -> i64> ClockReader<C> {
     /// On the run's clock, whichever was read: a gap is long beside one more read.
     #[cold]
     fn hand_over(&mut self, gap: i64) -> Sample {
-        let sample = Sample { due: Nanos(clock::monotonic() - gap), latency: Nanos(gap), missed: 0 };
+        let sample = Sample { due: Nanos(clock::monotonic() - gap), latency: Nanos(gap), skipped: 0 };
         self.producer.push(sample);
         sample
     }

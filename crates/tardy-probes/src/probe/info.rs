@@ -114,7 +114,7 @@ impl ProbeInfo {
         open: |_| Err(std::io::Error::other("a probe that does not say how it opens")),
     };
 
-    /// Whether due times form a grid, so that some can be missed.
+    /// Whether due times form a grid, so that some can be skipped.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
         self.series.iter().any(|series| matches!(series.kind, SeriesKind::Grid | SeriesKind::Work | SeriesKind::Skew))

@@ -71,7 +71,7 @@ fn measure(timer: &IntervalTimer, plan: &ThreadPlan, mut producer: Producer, con
         producer.begin_cycle();
         timer.wait()?;
         let now = Nanos(clock::monotonic());
-        let sample = Sample { due, latency: now - due, missed: 0 };
+        let sample = Sample { due, latency: now - due, skipped: 0 };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

@@ -46,7 +46,7 @@ pub(super) fn measure(plan: &ThreadPlan, mut producer: Producer, control: &Contr
         producer.begin_cycle();
         clock::sleep_for(timer, &duration)?;
         let after = clock::monotonic();
-        let sample = Sample { due, latency: Nanos(after) - due, missed: 0 };
+        let sample = Sample { due, latency: Nanos(after) - due, skipped: 0 };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

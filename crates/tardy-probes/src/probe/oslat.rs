@@ -133,7 +133,7 @@ impl Series {
 
     /// A gap of so many ticks from `begin` on; as the sample that it became.
     fn found(&mut self, begin: Nanos, ticks: u64) -> Sample {
-        let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), missed: 0 };
+        let sample = Sample { due: begin, latency: Nanos(self.calibration.nanos(ticks)), skipped: 0 };
         let switches = count_switches();
         let is_switched = switches > std::mem::replace(&mut self.switches, switches);
         let is_interrupted = self.interrupts.as_mut().map(Interrupts::came);

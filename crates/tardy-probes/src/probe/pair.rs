@@ -2,7 +2,7 @@
 //!
 //! The woken thread is above the waker in priority, so that on the same CPU the wake-up itself switches to it. Either of the two keeps the time: the
 //! one that does sleeps until a due time on a grid, and records in a series of its own how late that timer was. When a period passes while the woken
-//! thread has not yet come back, no wake-up is made in it, and it is counted as missed.
+//! thread has not yet come back, no wake-up is made in it, and it is counted as skipped.
 
 use std::io;
 use std::sync::Arc;
@@ -106,8 +106,8 @@ struct Pair<C> {
 enum Turn {
     /// The woken thread is back: wake it.
     Wake,
-    /// It is not: the period is missed.
-    Missed,
+    /// It is not: the period is skipped.
+    Skipped,
 }
 
 impl<C: Channel> Pair<C> {
@@ -122,13 +122,13 @@ impl<C: Channel> Pair<C> {
         })
     }
 
-    /// Begins a period on the waker's side. Whether one is missed is decided in one step together with the woken thread's return, so that each period is
+    /// Begins a period on the waker's side. Whether one is skipped is decided in one step together with the woken thread's return, so that each period is
     /// counted once, by one of the two.
     #[inline]
     fn begin_period(&self) -> Turn {
         self.periods.store(self.periods.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let missed = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, |passed| (passed != IDLE).then(|| passed + 1));
-        if missed.is_ok() { Turn::Missed } else { Turn::Wake }
+        let skipped = self.under_way.fetch_update(Ordering::AcqRel, Ordering::Acquire, |passed| (passed != IDLE).then(|| passed + 1));
+        if skipped.is_ok() { Turn::Skipped } else { Turn::Wake }
     }
 
     /// Stamps and wakes; only after [`Turn::Wake`].
@@ -147,7 +147,7 @@ impl<C: Channel> Pair<C> {
         }
         let due = Nanos(self.stamp.load(Ordering::Relaxed));
         let passed = self.under_way.swap(IDLE, Ordering::AcqRel);
-        Some(Sample { due, latency: Nanos(now) - due, missed: u32::try_from(passed).unwrap_or(u32::MAX) })
+        Some(Sample { due, latency: Nanos(now) - due, skipped: u32::try_from(passed).unwrap_or(u32::MAX) })
     }
 
     fn is_over(&self) -> bool {
@@ -219,7 +219,7 @@ fn paced_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut timer: Prod
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(start.control.end())) });
+                timer.push(Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(start.control.end())) });
                 if pair.begin_period() == Turn::Wake {
                     pair.wake()?;
                 }
@@ -245,7 +245,7 @@ fn woken_by_waker<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencie
                 pair.wake.wait()?;
                 let now = clock::monotonic();
                 let Some(sample) = pair.take(now) else { continue };
-                let periods = 1 + u64::from(sample.missed);
+                let periods = 1 + u64::from(sample.skipped);
                 (0..periods).for_each(|_| latencies.begin_cycle());
                 (begun, last) = (begun + periods, Nanos(now));
                 latencies.push(sample);
@@ -275,7 +275,7 @@ fn paced_woken<C: Channel>(pair: Arc<Pair<C>>, plan: ThreadPlan, mut latencies: 
                 clock::sleep_until(walk.due())?;
                 let now = clock::monotonic();
                 let due = Nanos(walk.due().to_nanos());
-                timer.push(Sample { due, latency: Nanos(now) - due, missed: walk.advance_past(now, || end.min(start.control.end())) });
+                timer.push(Sample { due, latency: Nanos(now) - due, skipped: walk.advance_past(now, || end.min(start.control.end())) });
                 latencies.begin_cycle();
                 pair.ask.wake()?;
                 let sample = loop {
@@ -358,25 +358,25 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn every_period_is_a_wake_up_or_missed_in_any_order_of_the_two_threads(returns in proptest::collection::vec(any::<bool>(), 0..60)) {
+        fn every_period_is_a_wake_up_or_skipped_in_any_order_of_the_two_threads(returns in proptest::collection::vec(any::<bool>(), 0..60)) {
             let pair = Pair::<CountedChannel>::new().unwrap();
-            let (mut recorded, mut missed) = (0, 0);
+            let (mut recorded, mut skipped) = (0, 0);
             for comes_back in returns {
                 if pair.begin_period() == Turn::Wake {
                     pair.wake().unwrap();
                 }
                 if comes_back && let Some(sample) = pair.take(clock::monotonic()) {
                     prop_assert!(sample.latency >= Nanos::ZERO);
-                    (recorded, missed) = (recorded + 1, missed + u64::from(sample.missed));
+                    (recorded, skipped) = (recorded + 1, skipped + u64::from(sample.skipped));
                 }
             }
             prop_assert!(!pair.is_over());
             pair.end(&pair.wake).unwrap();
             if let Some(sample) = pair.take(clock::monotonic()) {
-                (recorded, missed) = (recorded + 1, missed + u64::from(sample.missed));
+                (recorded, skipped) = (recorded + 1, skipped + u64::from(sample.skipped));
             }
             prop_assert!(pair.is_over());
-            prop_assert_eq!(recorded + missed, pair.periods.load(Ordering::Relaxed));
+            prop_assert_eq!(recorded + skipped, pair.periods.load(Ordering::Relaxed));
             prop_assert_eq!(pair.wake.0.load(Ordering::Relaxed), recorded + 1);
         }
     }
@@ -430,14 +430,14 @@ pub(super) mod tests {
         (drained(&mut latencies_out), latencies_out.cycles(), drained(&mut timer_out))
     }
 
-    /// What holds for every channel: 50 periods, each of them recorded or missed in both series, and no wake-up before it was made.
+    /// What holds for every channel: 50 periods, each of them recorded or skipped in both series, and no wake-up before it was made.
     pub(in crate::probe) fn accounts_for_every_period<C: Channel>() {
         for pace in ["waker", "woken"] {
             let (latencies, cycles, timer) = measured::<C>(pace);
-            let missed = |samples: &[Sample]| samples.iter().map(|sample| u64::from(sample.missed)).sum::<u64>();
-            assert_eq!(latencies.len() as u64 + missed(&latencies), cycles, "{pace}");
+            let skipped = |samples: &[Sample]| samples.iter().map(|sample| u64::from(sample.skipped)).sum::<u64>();
+            assert_eq!(latencies.len() as u64 + skipped(&latencies), cycles, "{pace}");
             assert_eq!(timer.len() as u64, cycles, "{pace}: each time that the timer was kept is a period");
-            assert!(timer.len() as u64 + missed(&timer) >= 50, "{pace}");
+            assert!(timer.len() as u64 + skipped(&timer) >= 50, "{pace}");
             assert!(latencies.iter().all(|sample| sample.latency >= Nanos::ZERO), "{pace}");
             assert!(latencies.is_sorted_by_key(|sample| sample.due), "{pace}");
         }

@@ -16,7 +16,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "posix-timer",
     about: "a periodic POSIX timer that signals its thread",
     times: "timer_create(2) with SIGEV_THREAD_ID, periodic; sigwaitinfo(2) of its signal: from the due time of the first expiry taken to the \
-            thread's first clock read after it; overruns are missed periods",
+            thread's first clock read after it; overruns are skipped periods",
     context: "stock: hard interrupt; RT: softirq thread, whatever the thread's policy",
     source: "today",
     sets_any_clock: true,

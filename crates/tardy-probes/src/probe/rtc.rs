@@ -90,11 +90,11 @@ fn measure(rtc: &Rtc, plan: &ThreadPlan, mut producer: Producer, control: &Contr
         if control.is_past_end(due) {
             break;
         }
-        // The device counts its interrupts: those that nobody read are missed.
+        // The device counts its interrupts: those that nobody read are skipped.
         let interrupts = rtc.wait()?;
         let now = Nanos(clock::monotonic());
         (0..interrupts).for_each(|_| producer.begin_cycle());
-        let sample = Sample { due, latency: now - due, missed: u32::try_from(interrupts - 1).unwrap_or(u32::MAX) };
+        let sample = Sample { due, latency: now - due, skipped: u32::try_from(interrupts - 1).unwrap_or(u32::MAX) };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

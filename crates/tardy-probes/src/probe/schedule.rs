@@ -131,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn overrun_is_counted_when_two_periods_are_missed() {
+    fn overrun_is_counted_when_two_periods_are_skipped() {
         let mut walk = GridWalk::new(Nanos(1000), Nanos(100), Nanos(0), 1);
         assert_eq!(walk.advance_past(1050, || Nanos::MAX), 0);
         assert_eq!(walk.base(), Nanos(1100));
@@ -169,10 +169,10 @@ mod tests {
             prop_assert!((7..7 + period).contains(&due));
             prop_assume!(late / period < i64::from(u32::MAX));
             let now = due + late;
-            let missed = walk.advance_past(now, || Nanos::MAX);
+            let skipped = walk.advance_past(now, || Nanos::MAX);
             prop_assert!(walk.due().to_nanos() > now);
             prop_assert!(walk.base().get() - period <= now, "the point before may have passed");
-            prop_assert_eq!((walk.base() - start).get() / period, i64::from(missed) + 1);
+            prop_assert_eq!((walk.base() - start).get() / period, i64::from(skipped) + 1);
         }
     }
 }

@@ -21,9 +21,9 @@ pub struct SeriesInfo {
 /// When samples of a series are due, and what their values say. All are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// Lateness against due times on a grid; some can be missed.
+    /// Lateness against due times on a grid; some can be skipped.
     Grid,
-    /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be missed.
+    /// Lateness against a time asked for in each cycle, or a stamp that another thread made: nothing can be skipped.
     Event,
     /// Lateness of the end of work against due times on a grid. Work that was due and skipped was never done: it misses any deadline.
     Work,

@@ -67,7 +67,7 @@ fn measure(plan: &ThreadPlan, calibration: Calibration, mut producer: Producer, 
         clock::sleep_for(clock::Clock::Monotonic, &duration)?;
         let after = cycle_counter::read();
         let slept = Nanos(calibration.nanos(after.wrapping_sub(before)));
-        let sample = Sample { due, latency: slept - request, missed: 0 };
+        let sample = Sample { due, latency: slept - request, skipped: 0 };
         producer.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);

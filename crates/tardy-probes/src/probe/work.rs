@@ -155,10 +155,10 @@ fn measure(plan: &ThreadPlan, mut unit: UnitOfWork, mut started: Producer, mut d
         unit.run()?;
         let finished = clock::monotonic();
         let due = Nanos(walk.due().to_nanos());
-        // Due times that pass while the work is under way are missed by it, and by the next start.
-        let missed = walk.advance_past(finished, || end.min(control.end()));
-        started.push(Sample { due, latency: begin - due, missed });
-        let sample = Sample { due, latency: Nanos(finished) - due, missed };
+        // Due times that pass while the work is under way are skipped by it, and by the next start.
+        let skipped = walk.advance_past(finished, || end.min(control.end()));
+        started.push(Sample { due, latency: begin - due, skipped });
+        let sample = Sample { due, latency: Nanos(finished) - due, skipped };
         done.push(sample);
         if sample.latency > stop_above {
             control.stop_because_of(plan.cpu, sample);
@@ -233,9 +233,9 @@ mod tests {
         };
         let (started, done) = (drained(&mut started_out), drained(&mut done_out));
         assert_eq!(started.len(), done.len());
-        assert!(started.iter().map(|sample| 1 + sample.missed).sum::<u32>() >= 40);
+        assert!(started.iter().map(|sample| 1 + sample.skipped).sum::<u32>() >= 40);
         for (start, done) in started.iter().zip(&done) {
-            assert_eq!((start.due, start.missed), (done.due, done.missed));
+            assert_eq!((start.due, start.skipped), (done.due, done.skipped));
             assert!(done.latency > start.latency, "{start:?} {done:?}");
         }
         assert_eq!(started_out.closing_statement(), done_out.closing_statement());

@@ -18,7 +18,7 @@ use super::elsewhere::Stretches;
 struct Slot {
     /// A latency of [`GAP`] marks a gap: then the due time is the number of samples lost.
     due_and_latency: [AtomicI64; 2],
-    missed: AtomicU64,
+    skipped: AtomicU64,
 }
 
 const GAP: i64 = i64::MIN;
@@ -48,7 +48,7 @@ struct RingEnd {
     closed: AtomicBool,
     next_due: AtomicI64,
     lost: AtomicU64,
-    missed: AtomicU64,
+    skipped: AtomicU64,
 }
 
 /// What the writer said when it closed the ring.
@@ -138,14 +138,14 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, sample: Sample) {
         // Known without a system call: the kernel tells each thread its CPU all the time.
-        let Sample { due, latency, missed } = sample;
+        let Sample { due, latency, skipped } = sample;
         if let Some(cpu) = post::elsewhere() {
             self.note_elsewhere(cpu, due);
         }
         if self.head == self.free_until {
-            self.push_slowly(due, latency, missed);
+            self.push_slowly(due, latency, skipped);
         } else {
-            self.store(due.get(), latency.get(), u64::from(missed));
+            self.store(due.get(), latency.get(), u64::from(skipped));
         }
     }
 
@@ -158,13 +158,13 @@ impl Producer {
         self.ring.elsewhere.note(cpu, due, goes_on);
     }
 
-    /// Says that `lost` cycles begun since the last sample are not known any more, and `missed` due times of theirs; for loops of other
+    /// Says that `lost` cycles begun since the last sample are not known any more, and `skipped` due times of theirs; for loops of other
     /// programs, whose way to this ring has a ring of its own.
-    pub fn lose(&mut self, lost: u64, missed: u64) {
+    pub fn lose(&mut self, lost: u64, skipped: u64) {
         self.cycles += lost;
         self.ring.cycles.0.store(self.cycles, Ordering::Relaxed);
         self.gap.lost += lost;
-        self.gap.missed += missed;
+        self.gap.skipped += skipped;
         // The next sample finds the gap only where it looks.
         self.free_until = self.head;
     }
@@ -172,21 +172,21 @@ impl Producer {
     /// Its arguments are words, because a sample that is passed by its address lies in memory in the fast way too, at a dozen instructions a sample.
     #[cold]
     #[inline(never)]
-    fn push_slowly(&mut self, due: Nanos, latency: Nanos, missed: u32) {
+    fn push_slowly(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
         let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
         let wanted = if self.gap.is_empty() { 1 } else { 2 };
         if free_until - self.head < wanted {
             self.gap.lost += 1;
-            self.gap.missed += u64::from(missed);
+            self.gap.skipped += u64::from(skipped);
             self.free_until = self.head;
             return;
         }
         self.free_until = free_until;
         if !self.gap.is_empty() {
             let gap = std::mem::take(&mut self.gap);
-            self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.missed);
+            self.store(gap.lost.min(i64::MAX as u64) as i64, GAP, gap.skipped);
         }
-        self.store(due.get(), latency.get(), u64::from(missed));
+        self.store(due.get(), latency.get(), u64::from(skipped));
         if self.is_told {
             let last = (self.head - 1) as usize & (self.ring.slots.len() - 1);
             watched::sample(&self.ring.slots[last].due_and_latency);
@@ -195,11 +195,11 @@ impl Producer {
     }
 
     #[inline]
-    fn store(&mut self, due: i64, latency: i64, missed: u64) {
+    fn store(&mut self, due: i64, latency: i64, skipped: u64) {
         let slot = &self.ring.slots[self.head as usize & (self.ring.slots.len() - 1)];
         slot.due_and_latency[0].store(due, Ordering::Relaxed);
         slot.due_and_latency[1].store(latency, Ordering::Relaxed);
-        slot.missed.store(missed, Ordering::Relaxed);
+        slot.skipped.store(skipped, Ordering::Relaxed);
         self.head += 1;
         self.ring.head.0.store(self.head, Ordering::Release);
     }
@@ -209,7 +209,7 @@ impl Producer {
         let closing = &self.ring.closing;
         closing.next_due.store(next_due.get(), Ordering::Relaxed);
         closing.lost.store(self.gap.lost, Ordering::Relaxed);
-        closing.missed.store(self.gap.missed, Ordering::Relaxed);
+        closing.skipped.store(self.gap.skipped, Ordering::Relaxed);
         closing.closed.store(true, Ordering::Release);
     }
 }
@@ -221,15 +221,15 @@ impl Consumer {
         let end = self.ring.head.0.load(Ordering::Acquire).min(begin.saturating_add(count_max));
         while self.tail < end {
             let slot = &self.ring.slots[self.tail as usize & (self.ring.slots.len() - 1)];
-            let (due, latency, missed) = (
+            let (due, latency, skipped) = (
                 slot.due_and_latency[0].load(Ordering::Relaxed),
                 slot.due_and_latency[1].load(Ordering::Relaxed),
-                slot.missed.load(Ordering::Relaxed),
+                slot.skipped.load(Ordering::Relaxed),
             );
             take(if latency == GAP {
-                Record::Gap(Gap { lost: due.unsigned_abs(), missed })
+                Record::Gap(Gap { lost: due.unsigned_abs(), skipped })
             } else {
-                Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), missed: missed as u32 })
+                Record::Sample(Sample { due: Nanos(due), latency: Nanos(latency), skipped: skipped as u32 })
             });
             self.tail += 1;
             // Let the writer have the slots back a few at a time: one store each would bounce its cache line for nothing.
@@ -270,7 +270,7 @@ impl Consumer {
         let closing = &self.ring.closing;
         closing.closed.load(Ordering::Acquire).then(|| ClosingStatement {
             next_due: Nanos(closing.next_due.load(Ordering::Relaxed)),
-            gap: Gap { lost: closing.lost.load(Ordering::Relaxed), missed: closing.missed.load(Ordering::Relaxed) },
+            gap: Gap { lost: closing.lost.load(Ordering::Relaxed), skipped: closing.skipped.load(Ordering::Relaxed) },
         })
     }
 }
@@ -280,8 +280,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sample(index: i64, missed: u32) -> Sample {
-        Sample { due: Nanos(index * 1000), latency: Nanos(index), missed }
+    fn sample(index: i64, skipped: u32) -> Sample {
+        Sample { due: Nanos(index * 1000), latency: Nanos(index), skipped }
     }
 
     fn drained(consumer: &mut Consumer) -> Vec<Record> {
@@ -298,7 +298,7 @@ mod tests {
         }
         assert_eq!(drained(&mut consumer).len(), 4);
         producer.push(sample(6, 0));
-        let expected = [Record::Gap(Gap { lost: 2, missed: 4 }), Record::Sample(sample(6, 0))];
+        let expected = [Record::Gap(Gap { lost: 2, skipped: 4 }), Record::Sample(sample(6, 0))];
         assert_eq!(drained(&mut consumer), expected);
     }
 
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(consumer.closing_statement(), None);
         producer.close(Nanos(7000));
         assert_eq!(drained(&mut consumer).len(), 4);
-        let statement = ClosingStatement { next_due: Nanos(7000), gap: Gap { lost: 3, missed: 3 } };
+        let statement = ClosingStatement { next_due: Nanos(7000), gap: Gap { lost: 3, skipped: 3 } };
         assert_eq!(consumer.closing_statement(), Some(statement));
     }
 
@@ -358,17 +358,17 @@ mod tests {
         #[test]
         fn recorded_and_lost_add_up_for_any_order_of_events(pushes in proptest::collection::vec((0_usize..12, 0_u32..4), 0..60)) {
             let (mut producer, mut consumer) = ring(8);
-            let (mut pushed, mut missed) = (0, 0);
-            let (mut recorded, mut recorded_missed, mut gaps) = (0, 0, Gap::default());
+            let (mut pushed, mut skipped) = (0, 0);
+            let (mut recorded, mut recorded_skipped, mut gaps) = (0, 0, Gap::default());
             let mut take = |record| match record {
-                Record::Sample(sample) => { recorded += 1; recorded_missed += u64::from(sample.missed); }
-                Record::Gap(gap) => { gaps.lost += gap.lost; gaps.missed += gap.missed; }
+                Record::Sample(sample) => { recorded += 1; recorded_skipped += u64::from(sample.skipped); }
+                Record::Gap(gap) => { gaps.lost += gap.lost; gaps.skipped += gap.skipped; }
             };
             for (count, miss) in pushes {
                 for _ in 0..count {
                     producer.push(sample(pushed as i64, miss));
                     pushed += 1;
-                    missed += u64::from(miss);
+                    skipped += u64::from(miss);
                 }
                 consumer.drain_up_to(u64::MAX, &mut take);
             }
@@ -376,7 +376,7 @@ mod tests {
             consumer.drain_up_to(u64::MAX, &mut take);
             let closing = consumer.closing_statement().unwrap().gap;
             prop_assert_eq!(recorded + gaps.lost + closing.lost, pushed);
-            prop_assert_eq!(recorded_missed + gaps.missed + closing.missed, missed);
+            prop_assert_eq!(recorded_skipped + gaps.skipped + closing.skipped, skipped);
         }
     }
 }

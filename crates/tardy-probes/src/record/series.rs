@@ -206,7 +206,7 @@ impl SeriesRecorder {
         } else if let Some(next_due) = next_due {
             self.tally.counts.expected = schedule.expected_at(next_due).map_or(0, |through_next| through_next - 1);
         } else if let Some(latest) = self.tally.latest {
-            self.tally.counts.expected = schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.missed);
+            self.tally.counts.expected = schedule.expected_at(latest.due).unwrap_or(0) + u64::from(latest.skipped);
         }
     }
 
@@ -309,7 +309,7 @@ impl Tally {
             watch.note(sample);
         }
         self.counts.recorded += 1;
-        self.counts.missed += u64::from(sample.missed);
+        self.counts.skipped += u64::from(sample.skipped);
         self.latest = Some(sample);
         if self.worst.is_none_or(|worst| sample.latency > worst.latency) {
             self.worst = Some(Worst { latency: sample.latency, due: sample.due });
@@ -338,7 +338,7 @@ impl Tally {
 
     fn count_gap(&mut self, gap: Gap) {
         self.counts.lost += gap.lost;
-        self.counts.missed += gap.missed;
+        self.counts.skipped += gap.skipped;
     }
 }
 
@@ -355,8 +355,8 @@ mod tests {
         (producer, SeriesRecorder::create(folder, descriptor, consumer, keep).unwrap())
     }
 
-    fn sample(index: i64, missed: u32) -> Sample {
-        Sample { due: Nanos(index * 1000), latency: Nanos(index % 700), missed }
+    fn sample(index: i64, skipped: u32) -> Sample {
+        Sample { due: Nanos(index * 1000), latency: Nanos(index % 700), skipped }
     }
 
     #[test]
@@ -366,9 +366,9 @@ mod tests {
         let mut index = 0;
         for burst in [3, 20, 5, 40, 1] {
             for step in 0..burst {
-                let missed = if step % 7 == 3 { 2 } else { 0 };
-                producer.push(sample(index, missed));
-                index += 1 + i64::from(missed);
+                let skipped = if step % 7 == 3 { 2 } else { 0 };
+                producer.push(sample(index, skipped));
+                index += 1 + i64::from(skipped);
             }
             recorder.flush();
         }
@@ -381,7 +381,7 @@ mod tests {
         let counts = recorder.counts();
         assert!(counts.is_exact(), "{counts:?}");
         assert_eq!(counts.expected, index as u64);
-        assert!(counts.lost > 20 && counts.missed > 4 && counts.recorded > 20, "{counts:?}");
+        assert!(counts.lost > 20 && counts.skipped > 4 && counts.recorded > 20, "{counts:?}");
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
         for value in 0..300 {
             producer.begin_cycle();
             if !producer.count(value % 110) {
-                producer.push(Sample { due: Nanos(value), latency: Nanos(value % 110), missed: 0 });
+                producer.push(Sample { due: Nanos(value), latency: Nanos(value % 110), skipped: 0 });
             }
             if value == 150 {
                 recorder.flush();

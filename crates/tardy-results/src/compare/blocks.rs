@@ -119,9 +119,9 @@ impl Reader {
     /// A time that the last due time of the chunk does not pass; `None` where due times depart from the schedule.
     fn last_due_at_most(&self, chunk: &Chunk) -> Option<Nanos> {
         let Schedule::Grid { period, .. } = self.schedule else { return None };
-        let missed: u64 = chunk.missed.iter().map(|&(_, missed)| u64::from(missed)).sum();
-        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.missed));
-        let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(missed).saturating_add(gaps)).ok()?;
+        let skipped: u64 = chunk.skipped.iter().map(|&(_, skipped)| u64::from(skipped)).sum();
+        let gaps = chunk.gaps.iter().fold(0_u64, |sum, (_, gap)| sum.saturating_add(gap.lost).saturating_add(gap.skipped));
+        let steps = i64::try_from((chunk.latency.len() as u64).saturating_add(skipped).saturating_add(gaps)).ok()?;
         let reach = period.get().checked_mul(steps)?;
         chunk.due.is_empty().then(|| chunk.first_due.saturating_add(Nanos(reach)))
     }

@@ -88,7 +88,7 @@ impl RunGroup {
                 }
                 let due = period * place as i64;
                 cell.batches.add_all(0, due, &[latency], 0);
-                cell.note_worst(Some(Sample { due, latency: Nanos(latency), missed: 0 }));
+                cell.note_worst(Some(Sample { due, latency: Nanos(latency), skipped: 0 }));
             }
             cells.push((None, buckets.take()));
         }

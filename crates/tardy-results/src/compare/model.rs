@@ -279,7 +279,7 @@ pub struct Body {
     /// Samples of all runs.
     pub samples: u64,
     /// Due times skipped.
-    pub missed: u64,
+    pub skipped: u64,
     /// The smallest value.
     pub min_ns: i64,
     /// The arithmetic mean.

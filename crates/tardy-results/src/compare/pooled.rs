@@ -38,7 +38,7 @@ impl<'a> PooledRuns<'a> {
         Body {
             runs: self.runs.len(),
             samples: self.exact.count(),
-            missed: self.runs.iter().filter_map(|run| run.numbers.as_ref()).map(|numbers| numbers.missed).sum(),
+            skipped: self.runs.iter().filter_map(|run| run.numbers.as_ref()).map(|numbers| numbers.skipped).sum(),
             min_ns: self.exact.min().unwrap_or_default(),
             mean_ns: sum / self.exact.count().max(1) as f64,
             max_ns: self.exact.max().unwrap_or_default(),
@@ -92,7 +92,7 @@ impl<'a> PooledRuns<'a> {
     pub(super) fn misses(&self) -> Option<(u64, u64)> {
         let numbers: Vec<_> = self.runs.iter().filter_map(|run| run.numbers.as_ref()).collect();
         let misses: Option<Vec<u64>> = numbers.iter().map(|numbers| numbers.misses).collect();
-        let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.missed).sum();
+        let opportunities: u64 = numbers.iter().map(|numbers| numbers.samples + numbers.skipped).sum();
         Some((misses?.iter().sum(), opportunities)).filter(|_| !numbers.is_empty())
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn read(file: &SeriesFile, fitting: GridFitter) -> Result<Option<Fitt
         lateness.sum += i128::from(late.get());
         lateness.top.add(late.get(), place);
         lateness.batches.add_all(0, at - late, &[late.get()], 0);
-        lateness.note_worst(Some(Sample { due: at - late, latency: late, missed: 0 }));
+        lateness.note_worst(Some(Sample { due: at - late, latency: late, skipped: 0 }));
     };
     let mut is_first = true;
     file.read(|chunk| {

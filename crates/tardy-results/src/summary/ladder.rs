@@ -32,7 +32,7 @@ pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, meas
     deadlines.extend(Some(descriptor.schedule.period()).filter(|period| *period > Nanos::ZERO));
     deadlines.sort_unstable();
     deadlines.dedup();
-    let latest = all.skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
+    let latest = all.latency_skipped_at_most.max().map_or(largest, |bound| largest.max(Nanos(bound)));
     Some(Ladder {
         rungs: deadlines.into_iter().map(rung).collect(),
         // Where work was skipped, or nothing is known of what was skipped, no deadline held.

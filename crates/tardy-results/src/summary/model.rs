@@ -112,7 +112,7 @@ pub struct ProbeSummary {
     pub counts: Counts,
     /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_missed_unknown: bool,
+    pub is_skipped_unknown: bool,
     /// What its samples say about the deadline; absent where none was asked for, and where its values say nothing about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
@@ -167,7 +167,7 @@ pub struct SeriesSummary {
     pub counts: Counts,
     /// Whether nobody counted the periods that passed unused: their number is then 0 here, and unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_missed_unknown: bool,
+    pub is_skipped_unknown: bool,
     /// Difference of successive wake-ups from the time between their due times, as percentiles of its magnitude, and its maximum.
     pub jitter: Vec<Percentile>,
     /// See `jitter`.

@@ -299,8 +299,8 @@ fn whole(accumulator: &SeriesAccumulator, stored: Option<&StoredHistogram>, desc
         whole.latency = stored.histogram.clone();
         whole.top = tardy_core::summary::top::Top::default();
         whole.batches = tardy_core::summary::batches::Batches::default();
-        whole.missed = accumulator.counts.missed;
-        if whole.skipped.count() + whole.skipped_at_most.count() < whole.missed {
+        whole.skipped = accumulator.counts.skipped;
+        if whole.latency_skipped.count() + whole.latency_skipped_at_most.count() < whole.skipped {
             whole.find_skipped(descriptor.schedule.period());
         }
         if let Some(window) = accumulator.window() {
@@ -322,11 +322,11 @@ impl SeriesData {
     }
 
     /// Whether periods may have passed unused that the tool of an import does not count. Between a rest and the next nothing can.
-    pub(super) fn is_missed_unknown(&self) -> bool {
+    pub(super) fn is_skipped_unknown(&self) -> bool {
         let has_schedule = self.descriptor.schedule.is_grid() || self.descriptor.schedule.period() == Nanos::ZERO;
         let is_gap = matches!(self.descriptor.meaning, Meaning::Gap { .. });
-        let is_stated = self.stated.is_none_or(|stated| stated.missed.is_some());
-        has_schedule && !is_gap && !is_stated && self.accumulator.counts.missed == 0
+        let is_stated = self.stated.is_none_or(|stated| stated.skipped.is_some());
+        has_schedule && !is_gap && !is_stated && self.accumulator.counts.skipped == 0
     }
 
     /// Whether its values say something about a deadline.

@@ -55,7 +55,7 @@ fn of_stated(stated: &[StatedTotals]) -> Option<Numbers> {
         percentiles: Vec::new(),
         percentiles_corrected: None,
         extremal_index: None,
-        missed: some.iter().filter_map(|stated| stated.missed).fold(0, u64::saturating_add),
+        skipped: some.iter().filter_map(|stated| stated.skipped).fold(0, u64::saturating_add),
         misses: None,
         misses_skipped: None,
         misses_clustering: None,

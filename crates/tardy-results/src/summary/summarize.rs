@@ -81,7 +81,7 @@ impl LoadedRun {
                 quantity: first.descriptor.quantity.clone(),
                 has_no_period: matches!(first.descriptor.meaning, Meaning::Gap { .. }),
                 period_ns: first.descriptor.schedule.period(),
-                is_missed_unknown: of_probe.iter().any(|read| read.is_missed_unknown()),
+                is_skipped_unknown: of_probe.iter().any(|read| read.is_skipped_unknown()),
                 numbers: stated::numbers_of_all(&of_probe, numbers(&all, &Dependence::of(&cells), start.get(), first.has_window())),
                 counts: of_probe.iter().fold(Counts::default(), |sum, read| sum.plus(&read.accumulator.counts)),
                 verdict: judge.probe(&of_probe, loads),
@@ -117,7 +117,7 @@ impl SeriesData {
             schedule: self.descriptor.schedule,
             numbers: stated::numbers(self, numbers(whole, &dependence, start.get(), self.has_window())),
             counts: self.accumulator.counts,
-            is_missed_unknown: self.is_missed_unknown(),
+            is_skipped_unknown: self.is_skipped_unknown(),
             // Between samples that were not kept there is no telling how far apart two wake-ups were.
             jitter: if is_every_sample { percentiles(&self.accumulator.jitter, &dependence) } else { Vec::new() },
             jitter_max_ns: is_every_sample.then(|| self.accumulator.jitter.max()).flatten(),

@@ -39,7 +39,7 @@ impl<'a> Part<'a> {
 
     /// Those of a series in `cell`.
     pub(super) fn of_phases(read: &'a SeriesData, cell: &'a Cell) -> Self {
-        Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.missed }
+        Self { descriptor: read.descriptor(), cell, due_times: cell.latency.count() + cell.skipped }
     }
 }
 
@@ -86,12 +86,12 @@ impl<'a> Judge<'a> {
     pub(super) fn evidence(&self, requirement: &Requirement, parts: &[Part<'_>], measured: Nanos, stress: Stress) -> Evidence {
         let sum = |of: fn(&Part<'_>) -> u64| parts.iter().map(of).sum::<u64>();
         let is_limited = |part: &&Part<'_>| requirement.limits_skipped(part.descriptor.schedule.period(), part.descriptor.is_work());
-        let limited: Vec<u64> = parts.iter().filter(is_limited).map(|part| part.cell.missed).collect();
+        let limited: Vec<u64> = parts.iter().filter(is_limited).map(|part| part.cell.skipped).collect();
         let dependence = Dependence::of(&parts.iter().map(|part| part.cell).collect::<Vec<_>>());
         Evidence {
             misses: sum(|part| part.cell.misses),
             misses_skipped: sum(|part| part.cell.misses_skipped),
-            skipped: sum(|part| part.cell.missed),
+            skipped: sum(|part| part.cell.skipped),
             skipped_limited: (!limited.is_empty()).then(|| limited.iter().sum()),
             due_times: sum(|part| part.due_times),
             extremal_index: dependence.extremal_index(),
@@ -113,7 +113,7 @@ impl<'a> Judge<'a> {
     fn is_limited_and_unknown(&self, series: &[&SeriesData]) -> bool {
         let requirement = self.run.requirement();
         let is_limited = |read: &SeriesData| requirement.limits_skipped(read.descriptor().schedule.period(), read.descriptor().is_work());
-        series.iter().any(|read| is_limited(read) && read.is_missed_unknown())
+        series.iter().any(|read| is_limited(read) && read.is_skipped_unknown())
     }
 
     /// What an import does not tell, and would have to for this requirement.

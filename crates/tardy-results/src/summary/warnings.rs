@@ -7,7 +7,7 @@ use tardy_run::record::{PhaseRecord, RunRecord, SeriesRecord, State};
 
 use super::read::{SeriesData, throttling};
 
-/// A share of missed periods from which on the period is called too short.
+/// A share of skipped periods from which on the period is called too short.
 const MOST_PERIODS: f64 = 0.5;
 /// Stalls of one series from which on they may be the work of a rule.
 const STALLS_OF_THROTTLING: u64 = 2;
@@ -45,10 +45,10 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
         if gone > 0 && read.end.damaged_bytes == 0 && record.state != State::Running {
             warnings.push(Warning::SamplesGone { file: read.file.display().to_string(), samples: gone });
         }
-        let share = counts.missed as f64 / counts.expected.max(1) as f64;
+        let share = counts.skipped as f64 / counts.expected.max(1) as f64;
         if share > MOST_PERIODS && skips_steadily(read) {
             let period = read.descriptor.schedule.period();
-            warnings.push(Warning::MostPeriodsMissed { probe: probe.clone(), cpu, share, period });
+            warnings.push(Warning::MostPeriodsSkipped { probe: probe.clone(), cpu, share, period });
         }
         let early = read.accumulator.early;
         if early.count > 0 {

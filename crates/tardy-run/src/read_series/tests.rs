@@ -22,7 +22,7 @@ fn write(path: &Path, sizes: &[usize], close: bool) -> Vec<u64> {
     for (index, &size) in sizes.iter().enumerate() {
         for _ in 0..size {
             let number = counts.recorded as i64;
-            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(number), missed: 0 }));
+            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(number), skipped: 0 }));
             counts.recorded += 1;
             counts.expected += 1;
         }
@@ -111,7 +111,7 @@ fn a_fold_takes_the_parts_together_in_order() {
     let latency = |number: i64| number.wrapping_mul(0x9e37_79b9) & 0xffff_ffff;
     for chunk in 0..800 {
         for number in chunk * 1000..(chunk + 1) * 1000 {
-            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(latency(number)), missed: 0 }));
+            encoder.push(Record::Sample(Sample { due: Nanos(number * 1000), latency: Nanos(latency(number)), skipped: 0 }));
         }
         let mut bytes = Vec::new();
         encoder.finish(&Counts { recorded: 1000 * (chunk as u64 + 1), ..Counts::default() }, chunk == 799, &mut bytes);

@@ -10,7 +10,7 @@ use support::workplace::{Workplace, finish};
 fn assert_exact(summary: &Value) {
     for series in summary["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{}", series["counts"]);
+        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{}", series["counts"]);
         assert!(count("recorded") > 0);
     }
 }
@@ -40,16 +40,16 @@ fn a_probe_that_never_sleeps_is_ended_and_the_machine_goes_on() {
     let summary = outcome.json();
     assert_eq!(summary["state"], "ended-by-watchdog", "{}", summary["warnings"]);
     let first = summary["warnings"][0]["warning"].as_str().unwrap();
-    assert!(["most-periods-missed", "watchdog-ended"].contains(&first), "{}", summary["warnings"]);
+    assert!(["most-periods-skipped", "watchdog-ended"].contains(&first), "{}", summary["warnings"]);
     assert!(summary["warnings"].to_string().contains("watchdog-ended"), "{}", summary["warnings"]);
     assert_exact(&summary);
     place.assert_no_process_is_left();
 }
 
 #[test]
-fn most_periods_missed_is_said_first() {
+fn most_periods_skipped_is_said_first() {
     let _turn = crate::turn();
-    if !may_run("most_periods_missed_is_said_first") {
+    if !may_run("most_periods_skipped_is_said_first") {
         return;
     }
     let place = Workplace::new();

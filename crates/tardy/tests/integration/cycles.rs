@@ -25,7 +25,7 @@ fn of_phases(summary: &Value, probe: &str) -> Vec<(String, u64)> {
     let count = |phase: &Value| {
         let probes = phase["probes"].as_array().unwrap();
         let numbers = &probes.iter().find(|of| of[0] == probe).unwrap()[1];
-        numbers["samples"].as_u64().unwrap() + numbers["missed"].as_u64().unwrap()
+        numbers["samples"].as_u64().unwrap() + numbers["skipped"].as_u64().unwrap()
     };
     let phases = summary["phases"].as_array().unwrap();
     phases.iter().map(|phase| (phase["name"].as_str().unwrap().to_owned(), count(phase))).collect()

@@ -223,14 +223,14 @@ fn arrow_holds_every_sample_and_its_units() {
         let number = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().clone();
         let (due, latency) = (number("due_ns"), number("latency_ns"));
         let cpu = batch.column_by_name("cpu").unwrap().as_primitive::<Int32Type>();
-        let missed = batch.column_by_name("missed").unwrap().as_primitive::<UInt32Type>();
+        let skipped = batch.column_by_name("skipped").unwrap().as_primitive::<UInt32Type>();
         assert_eq!(batch.column_by_name("copy").unwrap().null_count(), batch.num_rows());
         for row in 0..batch.num_rows() {
             assert_eq!(
                 (text(&series, row), text(&quantity, row)),
                 (Some(format!("cyclic.cpu{}", cpu.value(row))), Some("latency".to_owned()))
             );
-            rows.push((cpu.value(row), text(&phase, row), due.value(row), latency.value(row), missed.value(row)));
+            rows.push((cpu.value(row), text(&phase, row), due.value(row), latency.value(row), skipped.value(row)));
         }
     }
     let phase =
@@ -240,6 +240,6 @@ fn arrow_holds_every_sample_and_its_units() {
         (0, phase(due), due, latency, 0)
     });
     let second = [(0, 15_500, 0), (1_000_000, 2_500_000, 2), (4_000_000, -300, 0), (5_000_000, 16_000, 0)];
-    let expected: Vec<_> = first.chain(second.map(|(due, latency, missed)| (1, phase(due), due, latency, missed))).collect();
+    let expected: Vec<_> = first.chain(second.map(|(due, latency, skipped)| (1, phase(due), due, latency, skipped))).collect();
     assert!(rows == expected, "{} rows, {} expected", rows.len(), expected.len());
 }

@@ -144,8 +144,8 @@ fn verbose_samples_come_through_one_by_one_with_the_periods_they_skipped() {
     for (series, (thread, interval)) in support::series::all(&place.path("run")).iter().zip([("0", 1_500_000), ("1", 2_000_000)]) {
         let latencies: Vec<i64> = series.samples.iter().map(|sample| sample.latency.get()).collect();
         assert_eq!(latencies, of_thread(thread));
-        let missed: i64 = latencies.iter().map(|latency| latency / interval).sum();
-        assert_eq!((series.counts.missed as i64, series.counts.expected as i64), (missed, latencies.len() as i64 + missed));
+        let skipped: i64 = latencies.iter().map(|latency| latency / interval).sum();
+        assert_eq!((series.counts.skipped as i64, series.counts.expected as i64), (skipped, latencies.len() as i64 + skipped));
         assert!(series.counts.is_exact());
     }
 }
@@ -200,8 +200,8 @@ fn a_run_survives_the_way_through_rt_tests_json() {
     }
     assert_eq!(first["start_time"], second["start_time"]);
     // Skipped periods are those that the run counted, and are not said to be unknown.
-    let missed = |run: &str| place.summary(run)["probes"][0]["counts"]["missed"].clone();
-    assert_eq!((missed("again"), missed("run")), (Value::from(2), Value::from(2)));
+    let skipped = |run: &str| place.summary(run)["probes"][0]["counts"]["skipped"].clone();
+    assert_eq!((skipped("again"), skipped("run")), (Value::from(2), Value::from(2)));
     assert!(!place.tardy("show again").ends_with(0).stdout.contains("does not count them"));
 }
 
@@ -217,7 +217,7 @@ fn the_unit_of_cyclictest_is_found_or_asked_for() {
     let said = place.tardy("import ns.txt --out ns").ends_with(0);
     assert!(said.stdout.contains("taken as ns (cyclictest -N)"), "{}", said.stdout);
     assert_eq!(place.summary("ns")["probes"][0]["numbers"]["min_ns"], 22_000);
-    assert_eq!(place.summary("ns")["probes"][0]["counts"]["missed"], 0);
+    assert_eq!(place.summary("ns")["probes"][0]["counts"]["skipped"], 0);
     std::fs::write(place.path("us.txt"), verbose(&|cycle| nanos(cycle) / 1_000, 1_000)).unwrap();
     place.tardy("import us.txt --out us").ends_with(0);
     assert_eq!(place.summary("us")["probes"][0]["numbers"]["min_ns"], 22_000);
@@ -369,7 +369,7 @@ fn a_report_of_an_import_claims_nothing_that_the_file_does_not_say() {
     // What is counted stays.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out xenomai").ends_with(0);
-    assert_eq!(place.summary("xenomai")["probes"][0]["counts"]["missed"], 2);
+    assert_eq!(place.summary("xenomai")["probes"][0]["counts"]["skipped"], 2);
     place.tardy("report xenomai --html x.html").ends_with(0);
     assert!(std::fs::read_to_string(place.path("x.html")).unwrap().contains("due times skipped"));
 }
@@ -526,12 +526,12 @@ fn skipped_periods_that_nobody_counted_are_unknown_and_not_none() {
     let rows: Vec<_> = markdown.lines().filter(|line| line.starts_with("| cpu ") || line.starts_with("| all")).map(skipped).collect();
     assert!(!rows.is_empty() && rows.iter().all(|cell| cell.as_deref() == Some("-")), "{markdown}");
     let metrics = place.tardy("export run --format openmetrics").ends_with(0).stdout;
-    assert!(!metrics.contains("tardy_missed_cycles") && metrics.contains("tardy_lost_samples_total"), "{metrics}");
+    assert!(!metrics.contains("tardy_skipped_due_times") && metrics.contains("tardy_lost_samples_total"), "{metrics}");
     // What was counted stays.
     std::fs::copy(sample("xenomai-latency.synth.txt"), place.path("x.txt")).unwrap();
     place.tardy("import x.txt --out counted").ends_with(0);
     let metrics = place.tardy("export counted --format openmetrics").ends_with(0).stdout;
-    assert!(metrics.lines().any(|line| line.starts_with("tardy_missed_cycles_total{") && line.ends_with(" 2")), "{metrics}");
+    assert!(metrics.lines().any(|line| line.starts_with("tardy_skipped_due_times_total{") && line.ends_with(" 2")), "{metrics}");
     assert!(place.tardy("export counted --format markdown").ends_with(0).stdout.contains("| 2 |"));
 }
 

@@ -39,7 +39,7 @@ fn has_phase_with_loads(run: &Path) -> bool {
 fn assert_exact(summary: &Value) {
     for series in summary["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{}", series["counts"]);
+        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{}", series["counts"]);
     }
 }
 
@@ -81,11 +81,11 @@ fn a_stopped_process_misses_its_periods_and_says_so() {
     running.signal(signal::INTERRUPT);
     let summary = running.wait().ends_with(130).json();
     assert_exact(&summary);
-    let longest = series::all(&run)[0].samples.iter().map(|sample| i64::from(sample.missed)).max().unwrap();
+    let longest = series::all(&run)[0].samples.iter().map(|sample| i64::from(sample.skipped)).max().unwrap();
     // The stop lasts at least as long as it was asked to, less what the signal takes to come; a busy machine may make it longer by any time.
-    assert!(longest >= least - 50, "{longest} periods missed in a row, stopped for {least} ms");
+    assert!(longest >= least - 50, "{longest} periods skipped in a row, stopped for {least} ms");
     let probe = &summary["probes"][0];
-    assert!(probe["counts"]["missed"].as_i64().unwrap() >= longest, "{}", probe["counts"]);
+    assert!(probe["counts"]["skipped"].as_i64().unwrap() >= longest, "{}", probe["counts"]);
     let corrected = &probe["numbers"]["percentiles_corrected"];
     assert!(corrected[1]["value_ns"].as_i64() >= probe["numbers"]["percentiles"][1]["value_ns"].as_i64(), "{corrected}");
     let text = place.tardy("show run").ends_with(130).stdout;

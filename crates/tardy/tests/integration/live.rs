@@ -67,7 +67,7 @@ fn a_moment_is_marked_and_a_run_is_ended_early_and_both_are_kept() {
     assert_eq!((record["state"].as_str(), record["marks_ns"].as_array().map(Vec::len)), (Some("interrupted"), Some(1)), "{record}");
     for series in place.summary("run")["series"].as_array().unwrap() {
         let count = |name: &str| series["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{series}");
+        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{series}");
     }
     place.tardy("report run --html run.html").ends_with(0);
     let report = std::fs::read_to_string(place.path("run.html")).unwrap();
@@ -160,7 +160,7 @@ fn top_shows_a_run_that_ended_with_the_numbers_of_its_summary() {
         let numbers = &series["numbers"];
         let time = |name: &str| tardy_core::units::Nanos(numbers[name].as_i64().unwrap()).to_string();
         let row = seen.lines().find(|line| line.starts_with(&format!("CPU {} ", series["cpu"]))).unwrap();
-        for text in [time("min_ns"), time("max_ns"), series["counts"]["missed"].to_string(), numbers["misses"].to_string()] {
+        for text in [time("min_ns"), time("max_ns"), series["counts"]["skipped"].to_string(), numbers["misses"].to_string()] {
             assert!(row.contains(&text), "no {text} in {row}\n{numbers}");
         }
     }

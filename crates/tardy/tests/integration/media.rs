@@ -27,7 +27,7 @@ fn a_delayed_audio_clock_puts_the_picture_ahead_at_exactly_those_frames() {
             assert_eq!(frame % 20, 0, "{sample:?}");
             ahead += 1;
         }
-        frame += 1 + u64::from(sample.missed);
+        frame += 1 + u64::from(sample.skipped);
     }
     assert!(ahead > 0, "{skews:?}");
     let text = summary["warnings"].to_string();
@@ -75,7 +75,7 @@ fn a_real_player_reports_every_frame_and_stands_under_names_of_its_own() {
         "a time between two frames for each shown but the first"
     );
     let length: i64 = frames.samples.iter().map(|sample| sample.latency.get() + 20_000_000).sum();
-    let dropped = i64::try_from(skews.counts.missed).unwrap();
+    let dropped = i64::try_from(skews.counts.skipped).unwrap();
     let expected = (i64::try_from(frames.counts.recorded).unwrap() + dropped) * 20_000_000;
     assert!((length - expected).abs() < 1_000_000_000, "the film lasted {length} ns, its frames {expected}");
     let text = summary["warnings"].to_string();

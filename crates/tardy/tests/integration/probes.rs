@@ -15,7 +15,7 @@ fn assert_accounted_for(place: &Workplace, summary: &Value) -> Vec<support::seri
     assert_eq!(stored.len(), summary["series"].as_array().unwrap().len());
     for shown in summary["series"].as_array().unwrap() {
         let count = |name: &str| shown["counts"][name].as_u64().unwrap();
-        assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{shown}");
+        assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{shown}");
         let is_it = |series: &&support::series::Series| {
             shown["probe"] == series.descriptor.probe.as_str() && shown["cpu"].as_u64() == series.descriptor.cpu.map(|cpu| u64::from(cpu.0))
         };
@@ -79,7 +79,7 @@ fn a_timer_on_a_grid_is_due_on_the_grid_and_counts_its_expiries() {
         for sample in &series.samples {
             assert_eq!(sample.due, next, "no due time is passed over without being counted");
             assert!(sample.latency >= Nanos::ZERO, "an expiry is not read before its time: {sample:?}");
-            next = sample.due + period * (1 + i64::from(sample.missed));
+            next = sample.due + period * (1 + i64::from(sample.skipped));
         }
     }
     assert!(summary["series"].as_array().unwrap().iter().all(|series| series["counts"]["expected"].as_u64() >= Some(400)), "{summary}");
@@ -235,7 +235,7 @@ fn every_probe_accounts_for_what_it_took_or_says_what_the_machine_lacks() {
         assert!(!series.is_empty(), "{}", probe.name);
         for shown in series {
             let count = |name: &str| shown["counts"][name].as_u64().unwrap();
-            assert_eq!(count("expected"), count("recorded") + count("missed") + count("lost"), "{shown}");
+            assert_eq!(count("expected"), count("recorded") + count("skipped") + count("lost"), "{shown}");
             assert_eq!(count("lost"), 0, "{shown}");
         }
         let stored: u64 = series::all(&place.path("run")).iter().map(|series| series.samples.len() as u64).sum();

@@ -12,15 +12,15 @@ use tardy_core::units::Nanos;
 /// The counts of each series, by name.
 fn counts(summary: &Value) -> Vec<[u64; 5]> {
     let of = |series: &Value| {
-        ["expected", "recorded", "missed", "lost", "unstored"].map(|name| series["counts"][name].as_u64().expect("counts are numbers"))
+        ["expected", "recorded", "skipped", "lost", "unstored"].map(|name| series["counts"][name].as_u64().expect("counts are numbers"))
     };
     summary["series"].as_array().unwrap().iter().map(of).collect()
 }
 
 #[track_caller]
 fn assert_exact(summary: &Value) {
-    for [expected, recorded, missed, lost, unstored] in counts(summary) {
-        assert_eq!(expected, recorded + missed + lost);
+    for [expected, recorded, skipped, lost, unstored] in counts(summary) {
+        assert_eq!(expected, recorded + skipped + lost);
         assert!(recorded > 0 && unstored <= recorded);
     }
 }
@@ -66,7 +66,7 @@ fn cycles_are_due_times_of_the_grid_and_sleeps_without_one() {
         assert_eq!(series["counts"]["expected"], 500, "{series}");
         if series["probe"] == "nanosleep" {
             assert_eq!(series["counts"]["recorded"], 500, "{series}");
-            assert_eq!(series["numbers"]["percentiles_corrected"], Value::Null, "nothing is missed without a schedule");
+            assert_eq!(series["numbers"]["percentiles_corrected"], Value::Null, "nothing is skipped without a schedule");
         }
     }
 }
@@ -174,7 +174,7 @@ fn a_tail_stores_late_samples_only_and_counts_all() {
     let summary = place.tardy("run --cycles 500 --keep tail:20us --json --out run").ends_with(0).json();
     assert_exact(&summary);
     for series in series::all(&place.path("run")) {
-        assert!(series.samples.iter().all(|sample| sample.latency >= Nanos::from_micros(20) || sample.missed > 0));
+        assert!(series.samples.iter().all(|sample| sample.latency >= Nanos::from_micros(20) || sample.skipped > 0));
         assert_eq!(series.counts.stored(), series.samples.len() as u64);
     }
     let numbers = &summary["probes"][0]["numbers"];
@@ -194,7 +194,7 @@ fn a_histogram_stores_no_sample_and_has_them_all() {
     let numbers = &summary["probes"][0]["numbers"];
     assert_eq!(numbers["samples"], summary["probes"][0]["counts"]["recorded"]);
     // None is an hour late; a skipped period of which the histogram does not tell how late it was counts as a miss.
-    assert!(numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["missed"].as_u64(), "{numbers}");
+    assert!(numbers["misses"].as_u64() <= summary["probes"][0]["counts"]["skipped"].as_u64(), "{numbers}");
 }
 
 #[test]

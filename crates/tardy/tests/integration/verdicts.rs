@@ -63,7 +63,7 @@ fn a_skipped_due_time_is_as_late_as_the_stall_left_it() {
     assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
     let json = show(&run, "--deadline 3ms --json").json();
     let numbers = &json["probes"][0]["numbers"];
-    assert_eq!((&numbers["misses"], &numbers["misses_skipped"], &numbers["missed"]), (&180.into(), &120.into(), &300.into()));
+    assert_eq!((&numbers["misses"], &numbers["misses_skipped"], &numbers["skipped"]), (&180.into(), &120.into(), &300.into()));
     assert_eq!(json["series"][0]["misses_longest_run"]["length"], 3, "the stall, and the first two that it skipped");
 }
 

@@ -23,7 +23,7 @@ fn count(series: &Value, name: &str) -> u64 {
 
 #[track_caller]
 fn assert_exact(series: &Value) {
-    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "missed") + count(series, "lost"), "{series}");
+    assert_eq!(count(series, "expected"), count(series, "recorded") + count(series, "skipped") + count(series, "lost"), "{series}");
     assert_eq!(count(series, "lost"), 0, "{series}");
     assert!(count(series, "recorded") > 0, "{series}");
 }
@@ -35,7 +35,7 @@ fn assert_no_faults(summary: &Value) {
     assert!(warns_of("memory-not-locked") || !warns_of("faults-in-loop"), "{}", summary["warnings"]);
 }
 
-/// Runs the pair, and checks that each period in which the time was kept is a wake-up, or one that was missed. The kernel may lack message queues.
+/// Runs the pair, and checks that each period in which the time was kept is a wake-up, or one that was skipped. The kernel may lack message queues.
 #[track_caller]
 fn check_pair(place: &Workplace, name: &str, parameters: &str, cpus: &str, out: &str) {
     let line = format!("run --probe {name}{parameters} --cycles 200 --period 1ms --cpus {cpus} --json --out {out}");
@@ -143,7 +143,7 @@ fn work_of_every_kind_is_done_after_it_began_and_both_series_account_for_every_p
         let (starts, ends) = (samples("work"), samples("work.done"));
         assert_eq!(starts.len(), ends.len());
         for (start, end) in starts.iter().zip(&ends) {
-            assert_eq!((start.due, start.missed), (end.due, end.missed));
+            assert_eq!((start.due, start.skipped), (end.due, end.skipped));
             assert!(end.latency > start.latency, "done before it began: {start:?} {end:?}");
         }
     }
@@ -157,7 +157,7 @@ fn work_that_is_longer_than_its_deadline_fails_however_early_it_starts() {
         format!("run --probe work:length=1ms --period 5ms --cycles 50 --cpus {} --deadline 200us --json --out run", machine::last_cpu());
     let summary = place.tardy(&line).ends_with(1).json();
     let done = of(&summary, "work.done")[0];
-    assert_eq!(done["numbers"]["misses"].as_u64().unwrap(), count(done, "recorded") + count(done, "missed"), "{done}");
+    assert_eq!(done["numbers"]["misses"].as_u64().unwrap(), count(done, "recorded") + count(done, "skipped"), "{done}");
 }
 
 #[test]

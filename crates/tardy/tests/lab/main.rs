@@ -121,7 +121,7 @@ fn assert_accounted(run: &Path) {
     for series in &record.series {
         let counts = series.counts.unwrap();
         assert!(counts.recorded > 0 && counts.lost == 0 && counts.unstored == 0, "{counts:?}");
-        assert_eq!(counts.expected, counts.recorded + counts.missed + counts.lost, "{counts:?}");
+        assert_eq!(counts.expected, counts.recorded + counts.skipped + counts.lost, "{counts:?}");
     }
 }
 

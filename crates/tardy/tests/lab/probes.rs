@@ -171,12 +171,12 @@ fn timers_sit_on_ticks_without_high_resolution_and_do_not_with_it() {
 /// The emulated clock's interrupt at 2048 Hz, which the kernel makes with a timer, and says so.
 fn assert_rtc(run: &Path) {
     let samples = stored(run, "rtc.cpu0");
-    let missed: i64 = samples.iter().map(|sample| i64::from(sample.missed)).sum();
+    let skipped: i64 = samples.iter().map(|sample| i64::from(sample.skipped)).sum();
     // It runs for the two seconds of the measurement; the first interrupt only begins an interval.
-    assert!((4090..=4096).contains(&(samples.len() as i64 + missed)), "{} interrupts and {missed} missed", samples.len());
+    assert!((4090..=4096).contains(&(samples.len() as i64 + skipped)), "{} interrupts and {skipped} skipped", samples.len());
     let wakes = wakes(&samples);
     let (first, last) = (wakes[0], wakes[wakes.len() - 1]);
-    let period = (last - first) / (samples.len() as i64 - 1 + missed);
+    let period = (last - first) / (samples.len() as i64 - 1 + skipped);
     assert!((period - 1_000_000_000 / 2048).abs() < 1_000, "{period} ns between two interrupts");
     assert!(notes(run).contains("hrtimer-emulated, not a device interrupt"), "{}", notes(run));
 }
@@ -281,7 +281,7 @@ fn assert_answered(summary: &Value, run: &Path) {
     let series = response(summary);
     let count = |name: &str| series["counts"][name].as_u64().unwrap();
     assert_eq!(count("lost"), 0, "{series}");
-    assert_eq!(count("expected"), count("recorded") + count("missed"), "{series}");
+    assert_eq!(count("expected"), count("recorded") + count("skipped"), "{series}");
     let cpu = series["cpu"].as_u64().unwrap();
     assert!(stored(run, &format!("response.cpu{cpu}")).iter().all(|round_trip| round_trip.latency > Nanos::ZERO));
     // The initiator's clock is this machine's, not the guest's; and what hangs on a pseudo-terminal has not left the machine.

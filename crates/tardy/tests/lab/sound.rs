@@ -48,7 +48,7 @@ fn played(run: &Path) -> (Vec<i64>, Vec<i64>) {
         skews.len(),
         frames.len()
     );
-    assert!(skews.iter().all(|sample| sample.missed == 0), "{skews:?}");
+    assert!(skews.iter().all(|sample| sample.skipped == 0), "{skews:?}");
     let notes = notes(run);
     assert!(notes.contains("hw:0,0 (Dummy PCM, a driver without hardware") && notes.contains("hw:0,0 had no xruns"), "{notes}");
     assert!(!notes.contains("simulated") && !notes.contains("faults-in-loop"), "{notes}");

@@ -113,16 +113,16 @@ impl MadeRun {
         let (mut counts, mut due, mut bytes) = (Counts::default(), START, Vec::new());
         for (index, &latency) in latencies.iter().enumerate() {
             if let Some(&(_, lost)) = self.gaps.iter().find(|(at, _)| *at == index) {
-                encoder.push(Record::Gap(Gap { lost, missed: 0 }));
+                encoder.push(Record::Gap(Gap { lost, skipped: 0 }));
                 counts.lost += lost;
                 due += PERIOD * lost as i64;
             }
             // As the probe does: a wake-up at or after later due times skips them.
-            let missed = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
-            encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), missed }));
-            due += PERIOD * (i64::from(missed) + 1);
+            let skipped = u32::try_from(latency.max(0) / PERIOD.get()).unwrap();
+            encoder.push(Record::Sample(Sample { due, latency: Nanos(latency), skipped }));
+            due += PERIOD * (i64::from(skipped) + 1);
             counts.recorded += 1;
-            counts.missed += u64::from(missed);
+            counts.skipped += u64::from(skipped);
             counts.expected = ((due - START).get() / PERIOD.get()) as u64;
             if encoder.samples() == SAMPLES_A_CHUNK {
                 encoder.finish(&counts, false, &mut bytes);

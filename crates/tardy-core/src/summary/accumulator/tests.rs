@@ -13,9 +13,9 @@ fn samples(latencies: &[i64]) -> Vec<Sample> {
     latencies
         .iter()
         .map(|&latency| {
-            let missed = (latency.max(0) / PERIOD) as u32;
-            let sample = Sample { due: Nanos(place * PERIOD), latency: Nanos(latency), missed };
-            place += 1 + i64::from(missed);
+            let skipped = (latency.max(0) / PERIOD) as u32;
+            let sample = Sample { due: Nanos(place * PERIOD), latency: Nanos(latency), skipped };
+            place += 1 + i64::from(skipped);
             sample
         })
         .collect()
@@ -31,8 +31,8 @@ fn chunks(samples: &[Sample], size: usize) -> Vec<Chunk> {
             for &sample in part {
                 encoder.push(Record::Sample(sample));
                 counts.recorded += 1;
-                counts.missed += u64::from(sample.missed);
-                counts.expected += 1 + u64::from(sample.missed);
+                counts.skipped += u64::from(sample.skipped);
+                counts.expected += 1 + u64::from(sample.skipped);
             }
             let mut bytes = Vec::new();
             encoder.finish(&counts, false, &mut bytes);
@@ -60,8 +60,8 @@ fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
     let questions = SummaryOptions { window: Some(Window::deadline(Nanos(500))), ..SummaryOptions::default() };
     let accumulator = accumulate(&chunks(&samples(&[10, 3_400, 20, 600, 30]), 2), &questions);
     let whole = accumulator.whole();
-    assert_eq!(listed(&whole.skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
-    assert_eq!((whole.misses, whole.misses_skipped, whole.missed), (1 + 2 + 1, 2, 3));
+    assert_eq!(listed(&whole.latency_skipped), [(400, 1), (1_400, 1), (2_400, 1)]);
+    assert_eq!((whole.misses, whole.misses_skipped, whole.skipped), (1 + 2 + 1, 2, 3));
     assert_eq!(accumulator.miss_runs.longest().unwrap().length, 3);
     assert_eq!(accumulator.miss_runs.longest().unwrap().place, 1);
     assert_eq!(whole.corrected().unwrap().count(), 8);
@@ -69,15 +69,15 @@ fn skipped_due_times_are_expanded_and_miss_where_their_own_lateness_does() {
 
 #[test]
 fn due_times_skipped_for_another_reason_than_a_late_wake_up_count_but_get_no_latency() {
-    // Work that follows a start in time takes three periods: the due times in between are missed, but their starts' latencies are not known.
+    // Work that follows a start in time takes three periods: the due times in between are skipped, but their starts' latencies are not known.
     let mut taken = samples(&[10, 10, 10, 10, 20]);
     taken.drain(1..3);
-    taken[0].missed = 2;
+    taken[0].skipped = 2;
     let accumulator = accumulate(&chunks(&taken, 2), &SummaryOptions::default());
     let whole = accumulator.whole();
-    assert_eq!((whole.missed, whole.skipped.count()), (2, 0));
+    assert_eq!((whole.skipped, whole.latency_skipped.count()), (2, 0));
     assert!(whole.corrected().is_none());
-    assert_eq!(listed(&whole.skipped_at_most), [(1_000, 1), (2_000, 1)], "the probe was back before the third due time");
+    assert_eq!(listed(&whole.latency_skipped_at_most), [(1_000, 1), (2_000, 1)], "the probe was back before the third due time");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn marks_at_the_edges_of_phases_fall_in_the_phases_that_they_touch() {
     ];
     for (due, latency, expected) in marks {
         let series: Vec<Sample> = (0..400)
-            .map(|place| Sample { due: Nanos(place * PERIOD), latency: Nanos(if place == due { latency } else { 5 }), missed: 0 })
+            .map(|place| Sample { due: Nanos(place * PERIOD), latency: Nanos(if place == due { latency } else { 5 }), skipped: 0 })
             .collect();
         for size in [1, 7, 400] {
             let questions = SummaryOptions { phases: phases.clone(), ..SummaryOptions::default() };
@@ -155,7 +155,7 @@ proptest! {
         prop_assert_eq!(whole.worst.map(|worst| worst.latency.get()), sorted.last().copied());
         prop_assert_eq!(whole.sum, latencies.iter().map(|&latency| i128::from(latency)).sum::<i128>());
 
-        let skipped_misses = |sample: &Sample| (1..=i64::from(sample.missed)).map(|periods| is_work || sample.latency.get() - periods * PERIOD > limit).collect::<Vec<_>>();
+        let skipped_misses = |sample: &Sample| (1..=i64::from(sample.skipped)).map(|periods| is_work || sample.latency.get() - periods * PERIOD > limit).collect::<Vec<_>>();
         let misses_of = |sample: &Sample| u64::from(sample.latency.get() > limit) + skipped_misses(sample).iter().filter(|&&miss| miss).count() as u64;
         let window = Window::deadline(Nanos(limit));
         prop_assert_eq!(whole.misses_of(&window, is_work), (whole.misses, whole.misses_skipped));

@@ -44,7 +44,7 @@ pub(super) struct Player<S> {
     sound: S,
     delay: Option<Delay>,
     rings: Rings,
-    /// The next frame; frames whose time has passed by a whole period are dropped, and count as missed.
+    /// The next frame; frames whose time has passed by a whole period are dropped, and count as skipped.
     frame: i64,
     shown: Option<Nanos>,
 }
@@ -93,7 +93,7 @@ impl<S: Sound> Player<S> {
         if let Some(before) = self.shown.replace(now) {
             self.rings.frame.begin_cycle();
             let due = before + self.period;
-            self.rings.frame.push(Sample { due, latency: now - due, missed: 0 });
+            self.rings.frame.push(Sample { due, latency: now - due, skipped: 0 });
         }
         let held_back = match self.delay {
             Some(Delay { by, every }) if (self.frame as u64).is_multiple_of(every) => by,
@@ -101,8 +101,8 @@ impl<S: Sound> Player<S> {
         };
         let skew = heard - held_back - video;
         let dropped = (skew.get() / self.period.get()).max(0);
-        let sample = Sample { due: self.due(), latency: skew, missed: u32::try_from(dropped).unwrap_or(u32::MAX) };
-        self.frame += 1 + i64::from(sample.missed);
+        let sample = Sample { due: self.due(), latency: skew, skipped: u32::try_from(dropped).unwrap_or(u32::MAX) };
+        self.frame += 1 + i64::from(sample.skipped);
         Ok(sample)
     }
 
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn on_time_there_is_no_skew_and_a_period_between_frames() {
         let (skews, errors, next) = played(300, None, |_| 0);
-        assert!(skews.iter().chain(&errors).all(|sample| sample.latency == Nanos::ZERO && sample.missed == 0));
+        assert!(skews.iter().chain(&errors).all(|sample| sample.latency == Nanos::ZERO && sample.skipped == 0));
         assert_eq!(next, skews[0].due + PERIOD * 300);
     }
 
@@ -193,9 +193,9 @@ mod tests {
     fn frames_that_are_a_period_late_are_dropped_and_a_long_stall_stops_the_sound() {
         // 3.5 periods: three frames passed; the sound of 200 ms lasted.
         let (skews, _, next) = played(30, None, |sleep| if sleep == 10 { 116_666_666 } else { 0 });
-        assert_eq!((skews[10].latency, skews[10].missed), (Nanos(116_666_666), 3));
+        assert_eq!((skews[10].latency, skews[10].skipped), (Nanos(116_666_666), 3));
         assert_eq!(skews[11].due, skews[10].due + PERIOD * 4);
-        let shown: i64 = skews.iter().map(|sample| 1 + i64::from(sample.missed)).sum();
+        let shown: i64 = skews.iter().map(|sample| 1 + i64::from(sample.skipped)).sum();
         assert_eq!(skews[0].due + PERIOD * shown, next, "every frame was shown or dropped");
         // A second: the sound ended 200 ms after it was last written, and the skew is no larger than that.
         let (skews, _, _) = played(30, None, |sleep| if sleep == 10 { 1_000_000_000 } else { 0 });

@@ -203,7 +203,7 @@ impl Film {
         if let Some(before) = self.shown.replace(at) {
             let due = before + self.period;
             self.frame.begin_cycle();
-            self.frame.push(Sample { due, latency: at - due, missed: 0 });
+            self.frame.push(Sample { due, latency: at - due, skipped: 0 });
         }
         let Some(skew) = frame.skew else {
             self.unreported += 1;
@@ -215,7 +215,7 @@ impl Film {
             self.skew.lose(1);
         }
         if plan.stop_above.is_some_and(|stop_above| skew > stop_above) {
-            control.stop_because_of(plan.cpu, Sample { due, latency: skew, missed: 0 });
+            control.stop_because_of(plan.cpu, Sample { due, latency: skew, skipped: 0 });
         }
         true
     }
@@ -254,7 +254,7 @@ fn watch(mut player: Mpv, mut timeline: Timeline, mut film: Film, plan: &ThreadP
     if !is_there {
         control.warn(Warning::Note { text: format!("media: mpv ended by itself ({status})") });
     }
-    let text = format!("media: {dropped} frames were dropped (missed); of {unreported} that were shown no skew was reported (lost)");
+    let text = format!("media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew was reported (lost)");
     control.warn(Warning::Note { text });
     Ok(())
 }

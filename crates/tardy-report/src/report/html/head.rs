@@ -148,7 +148,7 @@ fn key_figures(probe: &ProbeSummary, numbers: &Numbers, is_named: bool) -> Marku
             }
             @if let Some(median) = numbers.percentiles.first() { (figure("median".to_owned(), time(median.value_ns))) }
             (figure("samples".to_owned(), whole(numbers.samples)))
-            @if !probe.is_missed_unknown { (figure("due times skipped".to_owned(), whole(numbers.missed))) }
+            @if !probe.is_skipped_unknown { (figure("due times skipped".to_owned(), whole(numbers.skipped))) }
         }
     }
 }
@@ -185,7 +185,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             (None, None) => "no fixed CPU".to_owned(),
         };
         if let Some(numbers) = &series.numbers {
-            rows.push(row(name, numbers, series.is_missed_unknown, series.counts.lost));
+            rows.push(row(name, numbers, series.is_skipped_unknown, series.counts.lost));
         }
     }
     if let Some(all) = run.summary.probes.iter().find(|summary| summary.probe == probe)
@@ -196,7 +196,7 @@ fn of_processors(run: &RunData, probe: &str) -> Table {
             rows.push(vec![format!("{left_out} more below (tardy show --json has all)")]);
         }
         if rows.len() > 1 {
-            rows.push(row("all".to_owned(), numbers, all.is_missed_unknown, all.counts.lost));
+            rows.push(row("all".to_owned(), numbers, all.is_skipped_unknown, all.counts.lost));
         }
         let mut bounds = vec!["upper bound (95 %)".to_owned(), String::new(), String::new(), String::new(), String::new()];
         bounds.extend(numbers.percentiles.first().map(bound));
@@ -219,7 +219,7 @@ fn of_loads(run: &RunData, probe: &str) -> Table {
             if load.not_stressed.is_empty() { String::new() } else { format!(" (load not active on CPUs {})", load.not_stressed) };
         let mut cells = vec![format!("{}{skipped}", load.name), load.phases.to_string(), load.length_ns.to_string()];
         let Some(numbers) = numbers else { return cells };
-        cells.extend([whole(numbers.samples), whole(numbers.missed)]);
+        cells.extend([whole(numbers.samples), whole(numbers.skipped)]);
         let is_shown = |percentile: &&Percentile| LOAD_PERCENTILES.contains(&percentile.probability);
         cells.extend(numbers.percentiles.iter().filter(is_shown).map(value));
         cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);
@@ -245,9 +245,9 @@ fn value(percentile: &Percentile) -> String {
     format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns))
 }
 
-fn row(name: String, numbers: &Numbers, is_missed_unknown: bool, lost: u64) -> Vec<String> {
-    let missed = if is_missed_unknown { "–".to_owned() } else { whole(numbers.missed) };
-    let mut cells = vec![name, whole(numbers.samples), missed, whole(lost), time(numbers.min_ns)];
+fn row(name: String, numbers: &Numbers, is_skipped_unknown: bool, lost: u64) -> Vec<String> {
+    let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
+    let mut cells = vec![name, whole(numbers.samples), skipped, whole(lost), time(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, value));
     cells.push(micro(&three_digits(numbers.mean_ns.round())));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));

@@ -34,7 +34,7 @@ const HEAD: [&str; 9] = ["samples", "skipped", "median", "99 %", "99.9 %", "99.9
 fn of_runs(runs: &[RunData], probe: &str) -> Table {
     let row = |run: &RunData| {
         let found = run.summary.probes.iter().find(|found| found.probe == probe);
-        let cells = found.and_then(|found| Some(cells(found.numbers.as_ref()?, found.is_missed_unknown)));
+        let cells = found.and_then(|found| Some(cells(found.numbers.as_ref()?, found.is_skipped_unknown)));
         std::iter::once(run.name.clone()).chain(cells.into_iter().flatten()).collect()
     };
     Table { head: std::iter::once("run").chain(HEAD).map(str::to_owned).collect(), rows: runs.iter().map(row).collect() }
@@ -67,9 +67,9 @@ fn of_loads(runs: &[RunData], probe: &str) -> Option<Table> {
     Some(Table { head: ["load", "run"].into_iter().chain(HEAD).map(str::to_owned).collect(), rows })
 }
 
-fn cells(numbers: &Numbers, is_missed_unknown: bool) -> Vec<String> {
+fn cells(numbers: &Numbers, is_skipped_unknown: bool) -> Vec<String> {
     let value = |percentile: &Percentile| format!("{}{}", if percentile.is_bounded() { "" } else { "~" }, time(percentile.value_ns));
-    let skipped = if is_missed_unknown { "–".to_owned() } else { whole(numbers.missed) };
+    let skipped = if is_skipped_unknown { "–".to_owned() } else { whole(numbers.skipped) };
     let mut cells = vec![whole(numbers.samples), skipped];
     cells.extend(numbers.percentiles.iter().map(value));
     cells.extend([time(numbers.max_ns), numbers.misses.map_or_else(|| "–".to_owned(), whole)]);

@@ -50,7 +50,7 @@ pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&Seri
     for series in series.iter().take(shown) {
         let Some(numbers) = &series.numbers else { continue };
         let jitter = series.jitter.get(2).map_or_else(|| "-".to_owned(), |percentile| time(percentile.value_ns));
-        table.row(row(place(series), numbers, series.is_missed_unknown, jitter, has_misses.then(|| longest_burst(&[series]))));
+        table.row(row(place(series), numbers, series.is_skipped_unknown, jitter, has_misses.then(|| longest_burst(&[series]))));
     }
     if series.len() > shown {
         table.row([format!("{} more in all", series.len() - shown)]);
@@ -58,13 +58,13 @@ pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&Seri
     if series.len() > 1 {
         let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
         let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", time(jitter)));
-        table.row(row("all".into(), all, probe.is_missed_unknown, jitter, has_misses.then(|| longest_burst(series))));
+        table.row(row("all".into(), all, probe.is_skipped_unknown, jitter, has_misses.then(|| longest_burst(series))));
     }
     if !all.percentiles.is_empty() {
         table.row(bounds("upper bound (95 %)", &all.percentiles));
     }
     if let Some(corrected) = &all.percentiles_corrected {
-        let mut cells = vec!["with skipped".to_owned(), (all.samples + all.missed).to_string(), String::new(), String::new()];
+        let mut cells = vec!["with skipped".to_owned(), (all.samples + all.skipped).to_string(), String::new(), String::new()];
         cells.push(corrected.first().map_or_else(String::new, |median| time(median.value_ns)));
         cells.push(String::new());
         cells.extend(corrected.iter().skip(1).map(value));
@@ -96,7 +96,7 @@ pub(super) fn probes(summary: &Summary) -> Table {
             table.row([probe.probe.clone(), probe.quantity.clone(), "0".to_owned()]);
             continue;
         };
-        let mut cells = row(probe.probe.clone(), numbers, probe.is_missed_unknown, String::new(), None);
+        let mut cells = row(probe.probe.clone(), numbers, probe.is_skipped_unknown, String::new(), None);
         cells.insert(1, probe.quantity.clone());
         // The place of jitter, which has no number of all series.
         cells.pop();
@@ -224,9 +224,9 @@ fn longest_burst(series: &[&SeriesSummary]) -> String {
     longest.or(is_known.then_some(0)).map_or_else(|| "-".to_owned(), |length| length.to_string())
 }
 
-fn row(label: String, numbers: &Numbers, is_missed_unknown: bool, jitter: String, burst: Option<String>) -> Vec<String> {
-    let missed = if is_missed_unknown { "-".to_owned() } else { numbers.missed.to_string() };
-    let mut cells = vec![label, numbers.samples.to_string(), missed, time(numbers.min_ns)];
+fn row(label: String, numbers: &Numbers, is_skipped_unknown: bool, jitter: String, burst: Option<String>) -> Vec<String> {
+    let skipped = if is_skipped_unknown { "-".to_owned() } else { numbers.skipped.to_string() };
+    let mut cells = vec![label, numbers.samples.to_string(), skipped, time(numbers.min_ns)];
     cells.push(numbers.percentiles.first().map_or_else(String::new, |median| time(median.value_ns)));
     cells.push(three_digits(numbers.mean_ns.round()));
     cells.extend(numbers.percentiles.iter().skip(1).map(value));

@@ -7,13 +7,15 @@ use serde_json::Value;
 use support::machine;
 use support::workplace::Workplace;
 
-/// The summary of a run of `line`. A load of another test may keep one of this run from the CPU for all of its phase, which then has no sample under
-/// load: such a run is made again.
+/// The summary of a run of `line`. A load of another test may keep one of this run from the CPU for all of a phase, which then has no numbers under load:
+/// such a run is made again.
 #[track_caller]
 fn stressed(place: &Workplace, line: &str) -> Value {
     for run in 0..5 {
         let summary = place.tardy(&format!("run {line} --quiet --json --out run-{run}")).ends_with(0).json();
-        if summary["loads"].as_array().unwrap().iter().all(|load| load["not_stressed"] == "") {
+        let phases = summary["phases"].as_array().unwrap();
+        let is_stressed = |phase: &Value| phase["probes"].as_array().unwrap().iter().all(|probe| !probe[1].is_null());
+        if phases.iter().all(is_stressed) {
             return summary;
         }
     }

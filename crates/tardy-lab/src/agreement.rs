@@ -30,7 +30,8 @@ impl HolderTime {
 
     const fn is_agreed(&self) -> bool {
         let longer = if self.by_trace_ns > self.by_execution_ns { self.by_trace_ns } else { self.by_execution_ns };
-        self.off_ns() <= NEAR_NS * self.pieces && self.off_ns() <= longer / 2
+        let at_switch = if matches!(self.component, Component::Switch) { SWITCH_NS } else { 0 };
+        self.off_ns() <= NEAR_NS * self.pieces + at_switch && self.off_ns() <= longer / 2
     }
 }
 
@@ -55,6 +56,10 @@ pub struct Agreement {
 /// How far apart both may set the edges of a piece, together: the kernel's event and the function that is seen from outside lie apart by what writing an
 /// event takes, 1.2 us in virtual time, at the begin and at the end.
 const NEAR_NS: u64 = 3_000;
+
+/// How much further apart the end of a way to the thread may be: the event of a switch is written before the kernel changes address space and task, of which
+/// the change of the task is seen from outside.
+const SWITCH_NS: u64 = 2_000;
 
 /// Compares the samples of a run folder that are later than `above`: both agree on one where whoever has the most of it by either has as much by the other.
 ///

@@ -5,6 +5,7 @@
 mod arrow;
 pub mod costs;
 mod csv;
+pub mod cyclictest;
 mod hgrm;
 mod json;
 mod junit;
@@ -16,7 +17,7 @@ mod metric;
 mod not_built;
 mod npy;
 mod openmetrics;
-mod rt_tests_json;
+pub mod rt_tests_json;
 pub mod run;
 
 use std::io::{self, Write};

@@ -155,6 +155,7 @@ impl ProbeRequest {
             name: asked.name().unwrap_or(asked.info.name).to_owned(),
             kind: asked.name().filter(|name| *name != asked.info.name).map(|_| asked.info.name.to_owned()),
             offset: asked.duration("offset"),
+            cpus: asked.cpus(),
             clocks: ProbeClocks {
                 timer: asked.clock("clock").or(self.clock).unwrap_or_default(),
                 align: asked.clock("align").or(self.align),

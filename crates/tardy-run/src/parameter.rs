@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tardy_core::bytes::{format_bytes, parse_bytes};
+use tardy_core::cpu::{CpuList, ParseCpuListError};
 use tardy_core::units::Nanos;
 
 /// What kind of value a parameter takes, with the limits that are refused beyond.
@@ -37,6 +38,8 @@ pub enum Kind {
     Path,
     /// A name of lower-case letters, digits and dashes, that begins with a letter.
     Name,
+    /// A list of CPUs, as in `1-3,6`.
+    Cpus,
     /// Any text; it takes the rest of the request, colons and all.
     Text,
 }
@@ -50,6 +53,7 @@ impl std::fmt::Display for Kind {
             Self::Choice(choices) => formatter.write_str(&choices.join("|")),
             Self::Path => formatter.write_str("path"),
             Self::Name => formatter.write_str("name"),
+            Self::Cpus => formatter.write_str("CPUs"),
             Self::Text => formatter.write_str("rest of the text"),
         }
     }
@@ -271,6 +275,14 @@ pub enum ValueError {
         /// As given.
         text: String,
     },
+    /// No list of CPUs.
+    #[error("`{parameter}`: {source}")]
+    NotCpus {
+        /// Whose value.
+        parameter: &'static str,
+        /// What is wrong with it.
+        source: ParseCpuListError,
+    },
     /// Beyond a limit.
     #[error("`{parameter}` is {text}: give a value from {min} to {max}")]
     OutOfRange {
@@ -316,6 +328,11 @@ impl Parameter {
             Kind::Choice(choices) => Err(ValueError::NotAChoice { parameter, text: owned(), choices }),
             Kind::Name if !is_name(text) => Err(ValueError::NotAName { parameter, text: text.to_owned() }),
             Kind::Name => Ok(Value::Word(text.to_owned())),
+            Kind::Cpus => match text.parse::<CpuList>() {
+                Ok(cpus) if cpus.is_empty() => Err(ValueError::Empty { parameter }),
+                Ok(cpus) => Ok(Value::Word(cpus.to_string())),
+                Err(source) => Err(ValueError::NotCpus { parameter, source }),
+            },
             Kind::Path | Kind::Text if text.trim().is_empty() => Err(ValueError::Empty { parameter }),
             Kind::Path => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text => Ok(Value::Text(owned())),

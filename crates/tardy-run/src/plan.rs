@@ -208,6 +208,9 @@ pub struct ProbePlan {
     /// The first due time after the start, where it was asked for; drawn otherwise.
     #[serde(rename = "offset_ns", default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<Nanos>,
+    /// Measured CPUs that it runs on, where it was asked to keep to some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuList>,
     /// Clocks of its timer and of its due times.
     #[serde(flatten)]
     pub clocks: ProbeClocks,
@@ -244,6 +247,9 @@ impl std::fmt::Display for ProbePlan {
         // The period of an import need not be known.
         if self.waits_for != WaitsFor::Nothing && self.period > Nanos::ZERO {
             write!(formatter, " every {}", self.period.exact())?;
+        }
+        if let Some(cpus) = &self.cpus {
+            write!(formatter, " on CPUs {cpus}")?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ pub mod choice;
 pub mod compare;
 pub mod configuration;
 pub mod cost;
+pub mod cyclictest;
 pub mod doctor;
 pub mod explain;
 pub mod export;
@@ -52,6 +53,8 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Measure what services of the kernel cost, or how long a command takes
     Cost(Box<cost::CostArgs>),
+    /// Measure as cyclictest does: its options, and what it prints
+    Cyclictest(Box<cyclictest::CyclictestArgs>),
     /// Watch a run that another process makes
     Top(TopArgs),
     /// Show the summary of a run again, from its folder

@@ -4,6 +4,7 @@ pub mod advise;
 pub mod breakdown;
 pub mod compare;
 pub mod cost;
+pub mod cyclictest;
 pub mod doctor;
 pub mod explain;
 pub mod export;

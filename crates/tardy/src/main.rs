@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Command::Run(args) => !args.dry_run,
         Command::Reproduce(args) => !args.dry_run,
         Command::Tune(args) => !args.plan,
-        Command::Cost(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
+        Command::Cost(_) | Command::Cyclictest(_) | Command::Import(_) | Command::Lab(_) | Command::Load(_) => true,
         _ => false,
     };
     if is_making {
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     match command {
         Command::Run(args) => command::run::run(&args, &configuration).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
+        Command::Cyclictest(args) => command::cyclictest::run(&args).into(),
         Command::Top(args) => command::top::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),

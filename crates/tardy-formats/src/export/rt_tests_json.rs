@@ -14,6 +14,7 @@ use tardy_report::report::date::rfc_2822;
 use tardy_report::report::repeat;
 use tardy_results::exit::Exit;
 
+use super::cyclictest::Unit;
 use super::run::{ExportedRun, ExportedSeries};
 use super::{ExportError, Exporter, Options};
 
@@ -85,27 +86,53 @@ impl Exporter for RtTestsJson {
 
     fn write(&self, run: &ExportedRun, _: &Options, out: &mut dyn Write) -> Result<(), ExportError> {
         run.one_probe("rt-tests-json")?;
-        let mut threads = Vec::new();
-        for (index, series) in run.series.iter().enumerate() {
-            threads.push((index, thread(run, series, &series.histogram()?)));
-        }
-        let started = run.record.started.realtime_ns;
-        let document = Document {
-            file_version: FILE_VERSION,
+        let series: Vec<&ExportedSeries> = run.series.iter().collect();
+        let whole = Whole {
             command_line: command_line(run),
-            version: format!("{} {}", run.record.tool.name, run.record.tool.version),
-            start_time: rfc_2822(started),
-            end_time: rfc_2822(started.saturating_add(run.summary.measured_ns)),
             return_code: Exit::of_run(&run.summary) as u8,
-            sysinfo: system_info(&run.record.machine),
-            num_threads: run.series.len(),
-            resolution_in_ns: 0,
-            thread: threads,
+            has_histogram: true,
+            unit: Unit::Micros,
         };
-        serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-        Ok(())
+        write(run, &series, whole, out)
     }
+}
+
+/// What a document says beside its threads.
+#[derive(Debug, Clone)]
+pub struct Whole {
+    /// What was typed.
+    pub command_line: String,
+    pub return_code: u8,
+    /// Whether each thread has its counts by value.
+    pub has_histogram: bool,
+    pub unit: Unit,
+}
+
+/// Writes the document, with these series as threads 0, 1 and so on.
+///
+/// # Errors
+/// Those of the disk.
+pub fn write(run: &ExportedRun, series: &[&ExportedSeries], whole: Whole, out: &mut dyn Write) -> Result<(), ExportError> {
+    let mut threads = Vec::new();
+    for (index, series) in series.iter().enumerate() {
+        threads.push((index, thread(run, series, &series.histogram()?, &whole)));
+    }
+    let started = run.record.started.realtime_ns;
+    let document = Document {
+        file_version: FILE_VERSION,
+        command_line: whole.command_line,
+        version: format!("{} {}", run.record.tool.name, run.record.tool.version),
+        start_time: rfc_2822(started),
+        end_time: rfc_2822(started.saturating_add(run.summary.measured_ns)),
+        return_code: whole.return_code,
+        sysinfo: system_info(&run.record.machine),
+        num_threads: series.len(),
+        resolution_in_ns: u32::from(whole.unit == Unit::Nanos),
+        thread: threads,
+    };
+    serde_json::to_writer_pretty(&mut *out, &document).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
 }
 
 fn system_info(machine: &MachineFacts) -> SystemInfo {
@@ -121,30 +148,28 @@ fn system_info(machine: &MachineFacts) -> SystemInfo {
     }
 }
 
-fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram) -> Thread {
+fn thread(run: &ExportedRun, series: &ExportedSeries, counts: &Histogram, whole: &Whole) -> Thread {
+    let unit = |nanos| whole.unit.of(nanos);
     let mut histogram: Vec<(i64, u64)> = Vec::new();
     counts.for_each(|value, count| match histogram.last_mut() {
-        Some((bucket, total)) if *bucket == micros(value) => *total += count,
-        _ => histogram.push((micros(value), count)),
+        _ if !whole.has_histogram => {}
+        Some((bucket, total)) if *bucket == unit(value) => *total += count,
+        _ => histogram.push((unit(value), count)),
     });
     let summary = run.summary_of(series);
     let numbers = summary.and_then(|summary| summary.numbers.as_ref());
     Thread {
         histogram,
         cycles: counts.count().max(numbers.map_or(0, |numbers| numbers.samples)),
-        min: numbers.map_or(0, |numbers| micros(numbers.min_ns)),
-        max: numbers.map_or(0, |numbers| micros(numbers.max_ns)),
-        avg: numbers.map_or(0.0, |numbers| (numbers.mean_ns / 10.0).round() / 100.0),
+        min: numbers.map_or(0, |numbers| unit(numbers.min_ns)),
+        max: numbers.map_or(0, |numbers| unit(numbers.max_ns)),
+        avg: numbers.map_or(0.0, |numbers| (numbers.mean_ns * 100.0 / whole.unit.nanos()).round() / 100.0),
         cpu: series.descriptor.cpu.map_or(0, |cpu| cpu.0),
         node: 0,
         interval_ns: series.descriptor.schedule.period(),
         missed: summary.filter(|summary| !summary.is_skipped_unknown).map(|summary| summary.counts.skipped),
         copy: series.descriptor.copy,
     }
-}
-
-fn micros(nanos: i64) -> i64 {
-    nanos.div_euclid(1000)
 }
 
 fn command_line(run: &ExportedRun) -> String {

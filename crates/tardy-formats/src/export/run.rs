@@ -155,7 +155,7 @@ impl ExportedSeries {
     }
 }
 
-fn names(series: &[ExportedSeries]) -> String {
+pub(super) fn names(series: &[ExportedSeries]) -> String {
     let mut names: Vec<&str> = series.iter().map(|series| series.descriptor.probe.as_str()).collect();
     names.dedup();
     names.join(", ")

@@ -135,6 +135,7 @@ fn plan(asked: &ResponderRequest<'_>) -> Plan {
         name: RESPOND.to_owned(),
         kind: None,
         offset: None,
+        cpus: None,
         clocks: ProbeClocks::default(),
         period: REQUEST,
         dither: Nanos::ZERO,

@@ -20,6 +20,12 @@ pub enum PlanError {
     /// The same probe twice, of which there is one.
     #[error("--probe {name} is given twice, and there is one in a process or machine: leave one out")]
     ProbeTwice { name: String },
+    /// A probe on CPUs that are not measured.
+    #[error("--probe {probe}: CPUs {cpus} are not measured: take them into --cpus, or leave them out")]
+    NotMeasured { probe: String, cpus: CpuList },
+    /// A probe that has no CPUs of its own to choose.
+    #[error("--probe {probe}: it is not bound to measured CPUs, one thread each: leave cpus= out")]
+    NotBoundToCpus { probe: String },
     /// Two probes of one name.
     #[error("--probe: two probes are called {name}: give one of them another name=")]
     SameName { name: String },

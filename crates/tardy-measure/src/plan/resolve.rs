@@ -47,6 +47,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
     let probes = probes_of(scenario)?;
     let processors = Processors::read(root).map_err(PlanError::NoProcessors)?;
     let measured = measured_cpus(request, &of_probes(request, &processors, root)?)?;
+    check_cpus(&probes, &measured)?;
     let left = processors.beside(&measured);
     let seed = request.seed.unwrap_or_else(|| (clock::realtime() ^ clock::monotonic().rotate_left(32)).unsigned_abs());
     check_periods(&probes, scenario.length())?;
@@ -188,7 +189,11 @@ fn without_rights(probe: &ProbePlan) -> Option<Warning> {
 /// Probes of the same policy and priority wait for each other where they are due together.
 fn sharing(probes: &[Probe]) -> Option<Warning> {
     let of_one = probes.iter().map(|(_, plan)| {
-        let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority);
+        let meet = |other: &ProbePlan| match (&other.cpus, &plan.cpus) {
+            (Some(one), Some(another)) => !one.and(another).is_empty(),
+            _ => true,
+        };
+        let is_like = |(_, other): &&Probe| (other.policy, other.priority) == (plan.policy, plan.priority) && meet(other);
         probes.iter().filter(is_like).map(|(_, plan)| plan.name.clone()).collect::<Vec<_>>()
     });
     of_one.max_by_key(Vec::len).filter(|names| names.len() > 1).map(|probes| Warning::ProbesShareCpus { probes })
@@ -202,6 +207,21 @@ fn without_tai(probes: &[Probe]) -> Option<Warning> {
                which are those of TAI only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys tell it"
             .to_owned(),
     })
+}
+
+/// A probe keeps to CPUs only where it has a thread for each, and only to measured ones.
+fn check_cpus(probes: &[Probe], measured: &CpuList) -> Result<(), PlanError> {
+    for (info, plan) in probes {
+        let Some(cpus) = &plan.cpus else { continue };
+        if !matches!(info.placement, Placement::EachCpu | Placement::FirstCpu) {
+            return Err(PlanError::NotBoundToCpus { probe: plan.name.clone() });
+        }
+        let others = cpus.minus(measured);
+        if !others.is_empty() {
+            return Err(PlanError::NotMeasured { probe: plan.name.clone(), cpus: others });
+        }
+    }
+    Ok(())
 }
 
 fn check_periods(probes: &[Probe], length: Nanos) -> Result<(), PlanError> {
@@ -266,8 +286,8 @@ fn threads_of(request: &Request, cycles: Option<u64>, probes: &[Probe], measured
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let copies = |count: u64| (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|copy| (None, Some(copy))).collect::<Vec<_>>();
     let places_of = |(info, probe): &Probe| match info.placement {
-        Placement::EachCpu => measured.iter().map(|cpu| (Some(cpu), None)).collect(),
-        Placement::FirstCpu => measured.iter().take(1).map(|cpu| (Some(cpu), None)).collect(),
+        Placement::EachCpu => probe.cpus.as_ref().unwrap_or(measured).iter().map(|cpu| (Some(cpu), None)).collect(),
+        Placement::FirstCpu => probe.cpus.as_ref().unwrap_or(measured).iter().take(1).map(|cpu| (Some(cpu), None)).collect(),
         Placement::Copies => copies(probe.parameters.number("copies")),
         Placement::Unbound => vec![(None, None)],
         Placement::CopyACpu => copies(measured.len() as u64),

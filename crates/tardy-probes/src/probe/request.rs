@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tardy_core::cpu::CpuList;
 use tardy_core::units::Nanos;
 use tardy_run::nearest::did_you_mean;
 use tardy_run::parameter::{self, Kind, Parameter, ParameterError, Value, ValueError, Values};
@@ -24,6 +25,7 @@ pub const COMMON: &[Parameter] = &[
         "first due time after the start; drawn where none is given",
         Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
     ),
+    own("cpus", "measured CPUs that it runs on; all of them where none are given", Kind::Cpus),
     own("name", "name of its series, where several of a kind run side by side", Kind::Name),
     own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer", Kind::Choice(SystemClock::NAMES)),
     own("align", "clock on which due times are whole multiples of the period, plus the offset", Kind::Choice(SystemClock::NAMES)),
@@ -161,6 +163,15 @@ impl ProbeSpec {
     pub fn duration(&self, name: &str) -> Option<Nanos> {
         match self.given.get(name) {
             Some(Value::Duration(duration)) => Some(*duration),
+            _ => None,
+        }
+    }
+
+    /// The CPUs that were given in the request itself.
+    #[must_use]
+    pub fn cpus(&self) -> Option<CpuList> {
+        match self.given.get("cpus") {
+            Some(Value::Word(text)) => text.parse().ok(),
             _ => None,
         }
     }

@@ -54,8 +54,9 @@ pub fn command(plan: &Plan) -> String {
         let priority = probe.priority.filter(|_| plan.probes.iter().any(|other| other.priority != probe.priority));
         let priority = priority.map_or_else(String::new, |priority| format!(":priority={priority}"));
         let offset = probe.offset.map_or_else(String::new, |offset| format!(":offset={}", offset.exact()));
+        let cpus = probe.cpus.as_ref().map_or_else(String::new, |cpus| format!(":cpus={cpus}"));
         let name = probe.kind.as_ref().map_or_else(String::new, |_| format!(":name={}", probe.name));
-        option("probe", format!("{}{period}{priority}{offset}{name}{}{own}", probe.kind(), probe.clocks));
+        option("probe", format!("{}{period}{priority}{offset}{cpus}{name}{}{own}", probe.kind(), probe.clocks));
     }
     if let Some(probe) = plan.probes.first() {
         if plan.probes.iter().all(|other| other.period == probe.period) {
@@ -152,6 +153,7 @@ mod tests {
             name: "app".into(),
             kind: None,
             offset: None,
+            cpus: None,
             clocks: ProbeClocks::default(),
             period: Nanos::from_millis(1),
             dither: Nanos::ZERO,
@@ -182,6 +184,7 @@ mod tests {
             name: "app".into(),
             kind: None,
             offset: None,
+            cpus: None,
             clocks: ProbeClocks::default(),
             period: Nanos::from_millis(1),
             dither: Nanos::ZERO,

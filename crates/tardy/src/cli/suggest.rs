@@ -1,5 +1,8 @@
 //! The command line of this process, with the defaults of files, and which flag was meant where one was mistyped: clap's own measure takes `--fro` for `--force`.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, Error, FromArgMatches};
@@ -10,13 +13,16 @@ use super::configuration::{Configuration, ConfigurationError};
 
 /// The command whose flags can have defaults in files.
 const RUN: &str = "run";
+/// The command that a link of its name is.
+const CYCLICTEST: &str = "cyclictest";
 
 /// The command line of this process, and what of the files it uses; where it is wrong, the process ends and says why.
 ///
 /// # Errors
 /// Those of the files, which only `tardy run` reads.
 pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
-    let arguments: Vec<String> = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let words = words();
+    let arguments: Vec<String> = words.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let mut command = Cli::command();
     let mut configuration = Configuration::default();
     if arguments.get(1).is_some_and(|name| name == RUN) {
@@ -30,11 +36,20 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
         });
         applied?;
     }
-    let parsed = command.try_get_matches_from(std::env::args_os()).and_then(|matches| {
+    let parsed = command.try_get_matches_from(words).and_then(|matches| {
         keep_used(&mut configuration, &matches);
         Cli::from_arg_matches(&matches)
     });
     Ok((parsed.unwrap_or_else(|error| with_flag_meant(error, &arguments).exit()), configuration))
+}
+
+/// The command line; that of a link named cyclictest with the command of that name.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.first().and_then(|name| Path::new(name).file_name()).is_some_and(|name| name == CYCLICTEST) {
+        words.insert(1, CYCLICTEST.into());
+    }
+    words
 }
 
 /// Leaves only the defaults in whose place nothing was typed.

@@ -16,6 +16,7 @@ mod configuration;
 mod cost;
 mod cost_reports;
 mod cycles;
+mod cyclictest;
 mod doctor;
 mod explain;
 mod explained_runs;

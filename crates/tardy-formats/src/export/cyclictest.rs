@@ -1,0 +1,302 @@
+//! What cyclictest prints of its threads, line for line, from a run: for scripts that read it. Source: what cyclictest 2.4 and 2.8 print, and their manual.
+
+use std::fmt::Write as _;
+
+use tardy_core::cpu::CpuId;
+use tardy_core::histogram::Histogram;
+use tardy_core::units::Nanos;
+
+use super::ExportError;
+use super::run::{ExportedRun, ExportedSeries};
+
+/// What cyclictest shows as the minimum of a thread that has no sample yet.
+const NO_MINIMUM: i64 = 1_000_000;
+
+/// A thread as cyclictest numbers them, from 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// The series that it is in the run.
+    pub probe: String,
+    pub cpu: CpuId,
+    /// 0 for ordinary tasks.
+    pub priority: u32,
+    pub interval: Nanos,
+}
+
+/// The unit of what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Micros,
+    /// `-N`.
+    Nanos,
+}
+
+impl Unit {
+    pub(super) fn of(self, nanos: i64) -> i64 {
+        match self {
+            Self::Micros => nanos.div_euclid(1000),
+            Self::Nanos => nanos,
+        }
+    }
+
+    /// Its length in ns.
+    pub(super) fn nanos(self) -> f64 {
+        match self {
+            Self::Micros => 1000.0,
+            Self::Nanos => 1.0,
+        }
+    }
+}
+
+/// `-h` or `-H`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistogramShape {
+    /// Buckets of one unit each, from 0.
+    pub buckets: u32,
+    /// Whether a column has the sum of all threads.
+    pub has_sum: bool,
+}
+
+/// A run as cyclictest would have it.
+#[derive(Debug)]
+pub struct CyclictestRun {
+    threads: Vec<Taken>,
+    unit: Unit,
+    process: u32,
+}
+
+/// What one thread took.
+#[derive(Debug)]
+struct Taken {
+    thread: Thread,
+    values: Histogram,
+    /// In ns.
+    sum: i128,
+    /// In ns; absent where samples were only counted.
+    last: Option<i64>,
+    /// Every sample kept: when it was taken, and its latency.
+    samples: Vec<(Nanos, i64)>,
+}
+
+impl Taken {
+    fn read(thread: &Thread, series: &ExportedSeries) -> Result<Self, ExportError> {
+        let mut samples = Vec::new();
+        series.samples(|sample| {
+            samples.push((sample.due.saturating_add(sample.latency), sample.latency.get()));
+            Ok(())
+        })?;
+        let values = series.histogram()?;
+        let mut sum = 0_i128;
+        values.for_each(|value, count| sum += i128::from(value) * i128::from(count));
+        let is_whole = samples.len() as u64 == values.count();
+        let last = samples.last().map(|&(_, latency)| latency).filter(|_| is_whole);
+        Ok(Self { thread: thread.clone(), values, sum, last, samples })
+    }
+
+    fn average(&self) -> i64 {
+        i64::try_from(self.sum / i128::from(self.values.count().max(1))).unwrap_or(i64::MAX)
+    }
+
+    /// Counts by bucket, and how many lie beyond the last one.
+    fn buckets(&self, unit: Unit, buckets: u32) -> (Vec<u64>, u64) {
+        let mut counts = vec![0; buckets as usize];
+        let mut beyond = 0;
+        self.values.for_each(|value, count| match usize::try_from(unit.of(value).max(0)).ok().and_then(|place| counts.get_mut(place)) {
+            Some(bucket) => *bucket += count,
+            None => beyond += count,
+        });
+        (counts, beyond)
+    }
+}
+
+impl CyclictestRun {
+    /// Reads what `threads` took in `run`.
+    ///
+    /// # Errors
+    /// [`ExportError`] where a series cannot be read, or is not there.
+    pub fn read(run: &ExportedRun, threads: &[Thread], unit: Unit) -> Result<Self, ExportError> {
+        let take = |thread: &Thread| {
+            let is_its = |series: &&ExportedSeries| series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu);
+            let series = run.series.iter().find(is_its).ok_or_else(|| ExportError::NoProbe {
+                run: run.summary.run.clone(),
+                probe: thread.probe.clone(),
+                has: super::run::names(&run.series),
+            })?;
+            Taken::read(thread, series)
+        };
+        Ok(Self { threads: threads.iter().map(take).collect::<Result<_, _>>()?, unit, process: run.record.tool.process })
+    }
+
+    /// The line of each thread that `-q` ends with. In place of a thread's own number stands that of the process.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let width = if self.unit == Unit::Nanos { 8 } else { 5 };
+        let line = |(number, taken): (usize, &Taken)| {
+            let Thread { priority, interval, .. } = taken.thread;
+            let [least, last, average, most] = [
+                taken.values.min().map_or(NO_MINIMUM, |least| self.unit.of(least)),
+                taken.last.map_or(0, |last| self.unit.of(last)),
+                self.unit.of(taken.average()),
+                taken.values.max().map_or(0, |most| self.unit.of(most)),
+            ];
+            format!(
+                "T:{number:2} ({:5}) P:{priority:2} I:{} C:{:7} Min:{least:7} Act:{last:width$} Avg:{average:width$} Max:{most:8}\n",
+                self.process,
+                interval.get() / 1000,
+                taken.values.count(),
+            )
+        };
+        self.threads.iter().enumerate().map(line).collect()
+    }
+
+    /// What `-h` and `-H` print.
+    #[must_use]
+    pub fn histogram(&self, shape: HistogramShape) -> String {
+        let counted: Vec<(Vec<u64>, u64)> = self.threads.iter().map(|taken| taken.buckets(self.unit, shape.buckets)).collect();
+        let with_sum = |values: Vec<u64>| {
+            let sum = values.iter().sum();
+            values.into_iter().chain(shape.has_sum.then_some(sum)).collect::<Vec<u64>>()
+        };
+        let row = |head: &str, values: Vec<u64>, width: usize| {
+            let cells: String = values.iter().map(|value| format!(" {value:0width$}")).collect();
+            format!("# {head}:{cells}\n")
+        };
+        let in_unit = |value: i64| u64::try_from(self.unit.of(value).max(0)).unwrap_or_default();
+        let of_each = |value: &dyn Fn(&Taken) -> i64| self.threads.iter().map(|taken| in_unit(value(taken))).collect::<Vec<u64>>();
+        let mut text = "# Histogram\n".to_owned();
+        for bucket in 0..shape.buckets as usize {
+            let counts = with_sum(counted.iter().map(|(counts, _)| counts[bucket]).collect());
+            let cells: Vec<String> = counts.iter().map(|count| format!("{count:06}")).collect();
+            let _ = writeln!(text, "{bucket:06} {}", cells.join("\t"));
+        }
+        let most = of_each(&|taken| taken.values.max().unwrap_or_default());
+        let most_of_all = most.iter().max().copied().filter(|_| shape.has_sum);
+        text += &row("Total", with_sum(counted.iter().map(|(counts, _)| counts.iter().sum()).collect()), 9);
+        text += &row("Min Latencies", of_each(&|taken| taken.values.min().unwrap_or_default()), 5);
+        text += &row("Avg Latencies", of_each(&Taken::average), 5);
+        text += &row("Max Latencies", most.into_iter().chain(most_of_all).collect(), 5);
+        text += &row("Histogram Overflows", with_sum(counted.iter().map(|&(_, beyond)| beyond).collect()), 5);
+        text += "# Histogram Overflow at cycle number:\n";
+        for (number, (taken, (_, beyond))) in self.threads.iter().zip(&counted).enumerate() {
+            let _ = write!(text, "# Thread {number}:");
+            let is_over = |&(_, latency): &(Nanos, i64)| self.unit.of(latency) >= i64::from(shape.buckets);
+            let cycles = taken.samples.iter().enumerate().filter(|(_, sample)| taken.last.is_some() && is_over(sample));
+            let mut listed = 0;
+            for (cycle, _) in cycles.take(shape.buckets as usize) {
+                let _ = write!(text, " {cycle:05}");
+                listed += 1;
+            }
+            if *beyond > listed {
+                let _ = write!(text, " # {:05} others", beyond - listed);
+            }
+            text.push('\n');
+        }
+        text.push('\n');
+        text
+    }
+
+    /// What `-v` prints of the values: thread, cycle and value of each, in the order in which they were taken.
+    #[must_use]
+    pub fn values(&self) -> String {
+        let of_thread = |(number, taken): (usize, &Taken)| {
+            let line = move |(cycle, &(at, latency)): (usize, &(Nanos, i64))| (at, number, cycle, latency);
+            taken.samples.iter().enumerate().map(line).collect::<Vec<_>>()
+        };
+        let mut values: Vec<(Nanos, usize, usize, i64)> = self.threads.iter().enumerate().flat_map(of_thread).collect();
+        values.sort_unstable();
+        let mut text = String::with_capacity(values.len() * 27);
+        for (_, number, cycle, latency) in values {
+            let _ = writeln!(text, "{number:8}:{cycle:8}:{:8}", self.unit.of(latency));
+        }
+        text
+    }
+
+    /// What `--spike` prints: each sample above `limit`, at most `count` of them, with the time at which it was taken.
+    #[must_use]
+    pub fn spikes(&self, limit: Nanos, count: usize) -> String {
+        let mut text = "\n".to_owned();
+        let mut found = 0;
+        for (number, taken) in self.threads.iter().enumerate() {
+            for &(at, latency) in taken.samples.iter().filter(|&&(_, latency)| latency > limit.get()) {
+                found += 1;
+                if found <= count {
+                    let _ = writeln!(text, "T:{number:2} Spike:{:8}: TS: {:12}", self.unit.of(latency), at.get() / 1000);
+                }
+            }
+        }
+        let _ = writeln!(text, "spikes = {}\n", found.min(count));
+        text
+    }
+
+    /// What `-b` prints where a latency above `limit` ended the run.
+    #[must_use]
+    pub fn broken(&self, limit: Nanos) -> Option<String> {
+        let above = self.threads.iter().filter_map(|taken| taken.samples.last().filter(|&&(_, latency)| latency > limit.get()));
+        let &(_, value) = above.min_by_key(|&&(at, _)| at)?;
+        let ids: String = self.threads.iter().map(|_| format!(" {:05}", self.process)).collect();
+        Some(format!("# Thread Ids:{ids}\n# Break thread: {}\n# Break value: {}\n", self.process, self.unit.of(value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tardy_core::histogram::Budget;
+
+    use super::*;
+
+    fn taken(latencies: &[i64]) -> Taken {
+        let mut values = Histogram::new(Budget::ANALYSIS);
+        latencies.iter().for_each(|&latency| values.record(latency));
+        Taken {
+            thread: Thread { probe: "cyclic".into(), cpu: CpuId(0), priority: 95, interval: Nanos::from_micros(1000) },
+            sum: latencies.iter().map(|&latency| i128::from(latency)).sum(),
+            last: latencies.last().copied(),
+            samples: latencies.iter().enumerate().map(|(place, &latency)| (Nanos(place as i64 * 1_000_000), latency)).collect(),
+            values,
+        }
+    }
+
+    fn run() -> CyclictestRun {
+        CyclictestRun { threads: vec![taken(&[1_900, 2_000, 4_100]), taken(&[2_500])], unit: Unit::Micros, process: 7032 }
+    }
+
+    #[test]
+    fn the_summary_has_the_columns_of_cyclictest() {
+        let expected = "T: 0 ( 7032) P:95 I:1000 C:      3 Min:      1 Act:    4 Avg:    2 Max:       4\n\
+                        T: 1 ( 7032) P:95 I:1000 C:      1 Min:      2 Act:    2 Avg:    2 Max:       2\n";
+        assert_eq!(run().summary(), expected);
+        let nanos = CyclictestRun { unit: Unit::Nanos, ..run() };
+        assert!(nanos.summary().starts_with("T: 0 ( 7032) P:95 I:1000 C:      3 Min:   1900 Act:    4100 Avg:    2666 Max:    4100\n"));
+        let none = CyclictestRun { threads: vec![taken(&[])], ..run() };
+        assert_eq!(none.summary(), "T: 0 ( 7032) P:95 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n");
+    }
+
+    #[test]
+    fn the_histogram_has_the_rows_of_cyclictest() {
+        let expected = "# Histogram\n000000 000000\t000000\t000000\n000001 000001\t000000\t000001\n000002 000001\t000001\t000002\n\
+                        # Total: 000000002 000000001 000000003\n# Min Latencies: 00001 00002\n# Avg Latencies: 00002 00002\n\
+                        # Max Latencies: 00004 00002 00004\n# Histogram Overflows: 00001 00000 00001\n\
+                        # Histogram Overflow at cycle number:\n# Thread 0: 00002\n# Thread 1:\n\n";
+        assert_eq!(run().histogram(HistogramShape { buckets: 3, has_sum: true }), expected);
+    }
+
+    #[test]
+    fn overflows_that_are_not_listed_are_counted() {
+        let text = run().histogram(HistogramShape { buckets: 1, has_sum: false });
+        assert!(text.ends_with("# Thread 0: 00000 # 00002 others\n# Thread 1: 00000\n\n"), "{text}");
+    }
+
+    #[test]
+    fn values_spikes_and_what_broke_the_run_are_listed() {
+        assert_eq!(
+            run().values(),
+            "       0:       0:       1\n       1:       0:       2\n       0:       1:       2\n       0:       2:       4\n"
+        );
+        assert_eq!(
+            run().spikes(Nanos(2_400), 9),
+            "\nT: 0 Spike:       4: TS:         2000\nT: 1 Spike:       2: TS:            0\nspikes = 2\n\n"
+        );
+        assert_eq!(run().broken(Nanos(4_000)).unwrap(), "# Thread Ids: 07032 07032\n# Break thread: 7032\n# Break value: 4\n");
+        assert_eq!(run().broken(Nanos(5_000)), None);
+    }
+}

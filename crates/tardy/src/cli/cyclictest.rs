@@ -1,0 +1,448 @@
+//! `tardy cyclictest`: the options of cyclictest (rt-tests), for scripts that call it. Source: its manual of rt-tests 2.8, and what 2.4 does.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+use tardy_core::cpu::{CpuId, CpuList};
+use tardy_core::units::Nanos;
+use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
+use tardy_measure::request::{CpuDmaLatency, MeasuredCpus, Request};
+use tardy_probes::probe::ProbeSpec;
+use tardy_run::keep::Keep;
+use tardy_run::plan::PolicyName;
+use tardy_run::system_clock::SystemClock;
+use tardy_run::tracing::Explain;
+
+/// Length where none is asked for: a signal ends it before.
+const LENGTH_MAX: Nanos = Nanos::from_secs(30 * 86_400);
+/// Samples that are all kept, for the last one and the numbers of cycles; more than these are counted.
+const SAMPLES_KEPT_MAX: f64 = 20e6;
+/// Threads that are measured at most.
+const THREADS_MAX: usize = 4096;
+/// Rows of a histogram at most, as in cyclictest.
+const BUCKETS_MAX: i64 = 1_000_000;
+
+/// The arguments of `tardy cyclictest`.
+#[derive(Debug, Clone, Args)]
+#[command(
+    disable_help_flag = true,
+    override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
+    after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is always locked.
+With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` take it.
+A link to tardy named cyclictest is this command."
+)]
+pub struct CyclictestArgs {
+    /// Keep the run in this folder, which must not exist
+    #[arg(long, value_name = "FOLDER")]
+    pub tardy_out: Option<PathBuf>,
+    /// Threads on CPUs of this list in turn; thread N on CPU N without one
+    #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
+    pub affinity: Option<Option<CpuList>>,
+    /// Due times of all threads coincide, or lie so many us apart
+    #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
+    pub aligned: Option<Option<i64>>,
+    /// Stop at the first latency above this
+    #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = clap::value_parser!(i64).range(1..))]
+    pub break_above: Option<i64>,
+    /// Clock: 0 for monotonic, 1 for realtime
+    #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub clock: u8,
+    /// Leave the power management as it is
+    #[arg(long)]
+    pub default_system: bool,
+    /// Each thread's interval is so much longer than that of the thread before [default: 500; 0 with a histogram]
+    #[arg(short = 'd', long, value_name = "US", value_parser = clap::value_parser!(i64).range(0..=3_600_000_000))]
+    pub distance: Option<i64>,
+    /// How long, in s, or with m, h or d
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Nanos>,
+    #[arg(short = 'F', long, value_name = "PATH", hide = true)]
+    pub fifo: Option<PathBuf>,
+    /// Print a histogram of latencies below so many us
+    #[arg(short = 'h', long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..=BUCKETS_MAX))]
+    pub histogram: Option<i64>,
+    /// The same, with a column for all threads together
+    #[arg(short = 'H', long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..=BUCKETS_MAX))]
+    pub histofall: Option<i64>,
+    /// Write the histogram to this file, in place of standard output
+    #[arg(long, value_name = "PATH")]
+    pub histfile: Option<PathBuf>,
+    /// Interval of the first thread
+    #[arg(short = 'i', long, value_name = "US", default_value = "1000", value_parser = clap::value_parser!(i64).range(1..=3_600_000_000))]
+    pub interval: i64,
+    /// Write the results to this file, as JSON
+    #[arg(long, value_name = "FILENAME")]
+    pub json: Option<PathBuf>,
+    /// The same as --default-system
+    #[arg(long)]
+    pub laptop: bool,
+    /// Longest wake-up of idle CPUs to allow
+    #[arg(long, value_name = "US", default_value = "0", value_parser = clap::value_parser!(i32).range(0..))]
+    pub latency: i32,
+    /// Cycles of a thread; 0 for as many as it takes until a signal
+    #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0")]
+    pub loops: u64,
+    #[arg(long, value_name = "CPUSET", hide = true)]
+    pub mainaffinity: Option<String>,
+    #[arg(short = 'm', long, hide = true)]
+    pub mlockall: bool,
+    #[arg(short = 'M', long = "refresh_on_max", hide = true)]
+    pub refresh_on_max: bool,
+    /// Print ns
+    #[arg(short = 'N', long)]
+    pub nsecs: bool,
+    #[arg(short = 'o', long, value_name = "RED", hide = true)]
+    pub oscope: Option<u64>,
+    /// Real-time priority of the threads
+    #[arg(short = 'p', long, value_name = "PRIO", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub priority: u32,
+    /// Policy: other, normal, fifo or rr [default: fifo with a priority, other without]
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Each thread's priority is lower by one than that of the thread before
+    #[arg(long)]
+    pub priospread: bool,
+    /// Print a summary at the end only
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Sleep for a time, in place of until a time (probe `nanosleep`)
+    #[arg(short = 'r', long)]
+    pub relative: bool,
+    #[arg(short = 'R', long, hide = true)]
+    pub resolution: bool,
+    /// Due times of all threads are whole multiples of their interval
+    #[arg(long, value_name = "US", num_args = 0..=1)]
+    pub secaligned: Option<Option<i64>>,
+    #[arg(short = 's', long, hide = true)]
+    pub system: bool,
+    /// A thread on each CPU
+    #[arg(short = 'S', long)]
+    pub smp: bool,
+    /// Print each latency above this
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..))]
+    pub spike: Option<i64>,
+    /// How many of them at most
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub spike_nodes: usize,
+    #[arg(long, hide = true)]
+    pub smi: bool,
+    /// So many threads; one a CPU without a number
+    #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX as i64))]
+    pub threads: Option<Option<u32>>,
+    /// With -b: mark the place in the kernel's trace, which tardy always does
+    #[arg(long)]
+    pub tracemark: bool,
+    #[arg(short = 'u', long, hide = true)]
+    pub unbuffered: bool,
+    /// Print every value, as thread:cycle:value
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    #[arg(long = "dbg_cyclictest", hide = true)]
+    pub dbg_cyclictest: bool,
+    /// POSIX timers and signals, in place of clock_nanosleep (probe `posix-timer`)
+    #[arg(short = 'x', long = "posix_timers")]
+    pub posix_timers: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub help: Option<bool>,
+}
+
+/// What a command line of cyclictest comes to.
+#[derive(Debug)]
+pub struct Setup {
+    pub request: Request,
+    pub threads: Vec<Thread>,
+    /// What is not done as cyclictest does it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl CyclictestArgs {
+    #[must_use]
+    pub fn unit(&self) -> Unit {
+        if self.nsecs { Unit::Nanos } else { Unit::Micros }
+    }
+
+    /// The histogram that is asked for.
+    #[must_use]
+    pub fn shape(&self) -> Option<HistogramShape> {
+        let rows = self.histofall.or(self.histogram)?;
+        Some(HistogramShape { buckets: u32::try_from(rows).unwrap_or(u32::MAX), has_sum: self.histofall.is_some() })
+    }
+
+    /// Whether the power management is left alone.
+    #[must_use]
+    pub fn leaves_power(&self) -> bool {
+        self.laptop || self.default_system
+    }
+
+    /// The thread's intervals differ by this.
+    #[must_use]
+    pub fn distance(&self) -> Nanos {
+        Nanos::from_micros(self.distance.unwrap_or(if self.shape().is_some() { 0 } else { 500 }))
+    }
+
+    /// The same as a request, on a machine with these CPUs to use.
+    ///
+    /// # Errors
+    /// What is refused, in one line that says why.
+    pub fn setup(&self, usable: &CpuList) -> Result<Setup, String> {
+        self.refuse()?;
+        let mut notes = Vec::new();
+        let cpus = self.cpus(usable, &mut notes)?;
+        let (policy, priority) = self.scheduling(cpus.len(), &mut notes)?;
+        let priority_of = |place: usize| match priority {
+            0 => 0,
+            highest if self.priospread => highest.saturating_sub(u32::try_from(place).unwrap_or(u32::MAX)).max(1),
+            same => same,
+        };
+        let interval_of = |place: usize| Nanos::from_micros(self.interval) + self.distance() * place as i64;
+        let kind = match () {
+            () if self.posix_timers => "posix-timer",
+            () if self.relative => "nanosleep",
+            () => "cyclic",
+        };
+        let mut groups: Vec<Group> = Vec::new();
+        let mut threads = Vec::new();
+        for (place, &cpu) in cpus.iter().enumerate() {
+            let (interval, priority) = (interval_of(place), priority_of(place));
+            let fits = |group: &&mut Group| group.interval == interval && group.priority == priority && !group.cpus.contains(cpu);
+            let group = match groups.iter_mut().find(fits) {
+                Some(group) => group,
+                None => {
+                    let name = if groups.is_empty() { kind.to_owned() } else { format!("thread-{place}") };
+                    groups.push(Group { name, interval, priority, cpus: CpuList::default() });
+                    groups.last_mut().expect("one was pushed")
+                }
+            };
+            group.cpus.insert(cpu);
+            threads.push(Thread { probe: group.name.clone(), cpu, priority, interval });
+        }
+        let probes = groups.iter().map(|group| group.spec(kind)).collect::<Result<Vec<_>, _>>()?;
+        let shortest = groups.iter().map(|group| group.interval).min().unwrap_or(Nanos::from_micros(self.interval));
+        // cyclictest ends with the first thread that has made all its cycles.
+        let by_loops = (self.loops > 0).then(|| Nanos(shortest.get().saturating_mul(i64::try_from(self.loops).unwrap_or(i64::MAX))));
+        let is_counted = self.loops > 0 && self.duration.is_none() && groups.iter().all(|group| group.interval == shortest);
+        let length = self.duration.into_iter().chain(by_loops).min().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);
+        let request = Request {
+            scenario: None,
+            length: (!is_counted).then_some(length),
+            cycles: is_counted.then_some(self.loops),
+            probes,
+            program: Vec::new(),
+            period: None,
+            policy: Some(policy),
+            priority: None,
+            dither: None,
+            clock: (self.clock == 1 && kind != "nanosleep").then_some(SystemClock::Realtime),
+            align: self.secaligned.is_some().then_some(if self.clock == 1 { SystemClock::Realtime } else { SystemClock::Monotonic }),
+            aligned: self.aligned.is_some(),
+            cpus: Some(MeasuredCpus::List(cpus.iter().copied().collect())),
+            loads: vec!["none".to_owned()],
+            load_cpus: None,
+            allow: Vec::new(),
+            requirement: Default::default(),
+            keep: self.keep(length, &groups),
+            spool: None,
+            cpu_dma_latency: if self.leaves_power() { CpuDmaLatency::Leave } else { CpuDmaLatency::Micros(self.latency) },
+            resume_latency: None,
+            probe_cgroup: None,
+            load_cgroup: None,
+            move_irqs: false,
+            seed: None,
+            stop_above: self.break_above.map(Nanos::from_micros),
+            tracing_off: false,
+            on_threshold: Vec::new(),
+            explain: Explain::Off,
+            keep_trace: false,
+            force: true,
+        };
+        Ok(Setup { request, threads, notes })
+    }
+
+    /// What cannot be had is refused before anything is measured.
+    fn refuse(&self) -> Result<(), String> {
+        let refused = [
+            (self.fifo.is_some(), "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while it lasts"),
+            (self.system, "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX timers"),
+            (self.oscope.is_some(), "-o: values are not thinned out: leave it out, and take those of -v"),
+            (self.smi, "--smi: SMIs are no column here: with --tardy-out the run has them, where the machine counts them"),
+            (self.posix_timers && self.relative, "-r: POSIX timers are absolute here: leave -r or -x out"),
+            (self.aligned.flatten().is_some_and(|us| us != 0), "-A: due times coincide or are drawn: give -A 0 or leave it out"),
+            (self.secaligned.flatten().is_some_and(|us| us != 0), "--secaligned: due times begin with the second: leave the offset out"),
+        ];
+        refused.into_iter().find(|(is_asked, _)| *is_asked).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
+    }
+
+    /// The CPU of each thread.
+    fn cpus(&self, usable: &CpuList, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
+        let list = match self.affinity.as_ref().and_then(Option::as_ref) {
+            Some(list) => list.clone(),
+            None => usable.clone(),
+        };
+        let absent = list.minus(usable);
+        if list.is_empty() || !absent.is_empty() {
+            return Err(format!("-a: CPUs {absent} cannot be used here, of {usable}"));
+        }
+        let is_smp = self.smp && self.threads.flatten().is_none();
+        let count = match self.threads {
+            Some(Some(count)) => count as usize,
+            Some(None) => usable.len(),
+            None if is_smp => list.len(),
+            None => 1,
+        };
+        if self.affinity.is_none() && !self.smp {
+            notes.push("threads are bound to CPUs in turn, as with -a".to_owned());
+        }
+        Ok(list.iter().collect::<Vec<_>>().into_iter().cycle().take(count).collect())
+    }
+
+    fn scheduling(&self, threads: usize, notes: &mut Vec<String>) -> Result<(PolicyName, u32), String> {
+        let policy = match self.policy.as_deref() {
+            None if self.priority > 0 || self.priospread => PolicyName::Fifo,
+            None | Some("other" | "normal") => PolicyName::Other,
+            Some("fifo") => PolicyName::Fifo,
+            Some("rr") => PolicyName::Rr,
+            Some(name @ ("batch" | "idle")) => return Err(format!("--policy={name}: probes are of fifo, rr or other")),
+            Some(name) => return Err(format!("--policy={name}: there is no such policy: give other, fifo or rr")),
+        };
+        if policy == PolicyName::Other {
+            if self.priority > 0 {
+                return Err("--policy=other has no priority: leave -p out, or use fifo or rr".to_owned());
+            }
+            return Ok((policy, 0));
+        }
+        if self.priority > 0 {
+            return Ok((policy, self.priority));
+        }
+        let usual = u32::try_from(threads + 1).unwrap_or(99).min(99);
+        notes.push(format!("real-time priority {usual}, as none was given"));
+        Ok((policy, usual))
+    }
+
+    fn keep(&self, length: Nanos, groups: &[Group]) -> Keep {
+        let rate: f64 = groups.iter().map(|group| group.cpus.len() as f64 / group.interval.get() as f64).sum();
+        match self.break_above.or(self.spike) {
+            _ if self.verbose || self.tardy_out.is_some() || rate * length.get() as f64 <= SAMPLES_KEPT_MAX => Keep::All,
+            Some(limit) => Keep::Tail(Nanos::from_micros(limit)),
+            None => Keep::Histogram,
+        }
+    }
+}
+
+/// Threads of one interval and priority, one a CPU: a probe.
+#[derive(Debug)]
+struct Group {
+    name: String,
+    interval: Nanos,
+    priority: u32,
+    cpus: CpuList,
+}
+
+impl Group {
+    fn spec(&self, kind: &str) -> Result<ProbeSpec, String> {
+        let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
+        if self.name != kind {
+            text += &format!(":name={}", self.name);
+        }
+        if self.priority > 0 {
+            text += &format!(":priority={}", self.priority);
+        }
+        ProbeSpec::parse(&text).map_err(|error| error.to_string())
+    }
+}
+
+/// A time as cyclictest reads it: seconds, or a number with m, h or d.
+fn duration(text: &str) -> Result<Nanos, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
+        _ => (text, 's'),
+    };
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => 0,
+    };
+    let count = number.parse::<i64>().ok().filter(|&count| count > 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
+    count
+        .map(|count| Nanos::from_secs(count * seconds))
+        .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn args(line: &str) -> CyclictestArgs {
+        let cli = Cli::try_parse_from(["tardy", "cyclictest"].into_iter().chain(line.split_whitespace())).unwrap();
+        let Command::Cyclictest(args) = cli.command else { panic!("another command") };
+        *args
+    }
+
+    fn setup(line: &str) -> Result<Setup, String> {
+        args(line).setup(&"0-3".parse().unwrap())
+    }
+
+    fn threads(line: &str) -> Vec<(u32, u32, i64)> {
+        let of = |thread: &Thread| (thread.cpu.0, thread.priority, thread.interval.get() / 1000);
+        setup(line).unwrap().threads.iter().map(of).collect()
+    }
+
+    #[test]
+    fn usual_lines_are_understood() {
+        assert_eq!(threads("-q"), [(0, 0, 1000)]);
+        assert_eq!(threads("-Sp90 -i200 -q"), [(0, 90, 200), (1, 90, 700), (2, 90, 1200), (3, 90, 1700)]);
+        assert_eq!(threads("-m -S -p 95 -d 0 -l1000 -D 1h"), [(0, 95, 1000), (1, 95, 1000), (2, 95, 1000), (3, 95, 1000)]);
+        assert_eq!(threads("-qmu -h3500 -i100 -t -a -p95"), [(0, 95, 100), (1, 95, 100), (2, 95, 100), (3, 95, 100)]);
+        assert_eq!(threads("-t5 -a 1,3 -p 80 -d0"), [(1, 80, 1000), (3, 80, 1000), (1, 80, 1000), (3, 80, 1000), (1, 80, 1000)]);
+        assert_eq!(threads("-t 3 -p 80 --priospread"), [(0, 80, 1000), (1, 79, 1500), (2, 78, 2000)]);
+        assert_eq!(threads("--policy=rr -a 2"), [(2, 2, 1000)]);
+    }
+
+    #[test]
+    fn threads_that_are_alike_are_one_probe() {
+        let probes = |line| setup(line).unwrap().request.probes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(probes("-S -p 95 -h 100"), ["cyclic:period=1ms:cpus=0-3:priority=95"]);
+        assert_eq!(
+            probes("-t3 -a 0,1 -p 95 -d0"),
+            ["cyclic:period=1ms:cpus=0-1:priority=95", "cyclic:period=1ms:cpus=0:name=thread-2:priority=95"]
+        );
+        assert_eq!(probes("-x -t2"), ["posix-timer:period=1ms:cpus=0", "posix-timer:period=1500us:cpus=1:name=thread-1"]);
+    }
+
+    #[test]
+    fn the_run_is_as_long_as_cyclictests() {
+        let length = |line| (setup(line).unwrap().request.length, setup(line).unwrap().request.cycles);
+        assert_eq!(length("-l 500 -S -h 10"), (None, Some(500)));
+        assert_eq!(length("-l 500 -S"), (Some(Nanos::from_millis(500)), None));
+        assert_eq!(length("-D 2m"), (Some(Nanos::from_secs(120)), None));
+        assert_eq!(length("-D 1 -l 100"), (Some(Nanos::from_millis(100)), None));
+        assert_eq!(length(""), (Some(LENGTH_MAX), None));
+    }
+
+    #[test]
+    fn what_is_kept_is_what_is_printed() {
+        let keep = |line| setup(line).unwrap().request.keep;
+        assert_eq!((keep("-D 1h"), keep("-D 10d -v"), keep("-D 10d --tardy-out x")), (Keep::All, Keep::All, Keep::All));
+        assert_eq!((keep(""), keep("-D 10d -b 300")), (Keep::Histogram, Keep::Tail(Nanos::from_micros(300))));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_in_a_line() {
+        for (line, begin) in [
+            ("-F x", "-F:"),
+            ("--smi", "--smi:"),
+            ("-a 9", "-a: CPUs 9"),
+            ("--policy=batch", "--policy=batch:"),
+            ("--policy=other -p 3", "--policy=other"),
+        ] {
+            let error = setup(line).unwrap_err();
+            assert!(error.starts_with(begin) && !error.contains('\n'), "{line}: {error}");
+        }
+        assert_eq!((duration("90"), duration("2h"), duration("1x").is_err()), (Ok(Nanos::from_secs(90)), Ok(Nanos::from_secs(7200)), true));
+    }
+}

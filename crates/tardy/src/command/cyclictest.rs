@@ -1,0 +1,131 @@
+//! `tardy cyclictest`: a run that is asked for and shown as cyclictest's.
+
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use tardy_core::units::Nanos;
+use tardy_core::verdict::requirement::Requirement;
+use tardy_core::warning::{Severity, Warning};
+use tardy_formats::export::ExportError;
+use tardy_formats::export::cyclictest::{CyclictestRun, Thread};
+use tardy_formats::export::rt_tests_json::{self, Whole};
+use tardy_formats::export::run::{ExportedRun, ExportedSeries};
+use tardy_live::view;
+use tardy_machine::journal::Scratch;
+use tardy_machine::processors::Processors;
+use tardy_machine::root::Root;
+use tardy_measure::measure::live::Shown;
+use tardy_measure::measure::session;
+use tardy_measure::plan::resolve::resolve;
+use tardy_measure::request;
+use tardy_results::exit::Exit;
+
+use super::output;
+use crate::cli::cyclictest::{CyclictestArgs, Setup};
+
+/// Runs the command. Call it before the process has threads.
+#[must_use]
+pub fn run(args: &CyclictestArgs) -> Exit {
+    let root = Root::system();
+    match measured(args, &root) {
+        Ok(exit) => exit,
+        Err((exit, error)) => {
+            eprintln!("tardy: {error}");
+            exit
+        }
+    }
+}
+
+type Refusal = (Exit, String);
+
+fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
+    let machine = |error: &dyn std::fmt::Display| (Exit::Machine, error.to_string());
+    let processors = Processors::read(root).map_err(|error| machine(&error))?;
+    let setup = args.setup(&processors.usable).map_err(|why| (Exit::Usage, why))?;
+    let scratch = match &args.tardy_out {
+        Some(_) => None,
+        None => Some(Scratch::make(&std::env::temp_dir(), "cyclictest").map_err(|error| machine(&error))?),
+    };
+    let out = args.tardy_out.clone().or_else(|| scratch.as_ref().map(|scratch| scratch.path().join("run"))).unwrap_or_default();
+    let scenario = request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
+    let plan = resolve(&setup.request, &scenario, &out, root)
+        .map_err(|error| (if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
+    announce(args, &setup, &plan.warnings, &processors)?;
+    let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
+    let shown = if is_watched { Shown::Screen(output::look()) } else { Shown::Nothing };
+    session::run(plan, &out, shown, root).map_err(|error| machine(&error))?;
+    show(args, &setup, &out).map_err(|error| machine(&error))?;
+    Ok(Exit::Done)
+}
+
+/// What cyclictest says before it measures, and on standard error what is not as it does it.
+fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processors: &Processors) -> Result<(), Refusal> {
+    setup.notes.iter().for_each(|note| eprintln!("tardy: {note}"));
+    for warning in warnings.iter().filter(|warning| warning.severity() == Severity::Degraded) {
+        eprintln!("tardy: {warning}");
+    }
+    let mut text = String::new();
+    if args.verbose {
+        let online = processors.usable.len();
+        text += &format!("Max CPUs = {online}\nOnline CPUs = {online}\n");
+    }
+    match () {
+        () if args.laptop => eprintln!("WARN: not setting cpu_dma_latency to save battery power"),
+        () if args.default_system => eprintln!("WARN: not setting cpu_dma_latency from cyclictest"),
+        () => text += &format!("# /dev/cpu_dma_latency set to {}us\n", args.latency),
+    }
+    if args.verbose {
+        for (number, thread) in setup.threads.iter().enumerate() {
+            text += &format!("Thread {number} Interval: {}\n", (thread.interval + args.distance()).get() / 1000);
+        }
+    }
+    output::print(&text).map_err(|error| (Exit::Machine, error.to_string()))
+}
+
+fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportError> {
+    let run = ExportedRun::open(out, &Requirement::default(), None)?;
+    let taken = CyclictestRun::read(&run, &setup.threads, args.unit())?;
+    let mut text = String::new();
+    if args.verbose {
+        text += &taken.values();
+    } else if !args.quiet {
+        text += &format!("policy: {}: loadavg: {}\n\n", policy(args, setup), fs::read_to_string("/proc/loadavg")?.trim());
+    }
+    let histogram = args.shape().map(|shape| taken.histogram(shape));
+    if !args.verbose && (histogram.is_none() || !args.quiet) {
+        text += &taken.summary();
+    }
+    match (histogram, &args.histfile) {
+        (Some(histogram), Some(file)) => output::replace(file, |mut out| out.write_all(histogram.as_bytes()))?,
+        (Some(histogram), None) => text += &histogram,
+        (None, _) => {}
+    }
+    if let Some(limit) = args.spike {
+        text += &taken.spikes(Nanos::from_micros(limit), args.spike_nodes);
+    }
+    text.extend(args.break_above.and_then(|limit| taken.broken(Nanos::from_micros(limit))));
+    output::print(&text)?;
+    if let Some(file) = &args.json {
+        let whole = Whole {
+            command_line: std::env::args().collect::<Vec<_>>().join(" "),
+            return_code: 0,
+            has_histogram: args.shape().is_some(),
+            unit: args.unit(),
+        };
+        let of_thread = |thread: &Thread| {
+            run.series.iter().find(|series| series.descriptor.probe == thread.probe && series.descriptor.cpu == Some(thread.cpu))
+        };
+        let series: Vec<&ExportedSeries> = setup.threads.iter().filter_map(of_thread).collect();
+        output::replace(file, |mut out| rt_tests_json::write(&run, &series, whole, &mut out))?;
+    }
+    Ok(())
+}
+
+fn policy(args: &CyclictestArgs, setup: &Setup) -> &'static str {
+    match args.policy.as_deref() {
+        Some("rr") => "rr",
+        _ if setup.threads.iter().any(|thread| thread.priority > 0) => "fifo",
+        _ => "other/other",
+    }
+}

@@ -1,0 +1,134 @@
+//! `tardy cyclictest`: scripts that call cyclictest get what cyclictest prints, with packaged cyclictest on the same arguments beside it.
+
+use crate::support;
+
+use support::machine;
+use support::workplace::{Outcome, Workplace, finish};
+
+/// The text with each number as `0`, so that lines and columns compare and figures do not: of a column the width stays, as far as blanks fill it.
+fn shape(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let mut shape = String::new();
+        let mut letters = line.chars().peekable();
+        while let Some(letter) = letters.next() {
+            if !letter.is_ascii_digit() {
+                shape.push(letter);
+                continue;
+            }
+            while letters.next_if(char::is_ascii_digit).is_some() {}
+            // A wider number has fewer blanks before it: the column ends where it ended.
+            while shape.ends_with("  ") {
+                shape.pop();
+            }
+            shape.push('0');
+        }
+        shape.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    text.lines().map(line).collect()
+}
+
+fn of_peer(place: &Workplace, line: &str) -> Outcome {
+    finish(place.prepared(machine::program("cyclictest", "rt-tests"), line.split_whitespace()))
+}
+
+fn of_tardy(place: &Workplace, line: &str) -> Outcome {
+    place.tardy(&format!("cyclictest {line}")).ends_with(0)
+}
+
+#[test]
+fn lines_and_columns_are_those_of_cyclictest() {
+    let place = Workplace::new();
+    for line in [
+        "-q -l 20",
+        "-q -l 20 -t2 -a -p 80 -N",
+        "-q -l 20 -S -p 90 -i 2000 -d 0 -m",
+        "-q -D 1 -t2 -p 80 --priospread --policy=rr",
+        "-q -l 20 --latency=50 -u",
+        "-q -l 20 --laptop",
+        "-q -b 1 -l 50 -p 80 -a 0",
+    ] {
+        let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
+        assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
+    }
+}
+
+#[test]
+fn histograms_have_the_rows_of_cyclictest() {
+    let place = Workplace::new();
+    // Which samples lie beyond the last row differs from run to run: one row, and all of them do.
+    for line in ["-q -l 3 -h 1 -a 0 -p 80", "-q -l 3 -H 1 -t2 -a -p 80", "-q -l 40 -h 400000 -a 0 -p 80 -i 2000"] {
+        let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
+        assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
+    }
+    let (ours, peers) =
+        (of_tardy(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=ours"), of_peer(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=peers"));
+    assert_eq!(shape(&ours.stdout), shape(&peers.stdout));
+    let rows = |name: &str| {
+        std::fs::read_to_string(place.path(name)).unwrap().lines().take(401).map(|line| line[..7].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(rows("ours")[1..], rows("peers")[1..]);
+}
+
+#[test]
+fn values_and_spikes_are_listed_as_cyclictest_lists_them() {
+    let place = Workplace::new();
+    for line in ["-v -l 10 -t1 -p 80 -a 0", "-q -l 10 --spike=1 -p 80 -a 0"] {
+        let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
+        assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
+    }
+}
+
+#[test]
+fn the_json_has_the_keys_of_cyclictest() {
+    let place = Workplace::new();
+    let line = |name: &str| format!("-q -l 20 -t2 -a -d0 -p 80 -h 100 --json={name}");
+    of_tardy(&place, &line("ours"));
+    of_peer(&place, &line("peers"));
+    let read = |name: &str| serde_json::from_slice::<serde_json::Value>(&std::fs::read(place.path(name)).unwrap()).unwrap();
+    let (ours, peers) = (read("ours"), read("peers"));
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&ours), keys(&peers));
+    assert_eq!(keys(&ours["sysinfo"]), keys(&peers["sysinfo"]));
+    assert_eq!((&ours["num_threads"], &ours["thread"]["1"]["cycles"]), (&2.into(), &20.into()));
+    for key in keys(&peers["thread"]["0"]) {
+        assert!(ours["thread"]["0"].get(&key).is_some(), "{key}: {ours}");
+    }
+}
+
+#[test]
+fn the_run_is_kept_where_that_is_asked() {
+    let place = Workplace::new();
+    let outcome = of_tardy(&place, "-q -l 50 -t2 -a 0 -p 80 --tardy-out run");
+    assert_eq!(outcome.stdout.lines().filter(|line| line.starts_with("T: ")).count(), 2);
+    // Two threads of one CPU with their own intervals, and every cycle in its series.
+    let summary = place.summary("run");
+    let series: Vec<(&str, u64)> = summary["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|series| (series["probe"].as_str().unwrap(), series["counts"]["expected"].as_u64().unwrap()))
+        .collect();
+    assert!(series.len() == 2 && series[0] == ("cyclic", 50) && series[1].0 == "thread-1", "{series:?}");
+    let refused = place.tardy("cyclictest -q -l 5 --tardy-out run").ends_with(2);
+    assert!(refused.stderr.contains("exists"), "{}", refused.stderr);
+    // Without it, nothing is left anywhere.
+    of_tardy(&place, "-q -l 5");
+    assert_eq!(place.names(), ["run"]);
+}
+
+#[test]
+fn a_link_of_that_name_is_the_command() {
+    let place = Workplace::new();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tardy"), place.path("cyclictest")).unwrap();
+    let outcome = finish(place.prepared(std::process::Command::new(place.path("cyclictest")), ["-q", "-l5"])).ends_with(0);
+    assert!(outcome.stdout.starts_with("# /dev/cpu_dma_latency set to 0us\nT: 0 ("), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
+    let place = Workplace::new();
+    for (line, begin) in [("--smi -l5", "tardy: --smi: "), ("-F pipe -l5", "tardy: -F: "), ("-a 4000 -l5", "tardy: -a: ")] {
+        let outcome = place.tardy(&format!("cyclictest {line}")).ends_with(2);
+        assert!(outcome.stderr.starts_with(begin) && outcome.stderr.lines().count() == 1, "{line}: {}", outcome.stderr);
+    }
+}

@@ -25,10 +25,10 @@ pub const COMMON: &[Parameter] = &[
         "first due time after the start; drawn where none is given",
         Kind::Duration { min: Nanos::ZERO, max: Nanos::from_secs(3_600) },
     ),
-    own("cpus", "measured CPUs that it runs on; all of them where none are given", Kind::Cpus),
     own("name", "name of its series, where several of a kind run side by side", Kind::Name),
     own("clock", "clock of its timer; of cyclic, nanosleep, timerfd and posix-timer", Kind::Choice(SystemClock::NAMES)),
     own("align", "clock on which due times are whole multiples of the period, plus the offset", Kind::Choice(SystemClock::NAMES)),
+    own("cpus", "measured CPUs that it runs on; all of them where none are given", Kind::Cpus),
 ];
 
 const fn own(name: &'static str, means: &'static str, kind: Kind) -> Parameter {
@@ -236,8 +236,9 @@ mod tests {
         assert!(error("cyclic:colour=red").contains("has no parameter `colour`: it has period, policy"), "{}", error("cyclic:colour=red"));
         assert!(error("cyclic:1ms:period=2ms").contains("`period` is given twice"));
         assert!(error("cyclic:priority=100").contains("`priority` is 100: give a value from 1 to 99"));
+        assert!(error("cyclic:cpus=3-").contains("`cpus`: `3-` is not a list of CPUs"), "{}", error("cyclic:cpus=3-"));
         assert!(error("cyclic:name=a.b").contains("`a.b` is no name"), "{}", error("cyclic:name=a.b"));
-        assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:tai:tai:6").contains("one value too many"));
+        assert!(error("cyclic:1ms:fifo:3:0ns:0ns:a:tai:tai:0-1:6").contains("one value too many"));
     }
 
     proptest! {

@@ -187,6 +187,7 @@ mod tests {
             name: "work".into(),
             kind: None,
             offset: None,
+            cpus: None,
             clocks: ProbeClocks::default(),
             period,
             dither: Nanos::ZERO,

@@ -66,9 +66,11 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
         eprintln!("tardy: {warning}");
     }
     let mut text = String::new();
+    let listed = args.affinity.as_ref().and_then(Option::as_ref).filter(|_| args.verbose);
+    let using = listed.map_or_else(String::new, |list| format!("Using {} cpus.\n", list.len()));
     if args.verbose {
         let online = processors.usable.len();
-        text += &format!("Max CPUs = {online}\nOnline CPUs = {online}\n");
+        text += &format!("{using}Max CPUs = {online}\nOnline CPUs = {online}\n{using}");
     }
     match () {
         () if args.laptop => eprintln!("WARN: not setting cpu_dma_latency to save battery power"),
@@ -77,6 +79,9 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
     }
     if args.verbose {
         for (number, thread) in setup.threads.iter().enumerate() {
+            if listed.is_some() {
+                text += &format!("Thread {number} using cpu {}.\n", thread.cpu);
+            }
             text += &format!("Thread {number} Interval: {}\n", (thread.interval + args.distance()).get() / 1000);
         }
     }

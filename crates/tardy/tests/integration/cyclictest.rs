@@ -72,7 +72,7 @@ fn histograms_have_the_rows_of_cyclictest() {
 #[test]
 fn values_and_spikes_are_listed_as_cyclictest_lists_them() {
     let place = Workplace::new();
-    for line in ["-v -l 10 -t1 -p 80 -a 0", "-q -l 10 --spike=1 -p 80 -a 0"] {
+    for line in ["-v -l 10 -t1 -p 80 -a 0", "-v -l 10 -p 80 -a", "-q -l 10 --spike=1 -p 80 -a 0"] {
         let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
         assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
     }

@@ -56,3 +56,21 @@ fn the_watchdogs_priority_needs_force_and_a_cpu_left_out() {
         place.tardy(&format!("run --dry-run --load none --priority 99 --force --cpus {last}")).ends_with(0);
     }
 }
+
+#[test]
+fn a_probe_keeps_to_the_cpus_that_it_is_given_and_to_measured_ones() {
+    let place = Workplace::new();
+    let last = machine::last_cpu();
+    place.tardy(&format!("run --for 300ms --load none --probe cyclic --probe nanosleep:cpus={last} --quiet --out run")).ends_with(0);
+    let summary = place.summary("run");
+    let cpus = |probe: &str| {
+        let series = summary["series"].as_array().unwrap().iter().filter(|series| series["probe"] == probe);
+        series.map(|series| series["cpu"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(cpus("cyclic"), machine::cpus().iter().map(|cpu| u64::from(cpu.0)).collect::<Vec<_>>());
+    assert_eq!(cpus("nanosleep"), [u64::from(last)]);
+    let refused = place.tardy(&format!("run --cpus {last} --probe cyclic:cpus={} --out other", machine::absent_cpu())).ends_with(2);
+    assert!(refused.stderr.contains("are not measured: take them into --cpus"), "{}", refused.stderr);
+    let refused = place.tardy("run --probe parallel:cpus=0 --out other").ends_with(2);
+    assert!(refused.stderr.contains("--probe parallel: it is not bound to measured CPUs"), "{}", refused.stderr);
+}

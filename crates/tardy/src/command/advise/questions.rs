@@ -95,7 +95,7 @@ pub(super) fn ask(task: &mut Task, input: &mut impl BufRead, output: &mut impl W
                 break;
             }
             if let Err(error) = (question.answer)(task, line.trim()) {
-                writeln!(output, "  {error}")?;
+                write!(output, "{}", screen::fitted(&format!("  {error}"), columns))?;
             }
         }
     }
@@ -111,7 +111,8 @@ mod tests {
         let mut output = Vec::new();
         ask(task, &mut input.as_bytes(), &mut output, 60).unwrap();
         let text = String::from_utf8(output).unwrap();
-        assert!(text.split_inclusive(&['?', '\n']).all(|line| line.chars().count() <= 60), "{text}");
+        // An answer, which ends the line of its question, is not seen here.
+        assert!(text.replace(") ", ")\n").lines().all(|line| line.chars().count() <= 60), "{text}");
         text
     }
 

@@ -10,7 +10,7 @@ use super::{Entry, Listing};
 
 pub(super) fn listing() -> Listing {
     let common: Vec<&str> = COMMON.iter().map(|parameter| parameter.name).collect();
-    let note = format!("every probe takes {},\nas in --probe usleep:period=200us:priority=80", common.join(", "));
+    let note = format!("each takes {},\nas in --probe usleep:period=200us:priority=80", common.join(", "));
     Listing { entries: PROBES.iter().map(|probe| entry(probe)).collect(), note: Some(note) }
 }
 

@@ -5,7 +5,7 @@ use crate::support;
 use support::machine;
 use support::workplace::{Outcome, Workplace, finish};
 
-/// The text with each number as `0`, so that lines and columns compare and figures do not: of a column the width stays, as far as blanks fill it.
+/// The text with each number as `0`, and the blanks before it left out: lines and columns compare, figures and what fills their columns do not.
 fn shape(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut shape = String::new();
@@ -16,13 +16,10 @@ fn shape(text: &str) -> Vec<String> {
                 continue;
             }
             while letters.next_if(char::is_ascii_digit).is_some() {}
-            // A wider number has fewer blanks before it: the column ends where it ended.
-            while shape.ends_with("  ") {
-                shape.pop();
-            }
+            shape.truncate(shape.trim_end_matches(' ').len());
             shape.push('0');
         }
-        shape.split_whitespace().collect::<Vec<_>>().join(" ")
+        shape
     };
     text.lines().map(line).collect()
 }
@@ -73,8 +70,13 @@ fn histograms_have_the_rows_of_cyclictest() {
 fn values_and_spikes_are_listed_as_cyclictest_lists_them() {
     let place = Workplace::new();
     for line in ["-v -l 10 -t1 -p 80 -a 0", "-v -l 10 -p 80 -a", "-q -l 10 --spike=1 -p 80 -a 0"] {
-        let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
-        assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
+        // A stall of this machine skips due times of the one and makes the other later: as many lines of a kind as there are samples.
+        let kinds = |outcome: &Outcome| {
+            let mut lines = shape(&outcome.stdout);
+            lines.dedup();
+            lines
+        };
+        assert_eq!(kinds(&of_tardy(&place, line)), kinds(&of_peer(&place, line)), "{line}");
     }
 }
 
@@ -89,7 +91,9 @@ fn the_json_has_the_keys_of_cyclictest() {
     let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&ours), keys(&peers));
     assert_eq!(keys(&ours["sysinfo"]), keys(&peers["sysinfo"]));
-    assert_eq!((&ours["num_threads"], &ours["thread"]["1"]["cycles"]), (&2.into(), &20.into()));
+    let second = &ours["thread"]["1"];
+    let due = second["cycles"].as_u64().unwrap() + second["missed"].as_u64().unwrap();
+    assert_eq!((&ours["num_threads"], due), (&2.into(), 20));
     for key in keys(&peers["thread"]["0"]) {
         assert!(ours["thread"]["0"].get(&key).is_some(), "{key}: {ours}");
     }
@@ -102,12 +106,13 @@ fn the_run_is_kept_where_that_is_asked() {
     assert_eq!(outcome.stdout.lines().filter(|line| line.starts_with("T: ")).count(), 2);
     // Two threads of one CPU with their own intervals, and every cycle in its series.
     let summary = place.summary("run");
-    let series: Vec<(&str, u64)> = summary["series"]
+    let mut series: Vec<(&str, u64)> = summary["series"]
         .as_array()
         .unwrap()
         .iter()
         .map(|series| (series["probe"].as_str().unwrap(), series["counts"]["expected"].as_u64().unwrap()))
         .collect();
+    series.sort_unstable();
     assert!(series.len() == 2 && series[0] == ("cyclic", 50) && series[1].0 == "thread-1", "{series:?}");
     let refused = place.tardy("cyclictest -q -l 5 --tardy-out run").ends_with(2);
     assert!(refused.stderr.contains("exists"), "{}", refused.stderr);

@@ -1,5 +1,7 @@
 //! Several probes of one kind side by side, and what their thread may ask for.
 
+use std::collections::BTreeSet;
+
 use crate::support;
 
 use support::machine;
@@ -65,10 +67,10 @@ fn a_probe_keeps_to_the_cpus_that_it_is_given_and_to_measured_ones() {
     let summary = place.summary("run");
     let cpus = |probe: &str| {
         let series = summary["series"].as_array().unwrap().iter().filter(|series| series["probe"] == probe);
-        series.map(|series| series["cpu"].as_u64().unwrap()).collect::<Vec<_>>()
+        series.map(|series| series["cpu"].as_u64().unwrap()).collect::<BTreeSet<_>>()
     };
-    assert_eq!(cpus("cyclic"), machine::cpus().iter().map(|cpu| u64::from(cpu.0)).collect::<Vec<_>>());
-    assert_eq!(cpus("nanosleep"), [u64::from(last)]);
+    assert_eq!(cpus("cyclic"), machine::cpus().iter().map(|cpu| u64::from(cpu.0)).collect());
+    assert_eq!(cpus("nanosleep"), [u64::from(last)].into());
     let refused = place.tardy(&format!("run --cpus {last} --probe cyclic:cpus={} --out other", machine::absent_cpu())).ends_with(2);
     assert!(refused.stderr.contains("are not measured: take them into --cpus"), "{}", refused.stderr);
     let refused = place.tardy("run --probe parallel:cpus=0 --out other").ends_with(2);

@@ -54,8 +54,9 @@ fn histograms_have_the_rows_of_cyclictest() {
     let place = Workplace::new();
     // Which samples lie beyond the last row differs from run to run: one row, and all of them do.
     for line in ["-q -l 3 -h 1 -a 0 -p 80", "-q -l 3 -H 1 -t2 -a -p 80", "-q -l 40 -h 400000 -a 0 -p 80 -i 2000"] {
-        let (ours, peers) = (of_tardy(&place, line), of_peer(&place, line));
-        assert_eq!(shape(&ours.stdout), shape(&peers.stdout), "{line}");
+        // A stall of this machine leaves one sample where there are three elsewhere, and no others.
+        let rows = |outcome: &Outcome| shape(&outcome.stdout).iter().map(|row| row.replace(" #0 others", "")).collect::<Vec<_>>();
+        assert_eq!(rows(&of_tardy(&place, line)), rows(&of_peer(&place, line)), "{line}");
     }
     let (ours, peers) =
         (of_tardy(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=ours"), of_peer(&place, "-q -l 40 -h 400 -p 80 -a 0 --histfile=peers"));

@@ -205,7 +205,7 @@ impl Walk {
     /// Puts there what the command takes for granted, and takes away what it would make anew.
     fn provide(&self, command: &str) -> std::result::Result<(), String> {
         let words: Vec<&str> = command.split_whitespace().collect();
-        let out = words.iter().position(|word| *word == "--out").and_then(|place| words.get(place + 1));
+        let out = words.iter().position(|word| ["--out", "--tardy-out"].contains(word)).and_then(|place| words.get(place + 1));
         if let Some(out) = out {
             self.shell(&format!("rm -rf '{out}'"))?;
         }

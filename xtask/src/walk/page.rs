@@ -71,6 +71,7 @@ impl Example {
         for index in 1..words.len() {
             match words[index - 1].as_str() {
                 "--for" => words[index] = "2s".to_owned(),
+                "-D" => words[index] = "2".to_owned(),
                 "--cpus" if words[index].starts_with(|c: char| c.is_ascii_digit()) => words[index] = "0".to_owned(),
                 _ => {}
             }

@@ -231,8 +231,8 @@ impl CyclictestRun {
     /// What `-b` prints where a latency above `limit` ended the run.
     #[must_use]
     pub fn broken(&self, limit: Nanos) -> Option<String> {
-        let above = self.threads.iter().filter_map(|taken| taken.samples.last().filter(|&&(_, latency)| latency > limit.get()));
-        let &(_, value) = above.min_by_key(|&&(at, _)| at)?;
+        // The first latency above it is the last of all, and the largest.
+        let value = self.threads.iter().filter_map(|taken| taken.values.max()).max().filter(|&value| value > limit.get())?;
         let ids: String = self.threads.iter().map(|_| format!(" {:05}", self.process)).collect();
         Some(format!("# Thread Ids:{ids}\n# Break thread: {}\n# Break value: {}\n", self.process, self.unit.of(value)))
     }

@@ -316,7 +316,11 @@ fn bytes_needed(keep: Keep, probes: &[Probe], threads: &[ThreadEntry], length: N
         of_probe.map_or(0.0, |(info, probe)| info.series.len() as f64 * length.get() as f64 / probe.period.get() as f64)
     };
     let samples: f64 = threads.iter().map(samples_of).sum();
-    let stored = if keep == Keep::All { samples * BYTES_A_SAMPLE } else { samples * BYTES_A_SAMPLE / 100.0 };
+    let stored = match keep {
+        Keep::All => samples * BYTES_A_SAMPLE,
+        Keep::Tail(_) => samples * BYTES_A_SAMPLE / 100.0,
+        Keep::Histogram => 0.0,
+    };
     BYTES_A_RUN + BYTES_A_SERIES * threads.len() as u64 + stored as u64
 }
 

@@ -26,12 +26,16 @@ const BUCKETS_MAX: i64 = 1_000_000;
 #[derive(Debug, Clone, Args)]
 #[command(
     disable_help_flag = true,
+    args_override_self = true,
     override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
     after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is always locked.
 With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` take it.
 A link to tardy named cyclictest is this command."
 )]
 pub struct CyclictestArgs {
+    /// Words that are no option, which cyclictest passes over: callers hand over empty ones.
+    #[arg(hide = true)]
+    pub words: Vec<String>,
     /// Keep the run in this folder, which must not exist
     #[arg(long, value_name = "FOLDER")]
     pub tardy_out: Option<PathBuf>,
@@ -42,16 +46,16 @@ pub struct CyclictestArgs {
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
     /// Stop at the first latency above this
-    #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
-    #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = number::<u8>(0, 1))]
     pub clock: u8,
     /// Leave the power management as it is
     #[arg(long)]
     pub default_system: bool,
     /// Each thread's interval is so much longer than that of the thread before [default: 500; 0 with a histogram]
-    #[arg(short = 'd', long, value_name = "US", value_parser = clap::value_parser!(i64).range(0..=3_600_000_000))]
+    #[arg(short = 'd', long, value_name = "US", value_parser = number::<i64>(0, 3_600_000_000))]
     pub distance: Option<i64>,
     /// How long, in s, or with m, h or d
     #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
@@ -59,16 +63,16 @@ pub struct CyclictestArgs {
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
     pub fifo: Option<PathBuf>,
     /// Print a histogram of latencies below so many us
-    #[arg(short = 'h', long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..=BUCKETS_MAX))]
+    #[arg(short = 'h', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histogram: Option<i64>,
     /// The same, with a column for all threads together
-    #[arg(short = 'H', long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..=BUCKETS_MAX))]
+    #[arg(short = 'H', long, value_name = "US", value_parser = number::<i64>(1, BUCKETS_MAX))]
     pub histofall: Option<i64>,
     /// Write the histogram to this file, in place of standard output
     #[arg(long, value_name = "PATH")]
     pub histfile: Option<PathBuf>,
     /// Interval of the first thread
-    #[arg(short = 'i', long, value_name = "US", default_value = "1000", value_parser = clap::value_parser!(i64).range(1..=3_600_000_000))]
+    #[arg(short = 'i', long, value_name = "US", default_value = "1000", value_parser = number::<i64>(1, 3_600_000_000))]
     pub interval: i64,
     /// Write the results to this file, as JSON
     #[arg(long, value_name = "FILENAME")]
@@ -77,10 +81,10 @@ pub struct CyclictestArgs {
     #[arg(long)]
     pub laptop: bool,
     /// Longest wake-up of idle CPUs to allow
-    #[arg(long, value_name = "US", default_value = "0", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "US", default_value = "0", value_parser = number::<i32>(0, i32::MAX.into()))]
     pub latency: i32,
     /// Cycles of a thread; 0 for as many as it takes until a signal
-    #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0")]
+    #[arg(short = 'l', long, value_name = "LOOPS", default_value = "0", value_parser = number::<u64>(0, i64::MAX))]
     pub loops: u64,
     #[arg(long, value_name = "CPUSET", hide = true)]
     pub mainaffinity: Option<String>,
@@ -94,7 +98,7 @@ pub struct CyclictestArgs {
     #[arg(short = 'o', long, value_name = "RED", hide = true)]
     pub oscope: Option<u64>,
     /// Real-time priority of the threads
-    #[arg(short = 'p', long, value_name = "PRIO", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=99))]
+    #[arg(short = 'p', long, value_name = "PRIO", default_value = "0", value_parser = number::<u32>(0, 99))]
     pub priority: u32,
     /// Policy: other, normal, fifo or rr [default: fifo with a priority, other without]
     #[arg(long, value_name = "NAME")]
@@ -119,7 +123,7 @@ pub struct CyclictestArgs {
     #[arg(short = 'S', long)]
     pub smp: bool,
     /// Print each latency above this
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(long, value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
     pub spike: Option<i64>,
     /// How many of them at most
     #[arg(long, value_name = "N", default_value = "1024")]
@@ -127,7 +131,7 @@ pub struct CyclictestArgs {
     #[arg(long, hide = true)]
     pub smi: bool,
     /// So many threads; one a CPU without a number
-    #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX as i64))]
+    #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
     /// With -b: mark the place in the kernel's trace, which tardy always does
     #[arg(long)]
@@ -261,6 +265,9 @@ impl CyclictestArgs {
 
     /// What cannot be had is refused before anything is measured.
     fn refuse(&self) -> Result<(), String> {
+        if let Some(word) = self.words.iter().find(|word| !word.is_empty()) {
+            return Err(format!("`{word}` belongs to no option: leave it out"));
+        }
         let refused = [
             (self.fifo.is_some(), "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while it lasts"),
             (self.system, "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX timers"),
@@ -321,7 +328,7 @@ impl CyclictestArgs {
 
     fn keep(&self, length: Nanos, groups: &[Group]) -> Keep {
         let rate: f64 = groups.iter().map(|group| group.cpus.len() as f64 / group.interval.get() as f64).sum();
-        match self.break_above.or(self.spike) {
+        match self.spike {
             _ if self.verbose || self.tardy_out.is_some() || rate * length.get() as f64 <= SAMPLES_KEPT_MAX => Keep::All,
             Some(limit) => Keep::Tail(Nanos::from_micros(limit)),
             None => Keep::Histogram,
@@ -348,6 +355,17 @@ impl Group {
             text += &format!(":priority={}", self.priority);
         }
         ProbeSpec::parse(&text).map_err(|error| error.to_string())
+    }
+}
+
+/// A whole number within limits, blanks around it or not.
+fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
+    least: i64,
+    most: i64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse::<i64>().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
     }
 }
 
@@ -401,6 +419,21 @@ mod tests {
         assert_eq!(threads("-t5 -a 1,3 -p 80 -d0"), [(1, 80, 1000), (3, 80, 1000), (1, 80, 1000), (3, 80, 1000), (1, 80, 1000)]);
         assert_eq!(threads("-t 3 -p 80 --priospread"), [(0, 80, 1000), (1, 79, 1500), (2, 78, 2000)]);
         assert_eq!(threads("--policy=rr -a 2"), [(2, 2, 1000)]);
+        // As OpenShift's runner calls it.
+        assert_eq!(
+            threads("-q -D 24h -p 1 -t 2 -a 1,3 -h 30 -i 1000 --mainaffinity 0 -m -b 100 --tracemark"),
+            [(1, 1, 1000), (3, 1, 1000)]
+        );
+    }
+
+    #[test]
+    fn words_are_taken_as_rteval_hands_them_over() {
+        let line =
+            ["tardy", "cyclictest", "", "-qmu", "-h 3500", "-p95", "-t4", "-a0-3", "--default-system", "-t2", "-b100", "--tracemark"];
+        let Command::Cyclictest(args) = Cli::try_parse_from(line).unwrap().command else { panic!("another command") };
+        let setup = args.setup(&"0-3".parse().unwrap()).unwrap();
+        assert_eq!((setup.threads.len(), args.shape().unwrap().buckets, args.leaves_power()), (2, 3500, true));
+        assert!(setup.threads.iter().all(|thread| thread.priority == 95 && thread.interval == Nanos::from_micros(1000)));
     }
 
     #[test]
@@ -428,7 +461,7 @@ mod tests {
     fn what_is_kept_is_what_is_printed() {
         let keep = |line| setup(line).unwrap().request.keep;
         assert_eq!((keep("-D 1h"), keep("-D 10d -v"), keep("-D 10d --tardy-out x")), (Keep::All, Keep::All, Keep::All));
-        assert_eq!((keep(""), keep("-D 10d -b 300")), (Keep::Histogram, Keep::Tail(Nanos::from_micros(300))));
+        assert_eq!((keep("-b 300"), keep("-D 10d --spike=300")), (Keep::Histogram, Keep::Tail(Nanos::from_micros(300))));
     }
 
     #[test]

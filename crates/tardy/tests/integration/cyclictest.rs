@@ -138,3 +138,40 @@ fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
         assert!(outcome.stderr.starts_with(begin) && outcome.stderr.lines().count() == 1, "{line}: {}", outcome.stderr);
     }
 }
+
+/// rteval (rteval/modules/measurement/cyclictest.py) starts cyclictest without an end, ends it by SIGINT, and reads rows of whole numbers, the first of
+/// which is the bucket, and lines that begin with `# Max Latencies: ` and `# Break value: `.
+#[test]
+fn rteval_ends_it_by_a_signal_and_reads_its_rows() {
+    let place = Workplace::new();
+    let cpus = machine::cpus();
+    let running = place.start(&format!("cyclictest -i1000 -qmu -h3500 -p95 -t{} -a{cpus}", cpus.len()));
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    running.signal(tardy_sys::signal::INTERRUPT);
+    let outcome = running.wait().ends_with(0);
+    let mut rows = 0;
+    let mut samples = 0;
+    for line in outcome.stdout.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+        let values: Vec<u64> = line.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        assert_eq!((values[0], values.len()), (rows, 1 + cpus.len()), "{line}");
+        rows += 1;
+        samples += values[1..].iter().sum::<u64>();
+    }
+    assert!(rows == 3500 && samples > 100, "{rows} rows, {samples} samples");
+    let most = outcome.stdout.lines().find_map(|line| line.strip_prefix("# Max Latencies: ")).unwrap();
+    assert_eq!(most.split_whitespace().filter(|value| value.parse::<u64>().is_ok()).count(), cpus.len());
+}
+
+/// Linaro's test-definitions (automated/lib/parse_rt_tests_results.py) read what cyclictest prints without -q behind the last escape sequence, or all
+/// of it: of lines that begin with `T:`, cut at blanks and colons, the words behind t, min, avg and max.
+#[test]
+fn linaros_parser_finds_thread_minimum_average_and_maximum() {
+    let place = Workplace::new();
+    let outcome = of_tardy(&place, "-p 98 -i 1000 -t 1 -a 0 -D 1 -m");
+    let shown = outcome.stdout.rsplit('\u{1b}').next().unwrap();
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("T:")).collect();
+    assert_eq!(lines.len(), 1, "{shown}");
+    let words: Vec<String> = lines[0].split([' ', ':']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    let behind = |name: &str| words[words.iter().position(|word| word == name).unwrap() + 1].parse::<u64>().unwrap();
+    assert!(behind("t") == 0 && behind("min") <= behind("avg") && behind("avg") <= behind("max"), "{words:?}");
+}

@@ -63,6 +63,9 @@ fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     all
 }
 
+/// Bands of more runs than this lie on top of each other.
+const BANDS_MAX: usize = 2;
+
 /// Each run that has the probe, as one group under its own name, with its colour.
 fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     let named =

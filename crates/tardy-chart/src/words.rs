@@ -63,8 +63,10 @@ pub fn share(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    if value >= 1e-3 {
-        return format!("{} %", (value * 1e6).round() / 1e4);
+    if value >= 1e-6 {
+        let digits = (-value.log10().floor()).max(4.0) as usize;
+        let rounded = format!("{:.digits$}", value * 100.0);
+        return format!("{} %", rounded.trim_end_matches('0').trim_end_matches('.'));
     }
     let exponent = value.log10().floor();
     let mantissa = (value / 10_f64.powf(exponent) * 100.0).round() / 100.0;
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!([0.0, 0.5, 51.0].map(|value| time(value, 60.0)), ["0 s", "0.5 s", "51 s"]);
         assert_eq!([0.0, 61.0, 3_661.0].map(|value| time(value, 9_000.0)), ["0:00:00", "0:01:01", "1:01:01"]);
         assert_eq!([1.0, 2_500.0, 1e5, 6.55e7].map(count), ["1", "2500", "100 k", "65.5 M"]);
-        assert_eq!([1.0, 0.25, 1e-3, 1e-5, 2.5e-7].map(share), ["100 %", "25 %", "0.1 %", "10⁻⁵", "2.5×10⁻⁷"]);
+        assert_eq!([1.0, 0.25, 1e-3, 8.0128e-4, 1e-5, 2.5e-7].map(share), ["100 %", "25 %", "0.1 %", "0.0801 %", "0.001 %", "2.5×10⁻⁷"]);
         assert_eq!([1.0, 10.0, 100.0, 1e3, 1e6].map(percentile), ["min", "90 %", "99 %", "99.9 %", "99.9999 %"]);
         assert_eq!(whole(65_500_000), "65\u{202f}500\u{202f}000");
     }

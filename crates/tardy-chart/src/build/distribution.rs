@@ -8,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Va
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
 use super::hist::layers;
-use super::{a_group_a_run, latency_axis, probes, rules, rules_of_all};
+use super::{BANDS_MAX, a_group_a_run, latency_axis, probes, rules, rules_of_all};
 
 /// Points in a factor of ten of the share, or of the latency.
 const POINTS_A_DECADE: f64 = 40.0;
@@ -146,20 +146,23 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
     if furthest.is_finite() && wanted > axis.high { Axis { high: wanted, ..axis } } else { axis }
 }
 
-/// A line a run, with its band.
+/// A line a run, with its band where the bands can be told apart.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = probes(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
-    let note = format!("Share of samples at or {side} a {quantity}, a line a run. Bands hold the true share at 95 %.");
+    let groups = a_group_a_run(runs, probe);
+    let bands = if groups.len() <= BANDS_MAX { " Bands hold the true share at 95 %." } else { "" };
+    let note = format!("Share of samples at or {side} a {quantity}, a line a run.{bands}");
     let title =
         if kind == Kind::Cdf { format!("Distributions of the {quantity}, all runs") } else { format!("Tails of the {quantity}, all runs") };
     let y = share_axis(kind, runs, probe);
     let low = y.low;
     let mut chart = Chart::new(kind, title, note, reaching(latency_axis(runs, probe), runs, probe), y);
-    let groups = a_group_a_run(runs, probe);
     for (tone, group) in &groups {
         chart.layers.push(Layer::new(&group.name, *tone, line(kind, group)));
-        chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group, low))).companion());
+        if groups.len() <= BANDS_MAX {
+            chart.layers.push(Layer::new("95 % band", *tone, Shape::Band(band(kind, group, low))).companion());
+        }
         if !group.model.is_empty() {
             let share = |share: f64| if kind == Kind::Cdf { 1.0 - share } else { share };
             let points = group.model.iter().map(|point| (point.value_ns, share(point.share))).collect();

@@ -7,7 +7,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
 use super::hist::layers;
-use super::{a_group_a_run, capital, latency_axis, probes, rules, rules_of_all};
+use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, probes, rules, rules_of_all};
 
 /// Percentiles drawn in each factor of ten of what lies above.
 const STEPS_A_DECADE: u32 = 10;
@@ -38,18 +38,21 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     runs.iter().map(one).collect()
 }
 
-/// A line a run, with its band.
+/// A line a run, with its band where the bands can be told apart.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
     let quantity = &probes(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);
     let title = format!("{} by percentile, all runs", capital(quantity));
-    let note = "A line a run. Bands hold the true percentile at 95 %, and end where the samples no longer bound it.";
-    let mut chart = Chart::new(Kind::Percentiles, title, note, x, y);
     let groups = a_group_a_run(runs, probe);
+    let has_bands = groups.len() <= BANDS_MAX;
+    let bands = if has_bands { " Bands hold the true percentile at 95 %, and end where the samples no longer bound it." } else { "" };
+    let mut chart = Chart::new(Kind::Percentiles, title, format!("A line a run.{bands}"), x, y);
     for (tone, group) in &groups {
         let points = points(group);
         chart.layers.push(Layer::new(&group.name, *tone, line(&points)));
-        chart.layers.push(Layer::new("95 % band", *tone, band(&points)).companion());
+        if has_bands {
+            chart.layers.push(Layer::new("95 % band", *tone, band(&points)).companion());
+        }
     }
     chart.rules = rules_of_all(runs, probe, false);
     let groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();

@@ -30,7 +30,9 @@ impl MachineFacts {
     /// Host, kernel release, architecture, preemption.
     #[must_use]
     pub fn one_line(&self) -> String {
-        let host = self.host_name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        // "(none)" is the kernel's word for a machine that nobody named.
+        let named = self.host_name.as_ref().filter(|name| *name != "(none)");
+        let host = named.map_or_else(String::new, |name| format!("{name}: "));
         let release = self.kernel.release.as_deref().unwrap_or("of unknown release");
         let architecture = self.kernel.architecture.as_ref().map_or_else(String::new, |name| format!(" {name}"));
         let preemption = self.kernel.preemption.as_ref().map_or_else(String::new, |preemption| format!(" {preemption}"));

@@ -133,7 +133,7 @@ fn a_model_of_the_tail_is_dashed_and_named_one_and_stays_behind_its_gate() {
         assert!(!closed.contains("stroke-dasharray") && !closed.contains("model"), "{kind}: {closed}");
     }
     // The axis of the complementary distribution reaches as far as the model: to one in 1.8 million.
-    assert!(drawn("--kind ccdf --horizon 30m").contains("10⁻⁶") && !drawn("--kind ccdf").contains("10⁻⁶"));
+    assert!(drawn("--kind ccdf --horizon 30m").contains("0.0001 %") && !drawn("--kind ccdf").contains("0.0001 %"));
     // CPUs together are a mixture: each has a model of its own, that of the worst is shown.
     MadeRun::new(vec![exponential(5, 200_000), exponential(5, 200_000)]).write(&place.path("b"));
     place.tardy("plot b -o b.svg --kind ccdf --horizon 30m").ends_with(0);

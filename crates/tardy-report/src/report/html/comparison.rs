@@ -25,14 +25,22 @@ pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str], l
             }
             @if let Some(lead) = lead { div class="lead" { (lead) } }
             @if let Ok(comparison) = comparison {
+                @let shared = shared_warnings(comparison);
+                @for warning in &shared { p class="note" { (micro(warning)) } }
                 @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
                     @if comparison.candidates.len() == 1 { (figure::table(&table(candidate), "")) }
                     @else { details { summary { (name) " against " (base) ", by load" } (figure::table(&table(candidate), "")) } }
-                    @for warning in &candidate.warnings { p class="note" { (micro(warning)) } }
+                    @for warning in candidate.warnings.iter().filter(|warning| !shared.contains(warning)) { p class="note" { (micro(warning)) } }
                 }
             }
         }
     }
+}
+
+/// What every candidate's warnings say is said once.
+fn shared_warnings(comparison: &Comparison) -> Vec<&String> {
+    let of_all = |warning: &&String| comparison.candidates.iter().all(|other| other.warnings.contains(warning));
+    comparison.candidates.first().into_iter().flat_map(|first| &first.warnings).filter(of_all).collect()
 }
 
 fn class(verdict: Outcome) -> &'static str {

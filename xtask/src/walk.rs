@@ -43,6 +43,10 @@ const THINGS: &[(&str, Thing)] = &[
     ("after", Thing::Runs),
     ("good", Thing::Runs),
     ("new", Thing::Runs),
+    ("A", Thing::Plain),
+    ("B", Thing::Plain),
+    ("k", Thing::Guests),
+    ("census", Thing::Sections),
     ("nightly", Thing::Runs),
     ("rt-cost", Thing::Cost),
     ("fast-cost", Thing::Cost),
@@ -63,6 +67,10 @@ enum Thing {
     Runs,
     /// A run of costs.
     Cost,
+    /// A watched run of a guest.
+    Guests,
+    /// The sections of two kernels.
+    Sections,
     /// A file of this repository.
     File(&'static str),
     /// include/examples/loop.c.
@@ -79,14 +87,19 @@ const ABSENT: &[(&str, &str)] = &[
     ("--explain", "tracefs may be out of reach"),
     ("--on-threshold trace", "tracefs may be out of reach"),
     ("--scenario wake-ups", "message queues may be out of reach"),
+    ("--allow caps-lock,console,kcore", "there is no console"),
+    ("--scenario williams2002", "no real-time clock"),
+    ("cost build", "there is no compiler, nor a kernel's sources"),
 ];
 
 /// What is not run, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("tardy top", "it needs a terminal"),
     ("tardy tune", "it changes the machine"),
+    ("tardy show b --paper", "there is no kernel's source to build"),
     ("--tune", "it changes the machine"),
     ("search/best.toml", "there was no search"),
+    ("words/best.toml", "there was no search"),
     ("tardy lab shell", "it needs a terminal"),
     ("tardy doctor --pid 4711", "there is no such process"),
     ("--plot own.png", "it takes two kernels"),
@@ -100,7 +113,7 @@ pub(crate) fn run(arguments: &WalkArguments) -> Result<()> {
     let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
     let debian = Debian::fresh("walk")?;
     debian.put(&binary, "usr/bin/tardy")?;
-    prepare(&debian)?;
+    prepare(&debian, &binary)?;
     let pages = if arguments.pages.is_empty() { pages()? } else { arguments.pages.clone() };
     let mut walk = Walk { debian, failed: Vec::new(), run: 0, left_out: 0 };
     for page in &pages {
@@ -121,7 +134,7 @@ fn pages() -> Result<Vec<PathBuf>> {
 }
 
 /// Makes what pages take for granted.
-fn prepare(debian: &Debian) -> Result<()> {
+fn prepare(debian: &Debian, binary: &Path) -> Result<()> {
     std::fs::create_dir_all(debian.path(STORE)).while_doing(|| "making a folder for the walk".to_owned())?;
     let any = "|| [ $? -eq 4 ] || [ $? -eq 1 ]";
     let run = |name: &str, flags: &str| {
@@ -135,12 +148,25 @@ fn prepare(debian: &Debian) -> Result<()> {
         debian.shell(&run(&format!("runs/{number}"), ""))?;
     }
     debian.shell(&format!("cd /{STORE} && tardy cost --metric null-call --metric stat --rounds 1 --quiet --out cost >/dev/null"))?;
+    guests(debian, binary)?;
     let source = workspace::root();
     let loop_c = source.join("include/examples/loop.c");
     let mut compiler = std::process::Command::new("cc");
     compiler.args(["-static", "-O2", "-I"]).arg(source.join("include")).arg(loop_c).arg("-o").arg(debian.path(STORE).join("my_loop"));
     crate::program::capture(&mut compiler)?;
     debian.shell(&format!("cd /{STORE} && printf '#!/bin/sh\\n' > note.sh && chmod +x note.sh"))
+}
+
+/// Runs of guests, which are made outside of the bare Debian: it has no QEMU.
+fn guests(debian: &Debian, binary: &Path) -> Result<()> {
+    let lab = |words: &[&str], name: &str| {
+        let mut tardy = std::process::Command::new(binary);
+        tardy.arg("lab").args(words).arg("--out").arg(debian.path(STORE).join(name));
+        crate::program::capture(&mut tardy).map(drop)
+    };
+    lab(&["run", "--kernel", "debian:6.1", "--preempt", "none", "--for", "1s", "--load", "memory", "--watch"], "k")?;
+    let kernels = ["--kernel", "debian:6.1", "--preempt", "full", "--kernel", "debian:6.1-rt"];
+    lab(&[&["sections", "--for", "1s", "--load", "memory"][..], &kernels[..]].concat(), "census")
 }
 
 struct Walk {
@@ -199,7 +225,7 @@ impl Walk {
         if !is_right {
             return Err(format!("exit code {code}: {last}"));
         }
-        example.compare(&out)
+        example.compare(&out).map_err(|why| format!("{why}\nPrinted:\n{out}"))
     }
 
     /// Puts there what the command takes for granted, and takes away what it would make anew.
@@ -211,7 +237,7 @@ impl Walk {
         }
         for &word in &words {
             let word = word.rsplit(['=', ':']).next().unwrap_or(word);
-            let name = word.trim_end_matches([';', '/']).trim_start_matches("./").trim_matches('\'');
+            let name = word.trim_end_matches([';', '/']).trim_start_matches("./").trim_matches('\'').split('/').next().unwrap_or_default();
             let Some((_, thing)) = THINGS.iter().find(|(known, _)| *known == name) else { continue };
             if Some(name) == out.copied() || self.debian.path(PLACE).join(name).exists() {
                 continue;
@@ -221,6 +247,8 @@ impl Walk {
                 Thing::Plain => "runs/0",
                 Thing::Runs => "runs",
                 Thing::Cost => "cost",
+                Thing::Guests => "k",
+                Thing::Sections => "census",
                 Thing::Program => "my_loop",
                 Thing::Script => "note.sh",
                 Thing::File(file) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Lines that depend on the machine as a whole: verdicts, warnings, and what is left out for want of room.
-const VARYING: [&str; 8] = ["FAILED", "INCONCLUSIVE", "passed", "no miss", "!", "~", "...", "worst load"];
+const VARYING: [&str; 10] = ["FAILED", "INCONCLUSIVE", "passed", "no miss", "!", "~", "...", "worst load", "blind spot", "vm:"];
 /// Share of a shown line's words that a printed line must have.
 const ALIKE: f64 = 0.6;
 /// A line of fewer words says nothing but figures.
@@ -26,17 +26,14 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
             is_shown = false;
             if line.starts_with("| ") {
                 let pieces = line.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("tardy ") && !is_form(piece));
-                examples.extend(pieces.map(|piece| Example { command: piece.to_owned(), shown: Vec::new() }));
+                examples.extend(pieces.flat_map(commands));
             }
             continue;
         };
         let command = line.strip_prefix("$ ").unwrap_or(line);
         if command.starts_with("tardy ") && !command.ends_with('\\') {
             is_shown = line.starts_with("$ ");
-            let command = without_comment(command);
-            let parts = command.split("; tardy ").enumerate();
-            let whole = parts.map(|(index, part)| if index == 0 { part.to_owned() } else { format!("tardy {part}") });
-            examples.extend(whole.map(|command| Example { command, shown: Vec::new() }));
+            examples.extend(commands(&without_comment(command)));
         } else if is_shown && let Some(example) = examples.last_mut() {
             example.shown.push(line.to_owned());
         }
@@ -44,9 +41,20 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Whether words in capitals stand for what the reader has to name.
+/// A line's commands, one behind the other.
+fn commands(line: &str) -> Vec<Example> {
+    let parts = line.split("; tardy ").enumerate();
+    let whole = parts.map(|(index, part)| if index == 0 { part.to_owned() } else { format!("tardy {part}") });
+    whole.map(|command| Example { command, shown: Vec::new() }).collect()
+}
+
+/// Commands that take a name at least: without one they are only spoken of.
+const NAMED: [&str; 3] = ["tardy explain", "tardy plot", "tardy respond"];
+
+/// Whether a command is only spoken of, or words in capitals stand for what the reader has to name.
 fn is_form(command: &str) -> bool {
-    command.contains("...") || command.split(' ').any(|word| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase()))
+    let is_placeholder = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+    NAMED.contains(&command) || command.contains("...") || command.split([' ', ':', '=']).any(is_placeholder)
 }
 
 fn without_comment(line: &str) -> String {
@@ -77,10 +85,12 @@ impl Example {
             }
         }
         let has = |word: &str| self.command.split(' ').any(|found| found == word);
-        if words.get(1).is_some_and(|verb| verb == "run") && !["--for", "--cycles", "--dry-run"].iter().any(|word| has(word)) {
+        if self.command.contains("--scenario williams2002") && !has("--cycles") {
+            words.extend(["--cycles", "20"].map(str::to_owned));
+        } else if words.get(1).is_some_and(|verb| verb == "run") && !["--for", "--cycles", "--dry-run"].iter().any(|word| has(word)) {
             words.splice(2..2, ["--for".to_owned(), "2s".to_owned()]);
         }
-        if words.get(1).is_some_and(|verb| verb == "cost") && !has("--metric") {
+        if words.get(1).is_some_and(|verb| verb == "cost") && !["--metric", "--rounds", "build"].iter().any(|word| has(word)) {
             words.splice(2..2, ["--rounds", "1", "--trials", "2", "--trial-length", "20us"].map(str::to_owned));
         }
         if words.get(1).is_some_and(|verb| verb == "reproduce") && !has("--quick") && !has("--dry-run") {

@@ -279,6 +279,9 @@ fn rule(chart: &Chart, rule: &Rule, area: &Area, labels: &mut Labels) -> Vec<Ite
     vec![Item::Path { steps, fill: None, stroke: Some(stroke) }, Item::Text(Text { has_halo: true, ..label })]
 }
 
+/// Between two names on one line, in px.
+const NAME_GAP: f64 = 4.0;
+
 /// Names that stand in the chart, so that none covers another.
 #[derive(Default)]
 struct Labels {
@@ -289,15 +292,18 @@ struct Labels {
 impl Labels {
     /// Where the name's line goes: where it wants to be, or as near above or below as it is clear of the names before.
     fn place(&mut self, label: &Text, area: &Area) -> f64 {
-        let width = text_width(&label.text, SMALL);
+        let width = label.width();
         let left = match label.anchor {
             Anchor::Start => label.at.0,
             Anchor::Middle => label.at.0 - width / 2.0,
             Anchor::End => label.at.0 - width,
         };
         let wanted = label.at.1;
-        let is_free =
-            |line: f64| self.taken.iter().all(|&(from, to, other)| left > to || left + width < from || (line - other).abs() >= LABEL_LINE);
+        let is_free = |line: f64| {
+            self.taken
+                .iter()
+                .all(|&(from, to, other)| left > to + NAME_GAP || left + width + NAME_GAP < from || (line - other).abs() >= LABEL_LINE)
+        };
         let is_inside = |line: f64| line - LABEL_LINE > area.top && line < area.bottom();
         let places = (0..8).flat_map(|step| [f64::from(step), -f64::from(step)]).map(|step| wanted + step * LABEL_LINE);
         let line = places.into_iter().find(|&line| is_free(line) && (line == wanted || is_inside(line))).unwrap_or(wanted);
@@ -312,7 +318,8 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
         let (x, y) = area.point(chart, mark.x, mark.y);
         let stroke = Stroke { tone: Tone::Alarm, width: 1.8, is_dashed: false, opacity: 1.0 };
         items.push(Item::Circle { at: (x, y), radius: 4.5, fill: None, stroke: Some(stroke) });
-        let half = text_width(&mark.text, SMALL) / 2.0;
+        let mut label = Text { is_bold: true, has_halo: true, ..text((x, y), Anchor::Middle, Tone::Ink, mark.text.clone()) };
+        let half = label.width() / 2.0;
         let (at, anchor) = match x {
             x if x + half > area.right() => (area.right(), Anchor::End),
             x if x - half < area.left => (area.left + 2.0, Anchor::Start),
@@ -320,9 +327,9 @@ fn marks(chart: &Chart, area: &Area, labels: &mut Labels) -> Vec<Item> {
         };
         // Above the point, or below it where there is no room.
         let base = if y - area.top > 40.0 { y - 10.0 } else { y + 20.0 };
-        let mut label = text((at, base), anchor, Tone::Ink, mark.text.clone());
+        (label.at, label.anchor) = ((at, base), anchor);
         label.at.1 = labels.place(&label, area);
-        items.push(Item::Text(Text { is_bold: true, has_halo: true, ..label }));
+        items.push(Item::Text(label));
     }
     items
 }
@@ -338,7 +345,7 @@ mod tests {
         let of_item = |item: &Item| match item {
             Item::Group(group) if ["rules", "marks", "layer"].contains(&group.class) => names(&group.items),
             Item::Text(text) => {
-                let width = text_width(&text.text, SMALL);
+                let width = text.width();
                 let left = text.at.0
                     - if text.anchor == Anchor::End {
                         width
@@ -352,6 +359,16 @@ mod tests {
             _ => Vec::new(),
         };
         items.iter().flat_map(of_item).collect()
+    }
+
+    #[test]
+    fn names_of_neighbouring_maxima_stand_apart() {
+        let axis = |values| Axis::new("", Scale::Linear, values, (0.0, 100.0));
+        let mut chart = Chart::new(Kind::Timeline, "", "", axis(Values::Seconds), axis(Values::Latency));
+        // As far apart as names in the ordinary weight would be wide.
+        chart.marks = [50.0, 60.7].map(|x| Mark { x, y: 10.0, text: "max 7.25 ms".to_owned() }).to_vec();
+        let names = names(&draw(&chart, (800.0, 360.0), Frame::Plot).0.items);
+        assert!(names.len() == 2 && ((names[0].2 - names[1].2).abs() >= LABEL_LINE || names[0].1 + NAME_GAP <= names[1].0), "{names:?}");
     }
 
     #[test]

@@ -136,6 +136,13 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(units).sum::<f64>() * size
 }
 
+impl Text {
+    /// About how wide it is, in px: bold letters are wider.
+    pub(super) fn width(&self) -> f64 {
+        text_width(&self.text, self.size) * if self.is_bold { 1.16 } else { 1.0 }
+    }
+}
+
 /// Small text in the ordinary weight.
 pub(super) fn text(at: (f64, f64), anchor: Anchor, tone: Tone, text: impl Into<String>) -> Text {
     Text { at, anchor, size: SMALL, tone, is_bold: false, has_halo: false, text: text.into() }

@@ -79,6 +79,7 @@ impl Package {
             ("packaging/tardy@.service", "usr/lib/systemd/system/tardy@.service"),
             ("packaging/tardy-latency.sysusers", "usr/lib/sysusers.d/tardy-latency.conf"),
             ("packaging/tardy-latency.limits", "etc/security/limits.d/95-tardy-latency.conf"),
+            ("packaging/tardy-latency.udev", "usr/lib/udev/rules.d/60-tardy-latency.rules"),
             ("include/tardy.h", "usr/include/tardy.h"),
             ("README.md", "usr/share/doc/tardy-latency/README.md"),
         ] {

@@ -17,6 +17,7 @@ pub(super) fn run(deb: &Path) -> Result<()> {
     debian.says("gzip --decompress --stdout /usr/share/man/man1/tardy-run.1.gz", ".TH")?;
     debian.says("bash -c '. /usr/share/bash-completion/completions/tardy; complete -p tardy'", "_tardy")?;
     debian.says("cat /etc/security/limits.d/95-tardy-latency.conf", "@realtime - rtprio 99")?;
+    debian.says("cat /usr/lib/udev/rules.d/60-tardy-latency.rules", "cpu_dma_latency")?;
     // A machine that is busy or lacks rights gives no verdict (4); what counts is that there is a run.
     debian.shell("cd /tmp && { tardy run --for 1s --load none --quiet --out run || [ $? -eq 4 ]; }")?;
     debian.says("tardy show /tmp/run --json", "\"probes\"")?;

@@ -9,6 +9,11 @@ use support::workplace::{Outcome, Workplace, finish};
 
 /// Runs `tardy` as a user who may nothing, in a folder that everyone may write.
 fn as_nobody(place: &Workplace, line: &str) -> Outcome {
+    as_nobody_with(place, "", line)
+}
+
+/// The same with these capabilities and no others: each with its comma, as in ",+sys_nice".
+fn as_nobody_with(place: &Workplace, capabilities: &str, line: &str) -> Outcome {
     std::fs::set_permissions(place.folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let binary = place.path("tardy");
     if !binary.exists() {
@@ -18,10 +23,10 @@ fn as_nobody(place: &Workplace, line: &str) -> Outcome {
     if !machine::is_root() {
         return finish(place.prepared(std::process::Command::new(binary), line.split(' ')));
     }
-    let mut setpriv = place.prepared(
-        machine::program("setpriv", "util-linux"),
-        ["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"],
-    );
+    let mut setpriv = place.prepared(machine::program("setpriv", "util-linux"), ["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    for set in ["bounding-set", "inh-caps", "ambient-caps"] {
+        setpriv.arg(format!("--{set}=-all{capabilities}"));
+    }
     setpriv.arg(binary).args(line.split(' '));
     finish(setpriv)
 }
@@ -36,6 +41,22 @@ fn a_run_without_rights_is_made_marked_and_proves_nothing() {
     let summary = place.summary("run");
     assert!(summary["probes"][0]["counts"]["recorded"].as_u64() > Some(0), "{summary}");
     assert_eq!(place.tardy("show run").code(), 4, "the mark is stored with the run");
+}
+
+#[test]
+fn two_capabilities_are_enough_for_real_time_tasks_in_locked_memory() {
+    if !machine::is_root() {
+        return machine::left_out(
+            "two_capabilities_are_enough_for_real_time_tasks_in_locked_memory",
+            "only root can give capabilities to another user",
+        );
+    }
+    let place = Workplace::new();
+    let line = "run --for 1s --load none --deadline 10s --cpu-dma-latency leave --quiet --out run";
+    let outcome = as_nobody_with(&place, ",+sys_nice,+ipc_lock", line).ends_with(0);
+    assert!(!outcome.stdout.contains("ordinary tasks") && !outcome.stdout.contains("memory was not locked"), "{}", outcome.stdout);
+    let one = as_nobody_with(&place, ",+sys_nice", &line.replace("--out run", "--out other")).ends_with(4);
+    assert!(!one.stdout.contains("ordinary tasks") && one.stdout.contains("memory was not locked"), "{}", one.stdout);
 }
 
 #[test]

@@ -38,11 +38,11 @@ const ADDED: &str = "example";
 pub(crate) fn run() -> Result<()> {
     let folder = workspace::target_folder()?.join("extend");
     let tree = folder.join("tree");
-    copy_to(&tree)?;
+    workspace::copy_to(&tree)?;
     for change in EXTENSIONS.iter().flat_map(|extension| patch::parse(extension.patch)) {
         let path = tree.join(&change.path);
         let text = if change.is_new { String::new() } else { read(&path)? };
-        write(&path, change.apply(&text).map_err(Failure::new)?.as_bytes())?;
+        workspace::write(&path, change.apply(&text).map_err(Failure::new)?.as_bytes())?;
     }
     let target = folder.join("target");
     let mut cargo = workspace::cargo();
@@ -58,29 +58,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so that a second build is short.
-fn copy_to(tree: &Path) -> Result<()> {
-    let listed = program::capture(Command::new("git").current_dir(workspace::root()).args(["ls-files", "--cached"]))?;
-    for path in listed.lines() {
-        let (from, to) = (workspace::root().join(path), tree.join(path));
-        // A link that leads nowhere, or a file that was removed and is still known.
-        let Ok(bytes) = std::fs::read(&from) else { continue };
-        write(&to, &bytes)?;
-    }
-    Ok(())
-}
-
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).while_doing(|| format!("reading {}", path.display()))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    if std::fs::read(path).is_ok_and(|old| old == bytes) {
-        return Ok(());
-    }
-    let doing = || format!("writing {}", path.display());
-    path.parent().map_or(Ok(()), std::fs::create_dir_all).while_doing(doing)?;
-    std::fs::write(path, bytes).while_doing(doing)
 }
 
 /// The tool in `target`, below the folder of the target that .cargo/config.toml names.

@@ -14,6 +14,9 @@ pub(crate) struct BuildArguments {
     /// Architectures
     #[arg(value_enum, required = true)]
     architectures: Vec<Architecture>,
+    /// Build each again from a copy of the tree in another folder: both must be the same, byte by byte
+    #[arg(long)]
+    twice: bool,
 }
 
 /// An architecture that is built for.
@@ -73,7 +76,24 @@ pub(crate) fn run(arguments: &BuildArguments) -> Result<()> {
         let bytes = check_file(&binary, architecture)?;
         println!("{}: static, {:.1} MB", binary.display(), bytes as f64 / 1e6);
         try_out(architecture, &binary)?;
+        if arguments.twice {
+            build_again(architecture, &binary)?;
+        }
     }
+    Ok(())
+}
+
+/// Builds a copy of the tree, and refuses one that is not the same.
+fn build_again(architecture: Architecture, binary: &Path) -> Result<()> {
+    let folder = workspace::target_folder()?.join("twice");
+    let tree = folder.join("another/folder");
+    workspace::copy_to(&tree)?;
+    let other = build_in(&tree, &folder.join("made"), architecture)?;
+    let read = |path: &Path| std::fs::read(path).while_doing(|| format!("reading {}", path.display()));
+    if read(binary)? != read(&other)? {
+        return Err(Failure::new(format!("{} and {} differ", binary.display(), other.display())));
+    }
+    println!("{}: {} is the same, byte by byte", architecture.name(), other.display());
     Ok(())
 }
 
@@ -86,14 +106,27 @@ pub(crate) fn check_file(binary: &Path, architecture: Architecture) -> Result<us
 
 /// Builds the binary for handing out.
 pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
+    build_in(workspace::root(), &workspace::target_folder()?, architecture)
+}
+
+/// Builds `tree` into the folder `made`. The folders leave no trace in the binary: their names are replaced.
+fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
     add_target(&target)?;
     let mut cargo = workspace::cargo();
+    cargo.current_dir(tree).env("CARGO_TARGET_DIR", made);
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let named = [Some((tree.to_owned(), "/tardy")), Some((made.to_owned(), "/tardy/target")), home.map(|home| (home, "/cargo"))];
+    // Flags are divided at blanks, so that a folder with one in its name cannot be replaced.
+    let named = named.into_iter().flatten().filter_map(|(folder, name)| Some((folder.to_str()?.to_owned(), name)));
+    let flags = named.filter(|(folder, _)| !folder.contains(' ')).map(|(folder, name)| format!("--remap-path-prefix={folder}={name}"));
+    let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+    cargo.env(variable, flags.collect::<Vec<_>>().join(" "));
     cargo.args(["build", "--profile", "dist", "--locked", "--package", "tardy", "--target", &target]);
     // Flags from the environment would replace those of .cargo/config.toml, and with them the linker's.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     program::run(&mut cargo)?;
-    Ok(workspace::target_folder()?.join(target).join("dist/tardy"))
+    Ok(made.join(target).join("dist/tardy"))
 }
 
 /// The target's standard library, from rustup where it is not there.

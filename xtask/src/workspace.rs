@@ -43,6 +43,33 @@ pub fn build(arguments: &[&str]) -> Result<PathBuf> {
     executables.next_back().ok_or_else(|| Failure::new("cargo built no executable"))
 }
 
+/// Copies what git knows of the tree, as it is on the disk. Files that have not changed stay, so that a second build is short.
+///
+/// # Errors
+/// Where git does not answer, or a file cannot be written.
+pub fn copy_to(tree: &Path) -> Result<()> {
+    let listed = program::capture(Command::new("git").current_dir(root()).args(["ls-files", "--cached"]))?;
+    for path in listed.lines() {
+        // A link that leads nowhere, or a file that was removed and is still known.
+        let Ok(bytes) = std::fs::read(root().join(path)) else { continue };
+        write(&tree.join(path), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes a file, and its folder; one that is so already stays as it is.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if std::fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let doing = || format!("writing {}", path.display());
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).while_doing(doing)?;
+    std::fs::write(path, bytes).while_doing(doing)
+}
+
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<PathBuf> {
     let metadata = program::capture(cargo().args(["metadata", "--format-version", "1", "--no-deps", "--locked"]))?;

@@ -9,7 +9,7 @@
 //!   on the tail begins, [`gate`] whether a model may be shown at all.
 //! - what the gate looks at: [`extremal_index`], [`clusters`], [`autocorrelation`], [`runs_test`], [`stationarity`], [`records`],
 //!   [`mixture`], [`goodness`].
-//! - two sides and many runs: [`compare`], [`change_point`]; [`log_buckets`] keeps their stretches of time small.
+//! - two sides and many runs: [`compare`], [`change_point`], [`regressions`]; [`log_buckets`] keeps their stretches of time small.
 //!
 //! Nothing here knows samples, units or files: numbers come in, numbers go out.
 #![forbid(unsafe_code)]
@@ -44,6 +44,7 @@ pub mod quantile;
 pub mod records;
 #[cfg(test)]
 mod reference;
+pub mod regressions;
 pub mod runs_test;
 mod saddle_point;
 pub mod stationarity;

@@ -36,6 +36,7 @@ impl Format {
     pub const EXPLAIN_TRACE: Self = Self::first("explain-trace");
     /// 1 (2026-11): its key `format` was a number. 2: `skipped` was `missed`.
     pub const EXPORT: Self = Self { name: "export", version: 3 };
+    pub const HISTORY: Self = Self::first("history");
     pub const LAB_ATLAS: Self = Self::first("lab-atlas");
     pub const LAB_BISECT: Self = Self::first("lab-bisect");
     pub const LAB_CHECK: Self = Self::first("lab-check");

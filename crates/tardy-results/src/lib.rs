@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod document;
 pub mod exit;
 pub mod explain;
+pub mod history;
 pub mod reproduce;
 pub mod statistics;
 pub mod summary;

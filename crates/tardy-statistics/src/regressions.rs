@@ -46,8 +46,8 @@ pub struct Alarm {
 
 /// Numbers of last builds that are held against the baseline. A single one could be an accident.
 const LASTS: [usize; 6] = [2, 3, 4, 5, 6, 8];
-/// A value further from its mean counts as if it were so far, in standard deviations.
-const FURTHEST: f64 = 4.0;
+/// The furthest of the last builds counts as so many times the second furthest at most, so that it is no change alone.
+const BESIDE_SECOND: f64 = 2.0;
 
 /// Alarms of families of `series`, in the order of the builds with which they are found. `values[series][build]` is about normal, as the logarithm
 /// of a high quantile is, and `None` where the build has none. A series that changed begins a new baseline with its change.
@@ -60,19 +60,21 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     let mut found = Vec::new();
     let probability_max = watch.false_alarms_a_build / (families.len() * LASTS.len()).max(1) as f64;
     for build in 0..builds {
-        let mut suspects: Vec<Alarm> = Vec::new();
+        let mut suspects: Vec<(bool, Alarm)> = Vec::new();
         for last in LASTS {
             let Some(from) = (build + 1).checked_sub(last) else { continue };
             let standard = standardized(values, &begins, from, build, watch);
             let suspect = |(family, members): (usize, &Vec<usize>)| {
-                let (difference, probability) = judged(members, &standard, watch)?;
+                let Judgement { difference, probability, is_of_all } = judged(members, &standard, watch)?;
                 let is_change = probability < probability_max && difference.abs() > watch.difference_min;
-                is_change.then_some(Alarm { family, from, found: build, difference, probability })
+                is_change.then_some((is_of_all, Alarm { family, from, found: build, difference, probability }))
             };
             suspects.extend(families.iter().enumerate().filter_map(suspect));
         }
-        suspects.sort_by(|a, b| a.probability.total_cmp(&b.probability).then(families[b.family].len().cmp(&families[a.family].len())));
-        for alarm in suspects {
+        // The widest family all of whose series changed says most; then whatever is the least probable by chance.
+        let width = |(is_of_all, alarm): &(bool, Alarm)| if *is_of_all { families[alarm.family].len() } else { 0 };
+        suspects.sort_by(|a, b| width(b).cmp(&width(a)).then(a.1.probability.total_cmp(&b.1.probability)));
+        for (_, alarm) in suspects {
             let members = &families[alarm.family];
             // What belongs to a change that is already told is not told again.
             if members.iter().any(|&member| {
@@ -181,8 +183,21 @@ fn trigamma(mut x: f64) -> f64 {
     sum + inverse * (1.0 + inverse / 2.0 + square * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0)))
 }
 
-/// By how much the last builds of these series differ from the baseline, and the probability of that by chance.
-fn judged(members: &[usize], standard: &[Option<Standard>], watch: Watch) -> Option<(f64, f64)> {
+/// What the last builds of a family come to.
+struct Judgement {
+    /// From the baseline, in the unit of the values.
+    difference: f64,
+    /// Of such a difference by chance.
+    probability: f64,
+    /// Whether nearly every series differs by half of it at least.
+    is_of_all: bool,
+}
+
+/// Share of a family's series that have to differ for it to have changed as a whole.
+const NEARLY_ALL: f64 = 0.8;
+
+/// By how much the last builds of these series differ from the baseline.
+fn judged(members: &[usize], standard: &[Option<Standard>], watch: Watch) -> Option<Judgement> {
     let present: Vec<&Standard> = members.iter().filter_map(|&member| standard[member].as_ref()).collect();
     if present.is_empty() || present.len() * 2 < members.len() {
         return None;
@@ -203,11 +218,19 @@ fn judged(members: &[usize], standard: &[Option<Standard>], watch: Watch) -> Opt
         _ => (baseline.standard_deviation()?, known as f64 - 1.0),
     };
     let centre = baseline.mean()?;
-    let clipped = |value: f64| (value - centre).clamp(-FURTHEST * spread, FURTHEST * spread);
-    let difference = last.iter().map(|&value| clipped(value)).sum::<f64>() / last.len() as f64;
+    let side = (last.iter().sum::<f64>() / last.len() as f64 - centre).signum();
+    let mut beyond: Vec<f64> = last.iter().map(|value| (value - centre) * side).collect();
+    beyond.sort_unstable_by(|a, b| b.total_cmp(a));
+    beyond[0] = beyond[0].min(BESIDE_SECOND * beyond[1].max(0.0));
+    let told = side * beyond.iter().sum::<f64>() / beyond.len() as f64;
     let error = spread * (1.0 / last.len() as f64 + 1.0 / known as f64).sqrt();
-    let told = last.iter().map(|value| value - centre).sum::<f64>() / last.len() as f64;
-    (error > 0.0).then(|| (told * deviation, student::both_tails(difference / error, freedom)))
+    let own = |series: &&&Standard| {
+        let known: Vec<f64> = series.last.iter().flatten().copied().collect();
+        let own = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        own * told.signum() >= told.abs() / 2.0
+    };
+    let is_of_all = present.iter().filter(own).count() as f64 >= NEARLY_ALL * present.len() as f64;
+    (error > 0.0).then(|| Judgement { difference: told * deviation, probability: student::both_tails(told / error, freedom), is_of_all })
 }
 
 /// The mean over the series that have a value, if at least half of them do.

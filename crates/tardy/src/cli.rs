@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod explain;
 pub mod export;
 pub mod generated;
+pub mod history;
 pub mod import;
 pub mod lab;
 pub mod load;
@@ -61,6 +62,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Compare runs: what got better or worse, and what differs between the machines
     Compare(Box<compare::CompareArgs>),
+    /// Find the builds after which boards became worse, over many runs
+    History(history::HistoryArgs),
     /// Judge whether work is in time on the measured kernels, and which kind of kernel suits it
     Advise(Box<advise::AdviseArgs>),
     /// Check whether this machine is set up for real time, worst first

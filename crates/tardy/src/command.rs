@@ -10,6 +10,7 @@ pub mod explain;
 pub mod export;
 mod folder_name;
 pub mod generated;
+pub mod history;
 pub mod import;
 pub mod lab;
 pub mod list;

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Top(args) => command::top::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),
+        Command::History(args) => command::history::run(&args).into(),
         Command::Advise(args) => command::advise::run(&args).into(),
         Command::Doctor(args) => command::doctor::run(&args).into(),
         Command::Tune(args) => command::tune::run(&args),

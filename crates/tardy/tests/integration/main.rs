@@ -24,6 +24,7 @@ mod export;
 mod generated;
 mod goldens;
 mod groups;
+mod history;
 mod hostile_files;
 mod import;
 mod import_damage;

@@ -49,6 +49,7 @@ pub(crate) struct MadeRun {
     pub(crate) started: i64,
     /// As `machine` in `run.json`.
     pub(crate) machine: serde_json::Value,
+    pub(crate) labels: std::collections::BTreeMap<String, String>,
     /// Whether the series are of copies without a CPU of their own.
     pub(crate) is_unbound: bool,
 }
@@ -72,6 +73,7 @@ impl MadeRun {
             clock: ClockKind::Hardware,
             started: 1_700_000_000,
             machine: json!({}),
+            labels: std::collections::BTreeMap::new(),
             is_unbound: false,
         }
     }
@@ -161,7 +163,7 @@ impl MadeRun {
             "measured_cpus": self.cpus(), "tool_cpus": self.cpus(),
             "phases": [], "cycles": null, "window": self.window, "misses_allowed": self.misses_allowed, "skipped_allowed": self.skipped_allowed, "keep": "all", "spool": null,
             "cpu_dma_latency_us": null, "seed": 1, "aligned": false, "stop_above_ns": null, "tracing_off": false, "changes": [],
-            "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [],
+            "wake_up_cost_ns": null, "bytes_estimated": 0, "warnings": [], "labels": self.labels,
         });
         // From JSON and not from the types, because every later tool must read what this one wrote.
         let record = json!({

@@ -1,0 +1,138 @@
+//! Builds of boards over time as text, Markdown and JUnit.
+
+use std::fmt::Write as _;
+
+use tardy_results::compare::model::Outcome;
+use tardy_results::history::{History, LastingChange};
+
+use super::cells::{percent, probability, shouted, time};
+use super::{junit, markdown};
+use crate::report::junit::{Case, Suite, document};
+use crate::report::screen::fitted;
+use crate::report::table::Table;
+
+/// Numbers and facts that are shown of a change.
+const SHOWN: usize = 5;
+
+/// As text in lines of `columns`; `is_colored` for terminals.
+#[must_use]
+pub fn text(found: &History, columns: usize, is_colored: bool) -> String {
+    let mut out = format!("{}: {}: {} (margin {})\n", extent(found), shouted(found.verdict, is_colored), found.reason, found.margin);
+    for change in &found.changes {
+        let _ = writeln!(out, "{}: {}", state(change), sentence(found, change));
+    }
+    out = fitted(&out, columns);
+    for change in found.changes.iter().filter(|change| change.is_open) {
+        let mut table = Table::new(head(found, change));
+        rows(found, change).into_iter().for_each(|row| table.row(row));
+        out.push_str(&table.text());
+        out.push_str(&fitted(&facts(found, change).iter().map(|fact| format!("{fact}\n")).collect::<String>(), columns));
+    }
+    if let Some(change) = found.changes.iter().find(|change| change.is_open) {
+        let _ = writeln!(out, "next: tardy history ... --accept {} where this is the new normal", found.builds[change.from].name);
+    }
+    out
+}
+
+/// As Markdown.
+#[must_use]
+pub fn markdown(found: &History) -> String {
+    let mut out =
+        format!("## {}: {}\n\n**{}** (margin {})\n\n", extent(found), found.verdict.word(), markdown::escape(&found.reason), found.margin);
+    for change in &found.changes {
+        let _ = writeln!(out, "- {}: {}", state(change), markdown::escape(&sentence(found, change)));
+    }
+    for change in found.changes.iter().filter(|change| change.is_open) {
+        let _ = writeln!(out, "\n{}\n", markdown::table(&head(found, change), &rows(found, change)).trim_end());
+        facts(found, change).iter().for_each(|fact| {
+            let _ = writeln!(out, "- {}", markdown::escape(fact));
+        });
+    }
+    out
+}
+
+/// As JUnit: a case for each board, which fails where a change of its numbers is open.
+#[must_use]
+pub fn junit(found: &History) -> String {
+    let case = |board: &String| {
+        let of_board = |change: &&LastingChange| change.series.iter().any(|&place| found.series[place].board == *board);
+        let changes: Vec<&LastingChange> = found.changes.iter().filter(of_board).collect();
+        let output: Vec<String> = changes.iter().map(|change| sentence(found, change)).collect();
+        let (verdict, words) = match changes.iter().find(|change| change.is_open) {
+            Some(change) => (Outcome::Worse, sentence(found, change)),
+            None if found.verdict == Outcome::Inconclusive => (Outcome::Inconclusive, found.reason.clone()),
+            None => (Outcome::Equivalent, String::new()),
+        };
+        Case { name: board.clone(), outcome: junit::outcome(verdict, &words), output: output.join("\n") }
+    };
+    document("tardy history", &[Suite { name: "boards".to_owned(), cases: found.boards.iter().map(case).collect() }])
+}
+
+fn count(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+fn extent(found: &History) -> String {
+    format!("{} of {}, {}", count(found.builds.len(), "build"), count(found.boards.len(), "board"), count(found.series.len(), "number"))
+}
+
+fn state(change: &LastingChange) -> &'static str {
+    match (change.is_open, change.share > 0.0) {
+        (true, _) => "worse",
+        (false, true) => "was worse",
+        (false, false) => "better",
+    }
+}
+
+fn sentence(found: &History, change: &LastingChange) -> String {
+    let build = |place: usize| &found.builds[place].name;
+    let accepted = if found.builds[change.from].is_accepted { ", accepted" } else { "" };
+    format!(
+        "{} by {:+.1} % since {}, found with {} (p {}){accepted}",
+        change.what,
+        change.share * 100.0,
+        build(change.from),
+        build(change.found),
+        probability(change.probability)
+    )
+}
+
+fn head(found: &History, change: &LastingChange) -> Vec<String> {
+    ["number".to_owned(), format!("before {}", found.builds[change.from].name), "since".to_owned(), "difference".to_owned()].to_vec()
+}
+
+/// The numbers that changed most.
+fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
+    let level = |values: &[Option<f64>]| {
+        let known: Vec<f64> = values.iter().flatten().map(|value| value.max(1.0).ln()).collect();
+        (!known.is_empty()).then(|| (known.iter().sum::<f64>() / known.len() as f64).exp())
+    };
+    let levels = |&place: &usize| {
+        let series = &found.series[place];
+        Some((series, level(&series.values_ns[..change.from])?, level(&series.values_ns[change.from..])?))
+    };
+    let mut levels: Vec<_> = change.series.iter().filter_map(levels).collect();
+    levels.sort_by(|a, b| (b.2 / b.1).total_cmp(&(a.2 / a.1)));
+    let left = levels.len().saturating_sub(SHOWN);
+    let row = |(series, before, after): &(&tardy_results::history::Series, f64, f64)| {
+        let name = format!("{} of {} on {}", percent(series.quantile), series.key, series.board);
+        vec![name, time(*before), time(*after), format!("{:+.1} %", (after / before - 1.0) * 100.0)]
+    };
+    let mut rows: Vec<Vec<String>> = levels.iter().take(SHOWN).map(row).collect();
+    if left > 0 {
+        rows.push(vec![format!("{left} more")]);
+    }
+    rows
+}
+
+/// What else changed with the build.
+fn facts(found: &History, change: &LastingChange) -> Vec<String> {
+    let build = &found.builds[change.from].name;
+    let mut facts: Vec<String> = change.changed.iter().take(SHOWN).map(|fact| format!("changed with {build}: {fact}")).collect();
+    match change.changed.len() {
+        0 => facts.push(format!("changed with {build}: nothing that the runs know of")),
+        count if count > SHOWN => facts.push(format!("changed with {build}: {} more: see --format json", count - SHOWN)),
+        _ => {}
+    }
+    facts
+}

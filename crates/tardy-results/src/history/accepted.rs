@@ -1,0 +1,58 @@
+//! Builds whose changes somebody accepted: a file beside the runs.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// In the folder of the runs.
+const FILE: &str = "accepted.json";
+/// Longer ones are no list of builds.
+const LENGTH_MAX: u64 = 1 << 20;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Accepted {
+    builds: BTreeSet<String>,
+}
+
+/// Why the list cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptedError {
+    #[error("{}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error("{}: is no list of accepted builds ({error})", path.display())]
+    Content { path: PathBuf, error: serde_json::Error },
+}
+
+/// The names in the first folder's file; none where there is no such file.
+pub(super) fn read(paths: &[PathBuf]) -> Result<BTreeSet<String>, AcceptedError> {
+    let Some(folder) = paths.first() else { return Ok(BTreeSet::new()) };
+    let path = folder.join(FILE);
+    let error = |error| AcceptedError::File { path: path.clone(), error };
+    match std::fs::metadata(&path) {
+        Err(missing) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&missing.kind()) => return Ok(BTreeSet::new()),
+        Err(other) => return Err(error(other)),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > LENGTH_MAX => {
+            return Err(error(io::Error::new(io::ErrorKind::InvalidData, "is no regular file of a list")));
+        }
+        Ok(_) => {}
+    }
+    let text = std::fs::read(&path).map_err(error)?;
+    let accepted: Accepted = serde_json::from_slice(&text).map_err(|error| AcceptedError::Content { path: path.clone(), error })?;
+    Ok(accepted.builds)
+}
+
+/// Accepts what changes with these builds, from now on, for the runs in `folder`. Returns the file.
+///
+/// # Errors
+/// [`AcceptedError`] where the file cannot be read or written.
+pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
+    let path = folder.join(FILE);
+    let mut accepted = Accepted { builds: read(&[folder.to_owned()])? };
+    accepted.builds.extend(builds.iter().cloned());
+    let text = serde_json::to_string_pretty(&accepted).expect("names are text") + "\n";
+    let written = tardy_run::output_file::replace(&path, |mut file| io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(|error| AcceptedError::File { path: path.clone(), error })?;
+    Ok(path)
+}

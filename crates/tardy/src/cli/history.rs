@@ -1,0 +1,31 @@
+//! What `tardy history` takes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tardy_results::compare::margin::Margin;
+
+use super::compare::CompareFormat;
+
+/// `tardy history`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct HistoryArgs {
+    /// Folders of runs, of any number of boards and builds
+    #[arg(value_name = "FOLDER", required = true)]
+    pub folders: Vec<PathBuf>,
+    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the first folder
+    #[arg(long, value_name = "BUILD")]
+    pub accept: Vec<String>,
+    /// Difference that does not matter: a time, or a share of the level before
+    #[arg(long, value_name = "TIME|SHARE", default_value_t = Margin::default(), allow_hyphen_values = true)]
+    pub margin: Margin,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub format: CompareFormat,
+}
+
+const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME --label board=NAME); without, a build is a day and a board is the host.
+The median and a high quantile of each load on each board are followed, by themselves and together: all of a board, one on all boards, everything.
+A change lasts for two builds at least; one odd build is none. Of all that is looked for, one in a thousand builds has a false alarm.
+Exit codes: 0 nothing is worse, or it is accepted; 1 worse; 2 wrong use; 4 too few builds.";

@@ -1,0 +1,52 @@
+//! `tardy history`: builds of many boards, and after which one numbers became worse.
+
+use tardy_report::report::compare::history as history_text;
+use tardy_results::compare::model::Outcome;
+use tardy_results::document::Format;
+use tardy_results::exit::Exit;
+use tardy_results::history::{History, HistoryError, accept, history};
+
+use super::output;
+use crate::cli::compare::CompareFormat;
+use crate::cli::history::HistoryArgs;
+
+/// Runs the command.
+#[must_use]
+pub fn run(args: &HistoryArgs) -> Exit {
+    let found = match found(args) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            return Exit::Usage;
+        }
+    };
+    let printed = match args.format {
+        CompareFormat::Text => history_text::text(&found, output::screen_or_page().columns, output::is_colored()),
+        CompareFormat::Json => Format::HISTORY.document(&found),
+        CompareFormat::Markdown => history_text::markdown(&found),
+        CompareFormat::Junit => history_text::junit(&found),
+    };
+    if let Err(error) = output::print(&printed) {
+        eprintln!("tardy: cannot write the history: {error}");
+        return Exit::Machine;
+    }
+    match found.verdict {
+        Outcome::Better | Outcome::Equivalent => Exit::Done,
+        Outcome::Worse => Exit::Failed,
+        Outcome::Inconclusive => Exit::Inconclusive,
+    }
+}
+
+fn found(args: &HistoryArgs) -> Result<History, String> {
+    let words = |error: HistoryError| error.to_string();
+    let before = history(&args.folders, args.margin).map_err(words)?;
+    if args.accept.is_empty() {
+        return Ok(before);
+    }
+    if let Some(unknown) = args.accept.iter().find(|name| !before.builds.iter().any(|build| build.name == **name)) {
+        return Err(format!("--accept {unknown}: no run is of this build"));
+    }
+    let file = accept(&args.folders[0], &args.accept).map_err(|error| error.to_string())?;
+    eprintln!("tardy: accepted in {}", file.display());
+    history(&args.folders, args.margin).map_err(words)
+}

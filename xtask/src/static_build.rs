@@ -25,6 +25,8 @@ pub(crate) struct BuildArguments {
 pub(crate) enum Architecture {
     /// 64-bit Arm
     Aarch64,
+    /// 64-bit RISC-V
+    Riscv64,
     /// 64-bit x86
     #[value(name = "x86_64")]
     X86_64,
@@ -34,25 +36,40 @@ impl Architecture {
     fn name(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64",
+            Self::Riscv64 => "riscv64",
             Self::X86_64 => "x86_64",
         }
     }
 
-    fn target(self) -> String {
-        format!("{}-unknown-linux-musl", self.name())
+    /// musl where rustup has it; else the distribution's C library, linked statically, too.
+    fn target(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64-unknown-linux-musl",
+            Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
+            Self::X86_64 => "x86_64-unknown-linux-musl",
+        }
+    }
+
+    /// What links with a C library of another architecture, and the packages that have it.
+    fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Riscv64 => Some(("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross")),
+            Self::Aarch64 | Self::X86_64 => None,
+        }
     }
 
     /// As Debian calls it.
     pub(crate) fn of_debian(self) -> &'static str {
         match self {
             Self::Aarch64 => "arm64",
+            Self::Riscv64 => "riscv64",
             Self::X86_64 => "amd64",
         }
     }
 
     /// This machine's, if there is a static build for it.
     pub(crate) fn here() -> Option<Self> {
-        [Self::Aarch64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
+        [Self::Aarch64, Self::Riscv64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
     }
 
     /// Whether it is this machine's.
@@ -60,10 +77,11 @@ impl Architecture {
         self.name() == std::env::consts::ARCH
     }
 
-    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_X86_64).
+    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_RISCV, EM_X86_64).
     fn machine(self) -> u16 {
         match self {
             Self::Aarch64 => 183,
+            Self::Riscv64 => 243,
             Self::X86_64 => 62,
         }
     }
@@ -112,7 +130,10 @@ pub(crate) fn build(architecture: Architecture) -> Result<PathBuf> {
 /// Builds `tree` into the folder `made`. The folders leave no trace in the binary: their names are replaced.
 fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<PathBuf> {
     let target = architecture.target();
-    add_target(&target)?;
+    if let Some((compiler, packages)) = architecture.cross_compiler().filter(|(compiler, _)| program::find(compiler).is_none()) {
+        return Err(Failure::new(format!("{} needs {compiler}: apt-get install {packages}", architecture.name())));
+    }
+    add_target(target)?;
     let mut cargo = workspace::cargo();
     cargo.current_dir(tree).env("CARGO_TARGET_DIR", made);
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
@@ -122,7 +143,7 @@ fn build_in(tree: &Path, made: &Path, architecture: Architecture) -> Result<Path
     let flags = named.filter(|(folder, _)| !folder.contains(' ')).map(|(folder, name)| format!("--remap-path-prefix={folder}={name}"));
     let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
     cargo.env(variable, flags.collect::<Vec<_>>().join(" "));
-    cargo.args(["build", "--profile", "dist", "--locked", "--package", "tardy", "--target", &target]);
+    cargo.args(["build", "--profile", "dist", "--locked", "--package", "tardy", "--target", target]);
     // Flags from the environment would replace those of .cargo/config.toml, and with them the linker's.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     program::run(&mut cargo)?;

@@ -281,7 +281,8 @@ fn verdict(changes: &[LastingChange], builds: &[Build]) -> (Outcome, String) {
         }
         (None, Some(last)) if last.share < 0.0 => (Outcome::Better, words(last)),
         (None, None) if builds.len() < needed => {
-            (Outcome::Inconclusive, format!("{} builds are too few to show a change: at least {needed} are needed", builds.len()))
+            let few = if builds.len() == 1 { "1 build is".to_owned() } else { format!("{} builds are", builds.len()) };
+            (Outcome::Inconclusive, format!("{few} too few to show a change: at least {needed} are needed"))
         }
         (None, Some(_)) => (Outcome::Equivalent, "every change is accepted".to_owned()),
         (None, None) => (Outcome::Equivalent, format!("no change in {} builds", builds.len())),

@@ -42,7 +42,7 @@ fn chart(runs: &[CostRun], group: Group) -> Option<Chart> {
     let y = Axis::new(title, Scale::Log, values, (low, high));
     x.categories = names.iter().map(|name| (*name).to_owned()).collect();
     let figure = if group == Group::Program { "average of all trials" } else { "figure, the least of the rounds' medians" };
-    let note = format!("From the least to the most of all trials; the thick line is the {figure}. A bar a run.");
+    let note = format!("From the best to the worst of all trials; the thick line is the {figure}. A bar a run.");
     let mut chart = Chart::new(Kind::Bars, format!("Cost of {}", group.title()), note, x, y);
     for ((index, run), ranges) in runs.iter().enumerate().zip(bars) {
         let name = if runs.len() == 1 { run.kernel() } else { format!("{} ({})", run.name, run.kernel()) };
@@ -96,7 +96,7 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
 fn table(runs: &[CostRun], names: &[&str]) -> Table {
     let mut head = vec!["metric".to_owned(), "one operation".to_owned(), "unit".to_owned()];
     for (index, run) in runs.iter().enumerate() {
-        head.extend([run.name.clone(), "least".to_owned(), "most".to_owned()]);
+        head.extend([run.name.clone(), "best".to_owned(), "worst".to_owned()]);
         if index > 0 {
             head.push(format!("costs more than {}", runs[0].name));
         }

@@ -53,7 +53,7 @@ fn table(run: &CostRun) -> String {
     if summary.how.unit == "instructions" {
         out.push_str("- :warning: counts of executed instructions: how long the kernel's code is, never how fast a machine runs it\n");
     }
-    let head = ["metric", "unit", "cost", "least", "median", "most"].map(str::to_owned);
+    let head = ["metric", "unit", "cost", "best", "median", "worst"].map(str::to_owned);
     let rows: Vec<Vec<String>> = summary
         .metrics
         .iter()

@@ -46,9 +46,9 @@ fn head(out: &mut String, summary: &CostSummary) {
 fn table(summary: &CostSummary, published: Option<&PublishedTable>) -> String {
     let is_program = summary.how.set != CostSet::Metrics;
     let mut head: Vec<&str> = if is_program {
-        vec!["time", "unit", "average", "standard deviation", "least", "median", "most"]
+        vec!["time", "unit", "average", "standard deviation", "best", "median", "worst"]
     } else {
-        vec!["metric", "unit", "cost", "least", "median", "most"]
+        vec!["metric", "unit", "cost", "best", "median", "worst"]
     };
     let columns = published.map(|published| published.columns.iter().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
     head.extend(columns);

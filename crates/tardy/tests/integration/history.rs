@@ -95,7 +95,7 @@ fn nothing_changes_in_noise_one_odd_build_is_none_and_few_builds_say_nothing() {
     assert!(place.tardy("history nightly").ends_with(0).stdout.contains("no change"));
     run(0, 1, |_| 1.0).write(&place.path("few/one"));
     let few = place.tardy("history few").ends_with(4);
-    assert!(few.stdout.contains("1 build of 1 board, 4 numbers: INCONCLUSIVE: 1 builds are too few"), "{}", few.stdout);
+    assert!(few.stdout.contains("1 build of 1 board, 4 numbers: INCONCLUSIVE: 1 build is too few"), "{}", few.stdout);
     let missing = place.tardy("history nothing").ends_with(2);
     assert!(missing.stderr.contains("nothing"), "{}", missing.stderr);
 }

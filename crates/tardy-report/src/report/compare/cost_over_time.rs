@@ -60,19 +60,19 @@ fn steps(found: &CostsOverTime) -> Vec<String> {
 }
 
 fn head() -> Vec<String> {
-    ["metric", "unit", "oldest", "latest", "costs more", "least", "most", "changed with run"].map(str::to_owned).to_vec()
+    ["metric", "unit", "oldest", "latest", "costs more", "best", "worst", "changed with run"].map(str::to_owned).to_vec()
 }
 
 fn rows(found: &CostsOverTime) -> Vec<Vec<String>> {
     let row = |track: &CostTrack| {
         let shown = track.shown(found.unit);
         let (oldest, latest) = (track.values.first().copied()?, track.values.last().copied()?);
-        let least = track.values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = track.values.iter().copied().fold(0.0, f64::max);
+        let best = track.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let worst = track.values.iter().copied().fold(0.0, f64::max);
         let changed: Vec<String> = track.steps.iter().map(|step| (step.run + 1).to_string()).collect();
         let mut cells = vec![track.metric.clone(), shown.unit.to_owned(), shown.text(oldest), shown.text(latest)];
         cells.push(format!("{:+.1} %", advantage_percent(oldest, latest)));
-        cells.extend([shown.text(least), shown.text(most)]);
+        cells.extend([shown.text(best), shown.text(worst)]);
         cells.push(if changed.is_empty() { "-".to_owned() } else { changed.join(", ") });
         Some(cells)
     };

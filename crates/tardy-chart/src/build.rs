@@ -7,6 +7,7 @@ mod distribution;
 mod grid;
 mod hist;
 mod percentiles;
+mod probes;
 mod running_max;
 mod timeline;
 pub mod total_delay;
@@ -39,6 +40,12 @@ pub fn together(runs: &[RunData], probe: &str) -> Option<Chart> {
     bars::chart(runs, probe)
 }
 
+/// All probes of each run in one chart, without and with load; nothing where a run has fewer than two.
+#[must_use]
+pub fn all_probes(runs: &[RunData]) -> Vec<Option<Chart>> {
+    probes::charts(runs)
+}
+
 /// All runs in one chart; nothing for a kind that cannot be read that way.
 #[must_use]
 pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
@@ -55,7 +62,7 @@ pub fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
 /// The deadlines of all runs, each once.
 fn rules_of_all(runs: &[RunData], probe: &str, is_vertical: bool) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
-    for rule in probes(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
+    for rule in of_probe(runs, probe).flat_map(|probe| rules(probe, is_vertical)) {
         if !all.contains(&rule) {
             all.push(rule);
         }
@@ -73,7 +80,7 @@ fn a_group_a_run(runs: &[RunData], probe: &str) -> Vec<(Tone, Group)> {
     runs.iter().enumerate().filter_map(named).collect()
 }
 
-fn probes<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a ProbeData> {
+fn of_probe<'a>(runs: &'a [RunData], probe: &'a str) -> impl Iterator<Item = &'a ProbeData> {
     runs.iter().filter_map(move |run| run.probe(probe))
 }
 
@@ -85,7 +92,7 @@ fn capital(quantity: &str) -> String {
 
 /// Smallest and largest latency of all runs; the axes of all charts reach so far.
 fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
-    let histograms = || probes(runs, probe).map(|probe| &probe.all().histogram);
+    let histograms = || of_probe(runs, probe).map(|probe| &probe.all().histogram);
     let min = histograms().filter_map(|histogram| histogram.min()).min().unwrap_or(0);
     let max = histograms().filter_map(|histogram| histogram.max()).max().unwrap_or(0);
     (min, max)
@@ -95,9 +102,9 @@ fn extent(runs: &[RunData], probe: &str) -> (i64, i64) {
 fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
     let (min, max) = extent(runs, probe);
     let scale = Scale::of_latency(min);
-    let quantity = probes(runs, probe).next().map_or("latency", |probe| probe.quantity.as_str());
+    let quantity = of_probe(runs, probe).next().map_or("latency", |probe| probe.quantity.as_str());
     let (low, mut high) = (scale.place(min as f64), scale.place(max as f64));
-    for window in probes(runs, probe).filter_map(|probe| probe.window) {
+    for window in of_probe(runs, probe).filter_map(|probe| probe.window) {
         let deadline = scale.place(window.latest.get() as f64);
         // A deadline ten times as long as anything seen would leave the chart empty.
         if deadline > high && deadline < high + 1.0 {
@@ -111,7 +118,7 @@ fn latency_axis(runs: &[RunData], probe: &str) -> Axis {
 
 /// The longest run's time.
 fn time_axis(runs: &[RunData], probe: &str) -> Axis {
-    let longest = probes(runs, probe).map(|probe| probe.length).fold(0.0, f64::max);
+    let longest = of_probe(runs, probe).map(|probe| probe.length).fold(0.0, f64::max);
     let unit = if longest <= 120.0 {
         "s"
     } else if longest < 7200.0 {

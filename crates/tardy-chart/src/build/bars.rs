@@ -5,7 +5,7 @@ use tardy_core::summary::numbers::Numbers;
 use super::super::data::RunData;
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::words;
-use super::{latency_axis, probes, rules};
+use super::{latency_axis, of_probe, rules};
 
 /// Share of a load's room that its bars take.
 const FILLED: f64 = 0.76;
@@ -13,7 +13,7 @@ const FILLED: f64 = 0.76;
 const ROOM_ABOVE: f64 = 0.06;
 
 pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let mut loads: Vec<String> = Vec::new();
     for load in runs.iter().flat_map(|run| &run.summary.loads) {
         if !loads.contains(&load.name) {
@@ -49,7 +49,7 @@ pub(super) fn chart(runs: &[RunData], probe: &str) -> Option<Chart> {
         let name = if runs.len() == 1 { run.kernel() } else { format!("{} ({})", run.name, run.kernel()) };
         chart.layers.push(Layer::new(name, Tone::Series(index), Shape::Ranges(ranges)));
     }
-    chart.rules = probes(runs, probe).next().map_or_else(Vec::new, |data| rules(data, false));
+    chart.rules = of_probe(runs, probe).next().map_or_else(Vec::new, |data| rules(data, false));
     Some(chart)
 }
 

@@ -8,7 +8,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Va
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
 use super::hist::layers;
-use super::{BANDS_MAX, a_group_a_run, latency_axis, probes, rules, rules_of_all};
+use super::{BANDS_MAX, a_group_a_run, latency_axis, of_probe, rules, rules_of_all};
 
 /// Points in a factor of ten of the share, or of the latency.
 const POINTS_A_DECADE: f64 = 40.0;
@@ -139,7 +139,7 @@ fn models(kind: Kind, data: &ProbeData, low: f64) -> Vec<Layer> {
 
 /// The axis, as far as models reach too.
 fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
-    let groups = probes(runs, probe).flat_map(|probe| &probe.groups);
+    let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let furthest = groups.filter_map(|group| group.model.last()).map(|point| point.value_ns).fold(f64::NEG_INFINITY, f64::max);
     let scale = axis.scale;
     let wanted = scale.value(scale.place(furthest) + 0.02);
@@ -148,7 +148,7 @@ fn reaching(axis: Axis, runs: &[RunData], probe: &str) -> Axis {
 
 /// A line a run, with its band where the bands can be told apart.
 pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let side = if kind == Kind::Cdf { "below" } else { "above" };
     let groups = a_group_a_run(runs, probe);
     let bands = if groups.len() <= BANDS_MAX { " Bands hold the true share at 95 %." } else { "" };
@@ -177,8 +177,8 @@ pub(super) fn overlaid(kind: Kind, runs: &[RunData], probe: &str) -> Option<Char
 }
 
 fn share_axis(kind: Kind, runs: &[RunData], probe: &str) -> Axis {
-    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
-    let groups = probes(runs, probe).flat_map(|probe| &probe.groups);
+    let samples = of_probe(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    let groups = of_probe(runs, probe).flat_map(|probe| &probe.groups);
     let modelled = groups.filter_map(|group| group.model.last()).map(|point| point.share).fold(1.0, f64::min);
     match kind {
         Kind::Cdf => Axis::new("share of samples at or below", Scale::Linear, Values::Share, (0.0, 1.0)),

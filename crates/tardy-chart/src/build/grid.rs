@@ -5,7 +5,7 @@ use super::super::model::{Cell, Chart, Kind, Layer, Shape, Table, Tone};
 use super::super::sweep::{GRID_COLUMNS, row_edges};
 use super::super::words;
 use super::timeline::{self, worst};
-use super::{capital, kept_note, latency_axis, probes, rules, time_axis};
+use super::{capital, kept_note, latency_axis, of_probe, rules, time_axis};
 
 /// Stretches of time of a heat map.
 const HEAT_COLUMNS: usize = 160;
@@ -87,7 +87,7 @@ fn heat_table(data: &ProbeData, cells: &[Cell]) -> Table {
 
 pub(super) fn scatters(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let (x, y) = (time_axis(runs, probe), latency_axis(runs, probe));
-    let is_single = probes(runs, probe).all(|probe| probe.lanes.iter().all(|lane| lane.swept.points.is_some()));
+    let is_single = of_probe(runs, probe).all(|probe| probe.lanes.iter().all(|lane| lane.swept.points.is_some()));
     let one = |run: &RunData| {
         let data = run.probe(probe).filter(|probe| probe.has_time())?;
         let how = if is_single {

@@ -5,7 +5,7 @@ use super::super::data::{Group, ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Mark, Shape, Table, Tone, Values};
 use super::super::scale::{Scale, latency_name};
 use super::super::words;
-use super::{a_group_a_run, capital, extent, latency_axis, probes, rules, rules_of_all};
+use super::{a_group_a_run, capital, extent, latency_axis, of_probe, rules, rules_of_all};
 
 const BINS: usize = 160;
 /// Loads that are shown at first; more lines cannot be told apart.
@@ -18,7 +18,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
 
 /// A line a run, in the same bins.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = probes(runs, probe).next()?.quantity.clone();
+    let quantity = of_probe(runs, probe).next()?.quantity.clone();
     let (bins, x, y) = frame(runs, probe);
     let title = format!("Histograms of the {quantity}, all runs");
     let note =
@@ -37,9 +37,9 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
 /// Bins and axes that hold all runs.
 fn frame(runs: &[RunData], probe: &str) -> (Bins, Axis, Axis) {
     let (min, max) = extent(runs, probe);
-    let resolution = resolution(probes(runs, probe).map(|probe| &probe.all().histogram));
+    let resolution = resolution(of_probe(runs, probe).map(|probe| &probe.all().histogram));
     let bins = Bins::over(min, max, Scale::of_latency(min), BINS, resolution);
-    let highest = probes(runs, probe).flat_map(|probe| bins.counts(&probe.all().histogram)).max().unwrap_or(1);
+    let highest = of_probe(runs, probe).flat_map(|probe| bins.counts(&probe.all().histogram)).max().unwrap_or(1);
     // A bin with one sample still stands above the axis.
     let y = Axis::new("samples in a bin (logarithmic)", Scale::Log, Values::Count, (0.6, highest as f64 * 1.6));
     (bins, latency_axis(runs, probe), y)

@@ -7,7 +7,7 @@ use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
 use super::hist::layers;
-use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, probes, rules, rules_of_all};
+use super::{BANDS_MAX, a_group_a_run, capital, latency_axis, of_probe, rules, rules_of_all};
 
 /// Percentiles drawn in each factor of ten of what lies above.
 const STEPS_A_DECADE: u32 = 10;
@@ -40,7 +40,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
 
 /// A line a run, with its band where the bands can be told apart.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = &probes(runs, probe).next()?.quantity;
+    let quantity = &of_probe(runs, probe).next()?.quantity;
     let (x, y) = axes(runs, probe);
     let title = format!("{} by percentile, all runs", capital(quantity));
     let groups = a_group_a_run(runs, probe);
@@ -61,7 +61,7 @@ pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
 }
 
 fn axes(runs: &[RunData], probe: &str) -> (Axis, Axis) {
-    let samples = probes(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
+    let samples = of_probe(runs, probe).map(|probe| probe.all().histogram.count()).max().unwrap_or(1);
     (Axis::new("percentile", Scale::Log, Values::OneIn, (1.0, samples as f64)), latency_axis(runs, probe))
 }
 

@@ -4,7 +4,7 @@ use super::super::data::{ProbeData, RunData};
 use super::super::model::{Axis, Chart, Kind, Layer, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
-use super::{kept_note, latency_axis, probes, rules, rules_of_all};
+use super::{kept_note, latency_axis, of_probe, rules, rules_of_all};
 
 pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
     let (x, y) = axes(runs, probe);
@@ -26,7 +26,7 @@ pub(super) fn charts(runs: &[RunData], probe: &str) -> Vec<Option<Chart>> {
 
 /// A line a run: the largest of any of its CPUs after so many samples of each.
 pub(super) fn overlaid(runs: &[RunData], probe: &str) -> Option<Chart> {
-    let quantity = probes(runs, probe).find(|probe| probe.has_time())?.quantity.clone();
+    let quantity = of_probe(runs, probe).find(|probe| probe.has_time())?.quantity.clone();
     let (x, y) = axes(runs, probe);
     let note = format!(
         "A line a run: the largest {quantity} of any CPU, after so many samples of each. A line that still rises at its end says that a longer run would find a larger one."
@@ -66,7 +66,7 @@ fn of_any(data: &ProbeData) -> Vec<(u64, f64, i64)> {
 }
 
 fn axes(runs: &[RunData], probe: &str) -> (Axis, Axis) {
-    let samples = probes(runs, probe).flat_map(|probe| probe.lanes.iter().map(|lane| lane.swept.samples)).max().unwrap_or(1);
+    let samples = of_probe(runs, probe).flat_map(|probe| probe.lanes.iter().map(|lane| lane.swept.samples)).max().unwrap_or(1);
     let x = Axis::new("samples of a CPU so far (logarithmic)", Scale::Log, Values::Count, (1.0, samples as f64));
     (x, latency_axis(runs, probe))
 }

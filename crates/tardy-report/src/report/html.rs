@@ -95,28 +95,34 @@ fn scripts() -> String {
 
 /// The chart that stands beside the verdict, and in its probe's section no more.
 #[derive(Debug, Clone, Copy)]
-struct Lead<'a> {
-    probe: &'a str,
-    kind: Kind,
+enum Lead<'a> {
+    /// Of all probes of a run.
+    AllProbes,
+    OfProbe(&'a str, Kind),
 }
 
 impl<'a> Lead<'a> {
-    /// The first probe: its loads where there are several, else its tail; of several runs the tails in one.
+    /// Of a run with several probes all of them, else its loads where there are several, else its tail; of several runs the tails in one.
     fn of(runs: &'a [RunData]) -> Option<Self> {
         let probe = runs.iter().find_map(|run| run.probes.first())?.probe.as_str();
-        let kind = if matches!(runs, [run] if run.summary.loads.len() > 1) { Kind::Bars } else { Kind::Ccdf };
-        Some(Self { probe, kind })
+        Some(match runs {
+            [run] if run.probes.len() > 1 => Self::AllProbes,
+            [run] if run.summary.loads.len() > 1 => Self::OfProbe(probe, Kind::Bars),
+            _ => Self::OfProbe(probe, Kind::Ccdf),
+        })
     }
 
     fn chart(self, runs: &[RunData]) -> Option<Chart> {
-        if runs.len() > 1 {
-            return build::overlaid(self.kind, runs, self.probe);
+        let first = |charts: Vec<Option<Chart>>| charts.into_iter().next().flatten();
+        match self {
+            Self::AllProbes => first(build::all_probes(runs)),
+            Self::OfProbe(probe, kind) if runs.len() > 1 => build::overlaid(kind, runs, probe),
+            Self::OfProbe(probe, kind) => first(build::each(kind, runs, probe)),
         }
-        build::each(self.kind, runs, self.probe).into_iter().next().flatten()
     }
 
     fn is(self, probe: &str, kind: Kind) -> bool {
-        self.probe == probe && self.kind == kind
+        matches!(self, Self::OfProbe(of, own) if of == probe && own == kind)
     }
 }
 
@@ -183,7 +189,7 @@ fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, figures:
     html! {
         section {
             h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
-            @if rows.is_empty() && lead.is_none_or(|lead| lead.probe != probe) { p { "No sample of this probe." } }
+            @if rows.is_empty() && !KINDS.into_iter().chain([Kind::Bars]).any(is_lead) { p { "No sample of this probe." } }
             @for (index, row) in rows.iter().enumerate() {
                 (row.markup(runs, !is_alone && (index == 0 || row.together.is_some())))
                 // By load, behind the time line that shows when they were.

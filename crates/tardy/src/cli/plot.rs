@@ -27,7 +27,7 @@ pub struct PlotArgs {
     /// File to write; its name ends in .svg, .png, or .csv for the chart's numbers
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Probe to draw, if a run has several; for costs, the group of services (`tardy list costs`)
+    /// Probe to draw, if a run has several (`bars` draws all of them together without it); for costs, the group of services (`tardy list costs`)
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
     /// Draw each of several runs by itself also where one chart could have them all (cdf, ccdf, hist, percentiles, running-max)

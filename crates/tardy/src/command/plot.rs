@@ -66,6 +66,9 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     let read = |path: &PathBuf| RunData::read(path, &args.deadline.requirement(), &detail);
     let mut runs = args.runs.iter().flat_map(|run| folders(run)).map(|run| read(&run)).collect::<Result<Vec<_>, _>>()?;
     tell_apart(&mut runs);
+    if args.kind == Kind::Bars && args.probe.is_none() && runs.iter().any(|run| run.probes.len() > 1) {
+        return plot_probes(args, &picture, &runs);
+    }
     let probe = probe(&runs, args.probe.as_deref())?;
     let overlaid = if runs.len() > 1 && !args.panels { build::overlaid(args.kind, &runs, &probe) } else { None };
     let is_overlaid = overlaid.is_some();
@@ -105,11 +108,32 @@ fn plot(args: &PlotArgs) -> Result<(), PlotError> {
     Ok(picture.write(&named, size, args.scale)?)
 }
 
+/// All probes of a run in one chart, a chart a run.
+fn plot_probes(args: &PlotArgs, picture: &Picture, runs: &[RunData]) -> Result<(), PlotError> {
+    let mut charts = build::all_probes(runs);
+    for (chart, run) in charts.iter_mut().zip(runs) {
+        match chart {
+            Some(chart) => chart.subtitle = format!("{}, {}, {}", run.name, run.kernel(), day(run)),
+            None => eprintln!("tardy: {} is left out: it has one probe; name it with --probe", run.folder),
+        }
+    }
+    let named: Vec<(&str, &Chart)> =
+        runs.iter().zip(&charts).filter_map(|(run, chart)| Some((run.name.as_str(), chart.as_ref()?))).collect();
+    if named.is_empty() {
+        return Err(PlotError::Nothing("no run has samples of more than one probe"));
+    }
+    Ok(picture.write(&named, (args.size.width, args.size.height), args.scale)?)
+}
+
+/// When it was measured.
+fn day(run: &RunData) -> String {
+    date_and_time(run.summary.started_realtime_ns).split(' ').next().unwrap_or_default().to_owned()
+}
+
 /// The run, its kernel, its samples and its day: a picture is seen without its file's name.
 fn subtitle(run: &RunData, probe: &str) -> String {
     let samples = run.probe(probe).map_or(0, |probe| probe.all().histogram.count());
-    let day = date_and_time(run.summary.started_realtime_ns);
-    format!("{}, {}, {} samples, {}", run.name, run.kernel(), whole(samples), day.split(' ').next().unwrap_or_default())
+    format!("{}, {}, {} samples, {}", run.name, run.kernel(), whole(samples), day(run))
 }
 
 /// Bars of one group of services, the runs beside each other.

@@ -180,3 +180,33 @@ fn hostile_names_stay_text_in_a_picture() {
         assert!(!document.descendants().any(|node| node.has_tag_name("script")), "{kind}");
     }
 }
+
+#[test]
+fn all_probes_of_a_run_are_in_one_chart_without_and_with_load() {
+    let place = Workplace::new();
+    let beside: Vec<i64> =
+        (0..30_000).map(|index| if index < 10_000 { 1_000 } else { 2_000 + i64::from(index == 29_999) * 7_000 }).collect();
+    MadeRun { beside: vec![("itimer", "interval error", beside)], ..three_phases() }.write(&place.path("a"));
+    MadeRun::new(vec![latencies(2_000, &[(500, 90_000)])]).write(&place.path("b"));
+    place.tardy("plot a --kind bars -o all.csv").ends_with(0);
+    let csv = std::fs::read_to_string(place.path("all.csv")).unwrap();
+    for row in [
+        "a,without load,bar,cyclic,,13004,8000,18006,",
+        "a,with load,bar,cyclic,,13003,8000,240000,",
+        "a,without load,bar,itimer,,1000,1000,1000,",
+        "a,with load,bar,itimer,,2000,2000,9000,",
+    ] {
+        assert!(csv.lines().any(|line| line == row), "{row}: {csv}");
+    }
+    // One probe is drawn by load as before, and a run with one probe has no such chart.
+    place.tardy("plot a --kind bars --probe itimer -o one.csv").ends_with(0);
+    assert!(std::fs::read_to_string(place.path("one.csv")).unwrap().contains(",bar,fork+io,,"));
+    let both = place.tardy("plot a b --kind bars -o both.csv").ends_with(0);
+    assert_eq!(both.stderr, "tardy: b is left out: it has one probe; name it with --probe\n");
+    // The report opens with it, and has the tables of both under it.
+    place.tardy("report a --html a.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("a.html")).unwrap();
+    let lead = page.find("All probes, without and with load").unwrap();
+    assert!(lead < page.find("id=\"probe-cyclic\"").unwrap());
+    assert!(page.contains("standard deviation, µs"));
+}

@@ -1,0 +1,113 @@
+//! All probes of a run in one picture: smallest, median and largest value of each, without and with load.
+
+use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::summary::numbers::percentiles;
+
+use super::super::data::{ProbeData, RunData, What};
+use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
+use super::super::scale::Scale;
+use super::super::words;
+
+/// Share of a probe's room that its bars take.
+const FILLED: f64 = 0.76;
+/// Share of the axis that is left free at its ends; the number of the highest bar stands above it.
+const ROOM: f64 = 0.06;
+
+/// Samples of a run, without load or with it.
+struct Side {
+    name: &'static str,
+    /// One histogram for each probe, which may be empty.
+    histograms: Vec<Histogram>,
+}
+
+/// A chart for each run, axes the same; none where a run has fewer than two probes.
+pub(super) fn charts(runs: &[RunData]) -> Vec<Option<Chart>> {
+    let all = || runs.iter().flat_map(measured).map(|probe| &probe.all().histogram);
+    let (Some(min), Some(max)) = (all().filter_map(Histogram::min).min(), all().filter_map(Histogram::max).max()) else {
+        return runs.iter().map(|_| None).collect();
+    };
+    let scale = Scale::of_latency(min);
+    let (low, high) = (scale.place(min as f64), scale.place(max as f64));
+    let room = ((high - low) * ROOM).max(0.02);
+    let mut quantities: Vec<&str> = Vec::new();
+    for probe in runs.iter().flat_map(measured) {
+        if !quantities.contains(&probe.quantity.as_str()) {
+            quantities.push(&probe.quantity);
+        }
+    }
+    let y = Axis::new(
+        format!("{} (logarithmic)", quantities.join(", ")),
+        scale,
+        Values::Latency,
+        (scale.value(low - room), scale.value(high + room)),
+    );
+    runs.iter().map(|run| chart(run, &y)).collect()
+}
+
+fn measured(run: &RunData) -> impl Iterator<Item = &ProbeData> {
+    run.probes.iter().filter(|probe| probe.all().histogram.count() > 0)
+}
+
+fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
+    let probes: Vec<&ProbeData> = measured(run).collect();
+    if probes.len() < 2 {
+        return None;
+    }
+    let sides: Vec<Side> =
+        [("without load", false), ("with load", true)].into_iter().filter_map(|side| gather(run, &probes, side)).collect();
+    let mut x = Axis::new("probe", Scale::Linear, Values::Category, (-0.5, probes.len() as f64 - 0.5));
+    x.categories = probes.iter().map(|probe| probe.probe.clone()).collect();
+    let note = "From the smallest to the largest value; the thick line is the median. With load: all phases that had one.";
+    let mut chart = Chart::new(Kind::Bars, "All probes, without and with load", note, x, y.clone());
+    let head =
+        ["probe", "value", "load", "samples", "min, µs", "median, µs", "99.9 %, µs", "max, µs", "average, µs", "standard deviation, µs"];
+    chart.table = Table { head: head.map(str::to_owned).to_vec(), rows: Vec::new() };
+    let width = FILLED / sides.len() as f64;
+    for (index, side) in sides.iter().enumerate() {
+        let mut ranges = Vec::new();
+        for (place, histogram) in side.histograms.iter().enumerate() {
+            let (Some(min), Some(max)) = (histogram.min(), histogram.max()) else { continue };
+            let percentiles = percentiles(histogram, &probes[place].all().dependence);
+            let quantile = |index: usize| percentiles.get(index).map_or(max, |percentile| percentile.value_ns);
+            let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
+            ranges.push(Range { x, width: width * 0.86, min: min as f64, median: quantile(0) as f64, max: max as f64, figure: max as f64 });
+            let (average, deviation) = moments(histogram);
+            let names =
+                [probes[place].probe.clone(), probes[place].quantity.clone(), side.name.to_owned(), words::whole(histogram.count())];
+            let values = [min, quantile(0), quantile(2), max, average, deviation].map(words::micros);
+            chart.table.rows.push(names.into_iter().chain(values).collect());
+        }
+        chart.layers.push(Layer::new(side.name, Tone::Series(index), Shape::Ranges(ranges)));
+    }
+    Some(chart)
+}
+
+/// Average and standard deviation of all samples, in whole ns.
+fn moments(histogram: &Histogram) -> (i64, i64) {
+    let count = histogram.count() as f64;
+    let mut sum = 0.0;
+    histogram.for_each(|value, times| sum += value as f64 * times as f64);
+    let average = sum / count;
+    let mut squares = 0.0;
+    histogram.for_each(|value, times| squares += (value as f64 - average).powi(2) * times as f64);
+    (average.round() as i64, (squares / count).sqrt().round() as i64)
+}
+
+/// Samples of phases with load, or of those without; nothing where there was no such phase.
+fn gather(run: &RunData, probes: &[&ProbeData], (name, is_loaded): (&'static str, bool)) -> Option<Side> {
+    let loads: Vec<&str> =
+        run.summary.loads.iter().filter(|load| load.loads.is_empty() != is_loaded).map(|load| load.name.as_str()).collect();
+    let is_all = loads.len() == run.summary.loads.len();
+    let histogram = |probe: &&ProbeData| {
+        // Samples between phases belong to no load; of a run with one kind of phase, all do.
+        let groups = probe.groups.iter().filter(|group| {
+            if is_all { group.what == What::All } else { group.what == What::Load && loads.contains(&group.name.as_str()) }
+        });
+        let mut together = Histogram::new(Budget::ANALYSIS);
+        groups.for_each(|group| together.merge(&group.histogram));
+        together
+    };
+    let histograms: Vec<Histogram> = probes.iter().map(histogram).collect();
+    let is_measured = !loads.is_empty() && histograms.iter().any(|histogram| histogram.count() > 0);
+    is_measured.then_some(Side { name, histograms })
+}

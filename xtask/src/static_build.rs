@@ -25,6 +25,8 @@ pub(crate) struct BuildArguments {
 pub(crate) enum Architecture {
     /// 64-bit Arm
     Aarch64,
+    /// 32-bit Arm with hardware floating point
+    Armv7,
     /// 64-bit RISC-V
     Riscv64,
     /// 64-bit x86
@@ -36,15 +38,17 @@ impl Architecture {
     fn name(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64",
+            Self::Armv7 => "armv7",
             Self::Riscv64 => "riscv64",
             Self::X86_64 => "x86_64",
         }
     }
 
-    /// musl where rustup has it; else the distribution's C library, linked statically, too.
+    /// musl where it is at hand; else the distribution's C library, linked statically, too.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
+            Self::Armv7 => "armv7-unknown-linux-gnueabihf",
             Self::Riscv64 => "riscv64gc-unknown-linux-gnu",
             Self::X86_64 => "x86_64-unknown-linux-musl",
         }
@@ -53,6 +57,7 @@ impl Architecture {
     /// What links with a C library of another architecture, and the packages that have it.
     fn cross_compiler(self) -> Option<(&'static str, &'static str)> {
         match self {
+            Self::Armv7 => Some(("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf libc6-dev-armhf-cross")),
             Self::Riscv64 => Some(("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross")),
             Self::Aarch64 | Self::X86_64 => None,
         }
@@ -62,6 +67,7 @@ impl Architecture {
     pub(crate) fn of_debian(self) -> &'static str {
         match self {
             Self::Aarch64 => "arm64",
+            Self::Armv7 => "armhf",
             Self::Riscv64 => "riscv64",
             Self::X86_64 => "amd64",
         }
@@ -69,18 +75,20 @@ impl Architecture {
 
     /// This machine's, if there is a static build for it.
     pub(crate) fn here() -> Option<Self> {
-        [Self::Aarch64, Self::Riscv64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
+        [Self::Aarch64, Self::Armv7, Self::Riscv64, Self::X86_64].into_iter().find(|architecture| architecture.is_here())
     }
 
     /// Whether it is this machine's.
     pub(crate) fn is_here(self) -> bool {
-        self.name() == std::env::consts::ARCH
+        let here = std::env::consts::ARCH;
+        self.name() == if here == "arm" { "armv7" } else { here }
     }
 
-    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_RISCV, EM_X86_64).
+    /// e_machine of its ELF files (elf.h: EM_AARCH64, EM_ARM, EM_RISCV, EM_X86_64).
     fn machine(self) -> u16 {
         match self {
             Self::Aarch64 => 183,
+            Self::Armv7 => 40,
             Self::Riscv64 => 243,
             Self::X86_64 => 62,
         }
@@ -167,7 +175,7 @@ fn add_target(target: &str) -> Result<()> {
 
 /// Whether the file is of the architecture, and needs neither a loader nor libraries.
 fn check(bytes: &[u8], architecture: Architecture) -> std::result::Result<(), String> {
-    let elf = Elf::read(bytes).ok_or("is no 64-bit little-endian ELF file")?;
+    let elf = Elf::read(bytes).ok_or("is no little-endian ELF file")?;
     if elf.machine != architecture.machine() {
         return Err(format!("is built for another architecture than {}", architecture.name()));
     }
@@ -185,19 +193,19 @@ struct Elf {
 
 impl Elf {
     fn read(bytes: &[u8]) -> Option<Self> {
+        const CLASS_32_LITTLE: [u8; 2] = [1, 1];
         const CLASS_64_LITTLE: [u8; 2] = [2, 1];
         const PROGRAM_INTERPRETER: u32 = 3;
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?));
         let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
-        if !bytes.starts_with(b"\x7fELF") || bytes.get(4..6)? != CLASS_64_LITTLE {
-            return None;
-        }
-        let headers_begin = usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?;
-        let (size, count) = (usize::from(half(54)?), usize::from(half(56)?));
-        let kind = |index: usize| {
-            let at = headers_begin.checked_add(index * size)?;
-            Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+        let class: [u8; 2] = bytes.strip_prefix(b"\x7fELF")?.get(..2)?.try_into().ok()?;
+        let (headers_begin, size, count) = match class {
+            CLASS_32_LITTLE => (usize::try_from(word(28)?).ok()?, half(42)?, half(44)?),
+            CLASS_64_LITTLE => (usize::try_from(u64::from_le_bytes(bytes.get(32..40)?.try_into().ok()?)).ok()?, half(54)?, half(56)?),
+            _ => return None,
         };
-        let kinds: Option<Vec<u32>> = (0..count).map(kind).collect();
+        let kind = |index: usize| word(headers_begin.checked_add(index * usize::from(size))?);
+        let kinds: Option<Vec<u32>> = (0..usize::from(count)).map(kind).collect();
         Some(Self { machine: half(18)?, has_interpreter: kinds?.contains(&PROGRAM_INTERPRETER) })
     }
 }
@@ -207,7 +215,8 @@ fn try_out(architecture: Architecture, binary: &Path) -> Result<()> {
     let runner = if architecture.is_here() {
         None
     } else {
-        let names = [format!("qemu-{}", architecture.name()), format!("qemu-{}-static", architecture.name())];
+        let name = if matches!(architecture, Architecture::Armv7) { "arm" } else { architecture.name() };
+        let names = [format!("qemu-{name}"), format!("qemu-{name}-static")];
         let Some(runner) = names.iter().find_map(|name| program::find(name)) else {
             println!("not tried out: there is no {} on this machine (package qemu-user)", names[0]);
             return Ok(());
@@ -246,6 +255,20 @@ mod tests {
         };
         assert_eq!(check(&own, own_architecture), Ok(()), "RUSTFLAGS in the environment undoes the static link");
         assert!(check(&own, other).unwrap_err().contains("another architecture"));
+    }
+
+    #[test]
+    fn a_program_of_32_bits_is_read() {
+        let mut bytes = vec![0; 52 + 32];
+        bytes[..6].copy_from_slice(b"\x7fELF\x01\x01");
+        bytes[18] = 40;
+        (bytes[28], bytes[42], bytes[44]) = (52, 32, 1);
+        assert_eq!(check(&bytes, Architecture::Armv7), Ok(()));
+        assert!(check(&bytes, Architecture::X86_64).unwrap_err().contains("another architecture"));
+        bytes[52] = 3;
+        assert!(check(&bytes, Architecture::Armv7).unwrap_err().contains("not static"));
+        bytes.truncate(54);
+        assert!(check(&bytes, Architecture::Armv7).unwrap_err().contains("no little-endian ELF"));
     }
 
     #[test]

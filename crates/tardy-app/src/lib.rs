@@ -26,7 +26,10 @@
 
 #[doc(hidden)]
 pub mod layout;
-#[expect(unsafe_code, reason = "mmap and the clock, called without a dependency; the other files call it safely")]
+#[cfg_attr(
+    target_pointer_width = "64",
+    expect(unsafe_code, reason = "mmap and the clock, called without a dependency; the other files call it safely")
+)]
 mod memory;
 mod region;
 

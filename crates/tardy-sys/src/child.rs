@@ -34,10 +34,10 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
 /// kernel ends it (SIGXCPU, then SIGKILL) when a thread of it ran for `runaway_micros` us at a real-time priority without blocking.
 pub fn run_under(command: &mut Command, policy: Policy, runaway_micros: u64) -> &mut Command {
     let attributes = Attributes::inherited(policy);
-    let limit = libc::rlimit { rlim_cur: runaway_micros, rlim_max: runaway_micros.saturating_mul(2) };
+    let limit = libc::rlimit64 { rlim_cur: runaway_micros, rlim_max: runaway_micros.saturating_mul(2) };
     let set = move || {
-        // SAFETY: `limit` is a valid rlimit for the kernel to read. A lower limit than this one is kept, and is as good.
-        let _ = unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &limit) };
+        // SAFETY: `limit` is a valid rlimit64 for the kernel to read. A lower limit than this one is kept, and is as good.
+        let _ = unsafe { libc::setrlimit64(libc::RLIMIT_RTTIME, &limit) };
         let _ = attributes.give(0);
         Ok(())
     };

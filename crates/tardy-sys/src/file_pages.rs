@@ -19,7 +19,7 @@ pub fn start_writing(file: &File, from: i64, bytes: i64) -> io::Result<()> {
 /// ESPIPE for what is no file.
 pub fn forget(file: &File, from: i64, bytes: i64) -> io::Result<()> {
     // SAFETY: posix_fadvise takes integers, and the descriptor is open while `file` is borrowed.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) } {
+    match unsafe { libc::posix_fadvise64(file.as_raw_fd(), from, bytes, libc::POSIX_FADV_DONTNEED) } {
         0 => Ok(()),
         // It returns the error, and does not set `errno`.
         error => Err(io::Error::from_raw_os_error(error)),

@@ -57,7 +57,7 @@ pub fn collect_child() -> io::Result<Option<(u32, ExitStatus)>> {
 pub fn wait_for_child(limit: Duration) -> io::Result<()> {
     let set = child_signal()?;
     let limit =
-        libc::timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i32::MAX.into()), tv_nsec: libc::c_long::from(limit.subsec_nanos()) };
+        libc::timespec { tv_sec: limit.as_secs().try_into().unwrap_or(i32::MAX.into()), tv_nsec: limit.subsec_nanos() as libc::c_long };
     // SAFETY: the set and the limit are initialised and outlive the call; the signal's details are not asked for.
     if unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const limit) } >= 0 {
         return Ok(());

@@ -108,7 +108,7 @@ impl Mapping {
     pub fn fill_from(&mut self, file: &File, at: i64, bytes: usize) -> io::Result<()> {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         // SAFETY: the kernel writes so many bytes to the mapping, which is as long (asserted above), lives, and is borrowed for this call alone.
-        let read = unsafe { libc::pread(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
+        let read = unsafe { libc::pread64(file.as_raw_fd(), self.start.as_ptr().cast(), bytes, at) };
         match usize::try_from(read) {
             Ok(read) if read == bytes => Ok(()),
             Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),

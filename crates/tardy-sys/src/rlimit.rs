@@ -45,9 +45,9 @@ impl Resource {
 /// # Errors
 /// Those of getrlimit(2).
 pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid rlimit for the kernel to fill.
-    crate::check(unsafe { libc::getrlimit(resource.number() as _, &mut limit) })?;
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid rlimit64 for the kernel to fill.
+    crate::check(unsafe { libc::getrlimit64(resource.number() as _, &mut limit) })?;
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
@@ -56,9 +56,9 @@ pub fn get(resource: Resource) -> io::Result<(u64, u64)> {
 /// # Errors
 /// EPERM where the hard limit would rise without CAP_SYS_RESOURCE; EINVAL where soft is above hard.
 pub fn set(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-    // SAFETY: `limit` is a valid rlimit for the kernel to read.
-    crate::check(unsafe { libc::setrlimit(resource.number() as _, &limit) }).map(drop)
+    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `limit` is a valid rlimit64 for the kernel to read.
+    crate::check(unsafe { libc::setrlimit64(resource.number() as _, &limit) }).map(drop)
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ pub fn wait_readable_within(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
     let timeout = timeout.map(|time| libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: time.subsec_nanos().into(),
+        tv_nsec: time.subsec_nanos() as libc::c_long,
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the pointer and the length describe `polled`, `timeout` is null or points to a time that outlives the call; a null mask changes no signals.

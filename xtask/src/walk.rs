@@ -94,6 +94,8 @@ const ABSENT: &[(&str, &str)] = &[
 
 /// What is not run, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
+    ("rack", "there are no other machines"),
+    (" --on ", "there are no other machines"),
     ("tardy top", "it needs a terminal"),
     ("tardy tune", "it changes the machine"),
     ("tardy show b --paper", "there is no kernel's source to build"),

@@ -21,6 +21,7 @@ mod tests {
         ("tardy-report", &["clap", "tardy-formats", "tardy-probes", "tardy-loads", "tardy-measure"]),
         ("tardy-formats", &["clap", "tardy-probes", "tardy-loads", "tardy-measure"]),
         ("tardy-statistics", &["tardy-core"]),
+        ("tardy-remote", &["clap", "tardy-measure", "tardy-results", "tardy-report"]),
         ("tardy-lab", &["clap", "tardy-report", "tardy-measure"]),
     ];
     /// Lines of a crate without its tests; more are more than one room.

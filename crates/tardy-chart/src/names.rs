@@ -15,7 +15,9 @@ pub fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
-fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
+/// The same names, for `folders` whose last parts are `own`.
+#[must_use]
+pub fn apart(folders: &[String], own: &[&str]) -> Vec<String> {
     if are_different(own) {
         return own.iter().map(|&name| name.to_owned()).collect();
     }

@@ -19,6 +19,7 @@ pub mod plan_text;
 pub mod repeat;
 pub mod reproduce_html;
 pub mod reproduce_text;
+pub mod runs_text;
 pub mod screen;
 pub mod sections_text;
 pub mod statistics_text;

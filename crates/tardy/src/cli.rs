@@ -16,6 +16,7 @@ pub mod history;
 pub mod import;
 pub mod lab;
 pub mod load;
+pub mod on;
 pub mod plot;
 pub mod renamed;
 pub mod reproduce;
@@ -56,6 +57,8 @@ pub enum Command {
     Cost(Box<cost::CostArgs>),
     /// Measure as cyclictest does: its options, and what it prints
     Cyclictest(Box<cyclictest::CyclictestArgs>),
+    /// Get what a command with --on made, after its connection broke
+    Fetch(on::FetchArgs),
     /// Watch a run that another process makes
     Top(TopArgs),
     /// Show the summary of a run again, from its folder
@@ -163,7 +166,7 @@ pub struct TopArgs {
 /// `tardy show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`
+    /// Folder that `tardy run` or `tardy cost` made, or `tardy lab sections`; of a folder of runs one table, a row each
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Print the kernel's sections with interrupts or preemption off, of a run of the lab with --watch or a folder of such runs

@@ -15,6 +15,7 @@ pub mod import;
 pub mod lab;
 pub mod list;
 pub mod load;
+pub mod on;
 pub mod output;
 pub mod plot;
 pub mod report;

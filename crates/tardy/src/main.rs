@@ -18,6 +18,9 @@ fn main() -> ExitCode {
     if let Some(code) = tardy_loads::guardian::dispatch(std::env::args_os()) {
         return code;
     }
+    if let Some(code) = command::on::dispatch(std::env::args_os()) {
+        return code;
+    }
     let (command, configuration) = match suggest::parse() {
         Ok((cli, configuration)) => (cli.command, configuration),
         Err(error) => {
@@ -27,6 +30,9 @@ fn main() -> ExitCode {
     };
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     renamed::notes(&arguments).iter().for_each(|note| eprintln!("tardy: {note}"));
+    if let Some(exit) = command::on::elsewhere(&command) {
+        return exit.into();
+    }
     let is_making = match &command {
         Command::Run(args) => !args.dry_run,
         Command::Reproduce(args) => !args.dry_run,
@@ -41,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::run(&args, &configuration).into(),
         Command::Cost(args) => command::cost::run(&args).into(),
         Command::Cyclictest(args) => command::cyclictest::run(&args).into(),
+        Command::Fetch(args) => command::on::fetch(&args).into(),
         Command::Top(args) => command::top::run(&args).into(),
         Command::Show(args) => command::show::run(&args).into(),
         Command::Compare(args) => command::compare::run(&args).into(),

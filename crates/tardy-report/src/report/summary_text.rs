@@ -2,7 +2,7 @@
 
 mod cells;
 mod tables;
-mod words;
+pub(super) mod words;
 
 use std::fmt::Write as _;
 

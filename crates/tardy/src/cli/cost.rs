@@ -7,6 +7,7 @@ use tardy_core::cpu::CpuId;
 use tardy_core::units::Nanos;
 use tardy_results::cost::reference::Reference;
 
+use super::on::OnArgs;
 use super::{choice, positive_duration};
 
 /// `tardy cost`.
@@ -87,9 +88,20 @@ pub struct CostSharedArgs {
     /// Say nothing while measuring
     #[arg(long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 impl CostArgs {
+    /// What every kind takes.
+    #[must_use]
+    pub fn shared(&self) -> &CostSharedArgs {
+        match &self.whole {
+            Some(CostWhole::Build(build)) => &build.shared,
+            None => &self.shared,
+        }
+    }
+
     /// The CPU.
     #[must_use]
     pub fn cpu(&self) -> Option<CpuId> {

@@ -8,6 +8,7 @@ use tardy_machine::checks::{Importance, Profile};
 use tardy_measure::request::MeasuredCpus;
 
 use super::choice;
+use super::on::OnArgs;
 
 /// `tardy doctor`.
 #[derive(Debug, Clone, Args)]
@@ -48,6 +49,8 @@ pub struct DoctorArgs {
     /// Print every row as an HTML page that needs nothing else
     #[arg(long)]
     pub as_html: bool,
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 const AFTER_HELP: &str = "Nothing is changed. Severities and most reasons are those of the kernel's own documentation for real time.

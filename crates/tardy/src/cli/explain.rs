@@ -8,6 +8,7 @@ use tardy_results::explain::Question;
 use tardy_results::explain::run::RunQuestion;
 use tardy_trace::explain::{Preemption, Target};
 
+use super::on::OnArgs;
 use super::positive_duration;
 
 /// `tardy explain`.
@@ -59,6 +60,8 @@ pub struct ExplainArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 /// How a kernel preempts its own code.

@@ -13,6 +13,7 @@ use tardy_run::system_clock::SystemClock;
 use tardy_run::threshold::ThresholdAction;
 use tardy_run::tracing::Explain;
 
+use super::on::OnArgs;
 use super::{DeadlineArgs, choice, positive_duration};
 
 /// The arguments of `tardy run`.
@@ -25,6 +26,7 @@ use super::{DeadlineArgs, choice, positive_duration};
   tardy run --for 10m -- ./my_loop          your own loop, under the usual loads
   tardy run --for 10s --load none --probe cyclic --probe nanosleep
   tardy run --for 10m --explain --out board7; tardy explain board7
+  tardy run --for 10m --deadline 200us --on ssh://root@arm1 --on ssh://root@x86 --out rack
 
 Defaults of --cpus, --load-cpus, --deadline, --misses, --skipped, --keep, --spool, --cpu-dma-latency, --probe-cgroup and --load-cgroup
 can stand in /etc/tardy.toml and ~/.config/tardy.toml, as in cpus = \"1-3\"; labels below [labels].")]
@@ -189,6 +191,9 @@ pub struct RunArgs {
     /// A CPU must be left out with --cpus, so that the machine can still be used.
     #[arg(long, help_heading = MACHINE)]
     pub force: bool,
+
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {

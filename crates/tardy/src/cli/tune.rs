@@ -9,6 +9,7 @@ use tardy_measure::request::MeasuredCpus;
 
 use super::lab::MachineArguments;
 use super::lab::atlas::OptionalKernels;
+use super::on::OnArgs;
 use super::{choice, positive_duration};
 
 /// `tardy tune`.
@@ -69,6 +70,8 @@ pub struct TuneArgs {
     /// The program to run with the settings, and its arguments; with --lab, further arguments for `tardy run` in the guests
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 /// A search in virtual time.

@@ -28,10 +28,7 @@ const COMMAND_TRIALS: u32 = 3;
 /// Runs the command. Call it before the process has threads.
 #[must_use]
 pub fn run(args: &CostArgs) -> Exit {
-    let shared = match &args.whole {
-        Some(CostWhole::Build(build)) => &build.shared,
-        None => &args.shared,
-    };
+    let shared = args.shared();
     let out = shared.out.clone().unwrap_or_else(folder_name::by_time);
     let is_live = !shared.quiet && std::io::stderr().is_terminal();
     let mut progress = |text: &str| {

@@ -1,10 +1,12 @@
 //! `tardy show`: the summary of a run, from its folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tardy_chart::names::apart;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_outside::census::is_watched;
+use tardy_report::report::runs_text::{self, RunRow};
 use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
 use tardy_results::document;
@@ -32,6 +34,10 @@ struct ShowDocument<'a> {
 pub fn run(args: &ShowArgs) -> Exit {
     if args.sections || (!args.run.join("run.json").exists() && is_watched(&args.run)) {
         return super::sections::show(&args.run, args.json);
+    }
+    let below = folder::folders(&args.run);
+    if !args.run.join("run.json").exists() && below.len() > 1 {
+        return show_below(args, below);
     }
     match folder::open(&args.run) {
         Ok(record) if record.kind == RunKind::Cost => {
@@ -74,6 +80,51 @@ pub enum Format {
 #[must_use]
 pub fn show(folder: &Path, requirement: &Requirement, format: Format) -> Exit {
     show_with(folder, requirement, format, None)
+}
+
+/// The runs of a folder in one table.
+fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
+    if args.json || args.statistics || args.full || args.paper.is_some() {
+        eprintln!(
+            "tardy: {} is a folder of {} runs: --json, --full, --statistics and --paper are for one of them",
+            args.run.display(),
+            below.len()
+        );
+        return Exit::Usage;
+    }
+    let last = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (folders, last): (Vec<String>, Vec<String>) = below.iter().map(|path| (path.display().to_string(), last(path))).unzip();
+    let names = apart(&folders, &last.iter().map(String::as_str).collect::<Vec<_>>());
+    show_several(&names.into_iter().zip(below).collect::<Vec<_>>(), &args.deadline.requirement())
+}
+
+/// Prints runs as one table, each under its name.
+#[must_use]
+pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement) -> Exit {
+    let mut rows = Vec::new();
+    let mut exits = Vec::new();
+    for (name, path) in runs {
+        match read(path, requirement) {
+            Ok(run) if run.record.kind != RunKind::Cost => {
+                let kernel = run.record.machine.kernel.release.clone().unwrap_or_else(|| "unknown kernel".to_owned());
+                let summary = run.summary();
+                exits.push(Exit::of_run(&summary));
+                rows.push(RunRow { name: name.clone(), kernel, summary });
+            }
+            Ok(_) => {
+                eprintln!("tardy: {} holds costs: `tardy show {}` prints them", path.display(), path.display());
+            }
+            Err(error) => {
+                eprintln!("tardy: {error}");
+                exits.push(Exit::Usage);
+            }
+        }
+    }
+    if output::print(&runs_text::text(&rows, output::screen_or_page())).is_err() {
+        return Exit::Machine;
+    }
+    let worst = [Exit::Usage, Exit::Failed, Exit::Inconclusive, Exit::Interrupted];
+    worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
 }
 
 /// The same, with statistics where they are asked for.

@@ -38,6 +38,7 @@ mod load_lists;
 mod loads;
 mod media;
 mod moved;
+mod on;
 mod outputs;
 mod phases;
 mod plot;

@@ -1,0 +1,76 @@
+//! The binary for a board: this one where it is of the same architecture, else one that stands beside it.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Where a package puts binaries of other architectures, as `tardy-aarch64`.
+const INSTALLED: &str = "/usr/lib/tardy";
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BinaryError {
+    #[error("its architecture is {0}, for which there is no tardy")]
+    Unknown(String),
+    #[error(
+        "its architecture is {architecture}: build tardy for it (`cargo xtask build {architecture}`) and put it beside {} as tardy-{architecture}, or give it \
+         with --board-binary", beside.display()
+    )]
+    Missing { architecture: &'static str, beside: PathBuf },
+    #[error("cannot read {0}: {1}")]
+    Unreadable(PathBuf, std::io::Error),
+}
+
+/// (as `uname -m` says, as this project does, the compiler's target)
+const ARCHITECTURES: [(&str, &str, &str); 7] = [
+    ("x86_64", "x86_64", "x86_64-unknown-linux-musl"),
+    ("aarch64", "aarch64", "aarch64-unknown-linux-musl"),
+    ("arm64", "aarch64", "aarch64-unknown-linux-musl"),
+    ("armv7l", "armv7", "armv7-unknown-linux-gnueabihf"),
+    ("armv8l", "armv7", "armv7-unknown-linux-gnueabihf"),
+    ("arm", "armv7", "armv7-unknown-linux-gnueabihf"),
+    ("riscv64", "riscv64", "riscv64gc-unknown-linux-gnu"),
+];
+
+/// The file to copy to a board whose `uname -m` says `machine`; `given` where the user named one.
+///
+/// # Errors
+/// [`BinaryError`].
+pub fn for_machine(machine: &str, given: Option<&Path>) -> Result<PathBuf, BinaryError> {
+    let known = |machine: &str| ARCHITECTURES.iter().find(|(name, ..)| *name == machine);
+    let Some((_, architecture, target)) = known(machine) else { return Err(BinaryError::Unknown(machine.to_owned())) };
+    let own = std::env::current_exe().map_err(|error| BinaryError::Unreadable(PathBuf::from("/proc/self/exe"), error))?;
+    if known(std::env::consts::ARCH).is_some_and(|(_, here, _)| here == architecture) {
+        return Ok(own);
+    }
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let name = format!("tardy-{architecture}");
+    // A checkout has them where they were built.
+    let built = own.ancestors().skip(1).take(3).map(|folder| folder.join(target).join("dist/tardy"));
+    let candidates = [own.with_file_name(&name), Path::new(INSTALLED).join(&name)].into_iter().chain(built);
+    candidates.into_iter().find(|path| path.is_file()).ok_or(BinaryError::Missing { architecture, beside: own })
+}
+
+/// SHA-256 of a file, as `sha256sum` writes it.
+///
+/// # Errors
+/// Those of reading.
+pub fn digest(path: &Path) -> std::io::Result<String> {
+    Ok(Sha256::digest(std::fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_of_this_architecture_gets_this_binary_and_another_one_the_binary_that_was_given() {
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(for_machine(std::env::consts::ARCH, None).unwrap(), own);
+        let other = if std::env::consts::ARCH == "riscv64" { "aarch64" } else { "riscv64" };
+        assert_eq!(for_machine(other, Some(Path::new("/x/tardy"))).unwrap(), Path::new("/x/tardy"));
+        assert!(for_machine("vax", None).unwrap_err().to_string().contains("vax"));
+    }
+}

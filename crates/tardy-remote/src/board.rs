@@ -1,0 +1,277 @@
+//! A command on one board, step by step: found out, copied, started, waited for, brought back, cleaned up.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use super::binary::{self, BinaryError};
+use super::host::Address;
+use super::on_board::{self, COMMAND, Returned};
+use super::ssh::{Ssh, UNREACHED};
+
+/// What the folder on a board is called.
+const FOLDER: &str = "tardy-on.";
+/// Finds a folder of a disk in which programs may run; memory is the last resort but one, and a home the last.
+const FIND_FOLDER: &str = "echo tardy-machine \"$(uname -m)\"; for place in \"$TMPDIR\" /var/tmp /tmp \"$HOME\"; do [ -n \"$place\" ] || continue; \
+folder=$(mktemp -d \"$place/tardy-on.XXXXXX\" 2>/dev/null) || continue; printf '#!/bin/sh\\n' > \"$folder/try\" && chmod 700 \"$folder/try\" && \
+\"$folder/try\" 2>/dev/null && rm \"$folder/try\" && echo tardy-folder \"$folder\" && exit 0; rm -rf \"$folder\"; done; \
+echo 'no folder in which programs may run: set TMPDIR' >&2; exit 1";
+/// How long to wait before each further try to reach a board whose connection broke.
+const AGAIN: [u64; 6] = [1, 2, 5, 10, 20, 30];
+
+/// Why a command on a board has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum BoardError {
+    #[error("ssh cannot be started: {0}: apt-get install openssh-client")]
+    NoSsh(io::Error),
+    #[error("not reached: {0}")]
+    Unreached(String),
+    #[error("{step}: {said}")]
+    Step { step: &'static str, said: String },
+    #[error(transparent)]
+    Binary(#[from] BinaryError),
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
+    #[error("the copy of tardy differs from {0}: the connection or the board's disk changes bytes")]
+    Copied(PathBuf),
+    /// The command goes on, and waits to be fetched.
+    #[error("the connection is lost ({said}); the command goes on there. To get what it makes: tardy fetch {address}{folder}")]
+    Lost { said: String, address: Address, folder: String },
+    #[error("what it made cannot be taken over: {error}. It stays there: tardy fetch {address}{folder}")]
+    Taken { error: io::Error, address: Address, folder: String },
+}
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The command line, without the program.
+    pub words: Vec<Word>,
+    /// A binary for boards of another architecture.
+    pub binary: Option<PathBuf>,
+}
+
+/// A word of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    Text(String),
+    /// What stands before it, and a file of this machine that the command reads.
+    File(String, PathBuf),
+    /// Where the command puts what it makes.
+    Out,
+}
+
+/// What is told meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Copied {
+        bytes: u64,
+    },
+    /// It runs in this folder.
+    Started {
+        folder: String,
+    },
+    /// The connection broke, and is tried again so many times.
+    Interrupted {
+        said: String,
+        tries_left: usize,
+    },
+    Ended,
+}
+
+/// A board that can be reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Board<'a> {
+    pub ssh: &'a Ssh,
+    pub address: &'a Address,
+}
+
+impl Board<'_> {
+    /// Carries out `order`; what it makes becomes `out`.
+    ///
+    /// # Errors
+    /// [`BoardError`]. Nothing stays on the board but where the error says so.
+    pub fn carry_out(&self, order: &Order, out: &Path, tell: &dyn Fn(Event)) -> Result<Returned, BoardError> {
+        let found = self.capture("looking for a folder", self.ssh.shell(self.address, FIND_FOLDER))?;
+        // A board's shell may greet before.
+        let value = |name: &str| found.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+        let machine = value("tardy-machine ").unwrap_or_default();
+        let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
+        let folder =
+            folder.ok_or_else(|| BoardError::Step { step: "looking for a folder", said: format!("the answer was `{}`", found.trim()) })?;
+        let started = self.copy(order, &machine, &folder, tell).and_then(|()| self.start(order, &folder));
+        if let Err(error) = started {
+            self.remove(&folder);
+            return Err(error);
+        }
+        tell(Event::Started { folder: folder.clone() });
+        self.fetch(&folder, out, tell)
+    }
+
+    /// Waits for the command in `folder` of the board, brings back what it made, and removes it there.
+    ///
+    /// # Errors
+    /// [`BoardError`].
+    pub fn fetch(&self, folder: &str, out: &Path, tell: &dyn Fn(Event)) -> Result<Returned, BoardError> {
+        let lost = |said: String| BoardError::Lost { said, address: self.address.clone(), folder: folder.to_owned() };
+        self.through_breaks(tell, || self.capture("waiting", self.on_board(folder, "wait"))).map_err(|error| match error {
+            BoardError::Unreached(said) => lost(said),
+            error => error,
+        })?;
+        tell(Event::Ended);
+        let returned = self.through_breaks(tell, || self.receive(folder, out)).map_err(|error| match error {
+            BoardError::Unreached(said) => lost(said),
+            error => error,
+        })?;
+        self.remove(folder);
+        Ok(returned)
+    }
+
+    /// Asks the command in `folder` to end early.
+    ///
+    /// # Errors
+    /// [`BoardError`].
+    pub fn stop(&self, folder: &str) -> Result<(), BoardError> {
+        self.capture("ending it early", self.on_board(folder, "stop")).map(drop)
+    }
+
+    fn on_board(&self, folder: &str, verb: &str) -> Command {
+        self.ssh.program(self.address, &[&format!("{folder}/tardy"), COMMAND, verb, folder])
+    }
+
+    fn copy(&self, order: &Order, machine: &str, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
+        let binary = binary::for_machine(machine, order.binary.as_deref())?;
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |error| BoardError::File(path, error)
+        };
+        let bytes = binary.metadata().map_err(at(&binary))?.len();
+        let line = format!("cat > {folder}/tardy && chmod 700 {folder}/tardy && {folder}/tardy {COMMAND} digest");
+        let said = self.put("copying tardy", &line, &binary)?;
+        let digest = binary::digest(&binary).map_err(at(&binary))?;
+        if !said.lines().any(|line| line.strip_prefix("tardy-digest ").is_some_and(|there| there.trim() == digest)) {
+            return Err(BoardError::Copied(binary));
+        }
+        tell(Event::Copied { bytes });
+        for (index, word) in order.words.iter().enumerate() {
+            if let Word::File(_, path) = word {
+                self.put("copying a file", &format!("mkdir -p {folder}/files && cat > {}", name_there(folder, index)), path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A shell's line that reads a file.
+    fn put(&self, step: &'static str, line: &str, file: &Path) -> Result<String, BoardError> {
+        let mut command = self.ssh.shell(self.address, line);
+        command.stdin(File::open(file).map_err(|error| BoardError::File(file.to_owned(), error))?);
+        self.capture(step, command)
+    }
+
+    fn start(&self, order: &Order, folder: &str) -> Result<(), BoardError> {
+        let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"].map(ToString::to_string).to_vec();
+        words.extend(order.words.iter().enumerate().map(|(index, word)| match word {
+            Word::Text(text) => text.clone(),
+            Word::File(before, _) => format!("{before}{}", name_there(folder, index)),
+            Word::Out => format!("{folder}/out"),
+        }));
+        self.capture("starting it", self.ssh.program(self.address, &words)).map(drop)
+    }
+
+    fn receive(&self, folder: &str, out: &Path) -> Result<Returned, BoardError> {
+        let mut command = self.on_board(folder, "send");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(BoardError::NoSsh)?;
+        let from = child.stdout.take().expect("it is piped");
+        let received = on_board::receive(io::BufReader::new(from), out);
+        let mut said = String::new();
+        let _ = child.stderr.take().expect("it is piped").take(1 << 16).read_to_string(&mut said);
+        let status = child.wait().map_err(BoardError::NoSsh)?;
+        match received {
+            Ok(returned) => Ok(returned),
+            Err(_) if status.code() == Some(UNREACHED) => Err(BoardError::Unreached(last_line(&said))),
+            Err(error) => Err(BoardError::Taken { error, address: self.address.clone(), folder: folder.to_owned() }),
+        }
+    }
+
+    /// Removes the folder; where the board is gone it stays, in a place for such folders.
+    fn remove(&self, folder: &str) {
+        if is_ours(folder) {
+            let _ = self.ssh.program(self.address, &["rm", "-rf", "--", folder]).status();
+        }
+    }
+
+    /// Does it again for a while where the connection breaks.
+    fn through_breaks<T>(&self, tell: &dyn Fn(Event), step: impl Fn() -> Result<T, BoardError>) -> Result<T, BoardError> {
+        for (index, seconds) in AGAIN.into_iter().enumerate() {
+            match step() {
+                Err(BoardError::Unreached(said)) => tell(Event::Interrupted { said, tries_left: AGAIN.len() - index }),
+                result => return result,
+            }
+            std::thread::sleep(Duration::from_secs(seconds));
+        }
+        step()
+    }
+
+    /// What a command on the board printed.
+    fn capture(&self, step: &'static str, mut command: Command) -> Result<String, BoardError> {
+        let output: Output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().map_err(BoardError::NoSsh)?;
+        let said = last_line(&String::from_utf8_lossy(&output.stderr));
+        match output.status.code() {
+            Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Some(UNREACHED) => Err(BoardError::Unreached(said)),
+            code => {
+                let said = if said.is_empty() {
+                    format!("it ended with {}", code.map_or_else(|| "a signal".to_owned(), |code| code.to_string()))
+                } else {
+                    said
+                };
+                Err(BoardError::Step { step, said })
+            }
+        }
+    }
+}
+
+fn name_there(folder: &str, index: usize) -> String {
+    format!("{folder}/files/{index}")
+}
+
+/// Whether a board's folder is one that was made for a command: nothing else is removed, and a shell takes nothing of it apart.
+#[must_use]
+pub fn is_ours(folder: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+    let (parent, name) = folder.rsplit_once('/').unwrap_or_default();
+    folder.starts_with('/')
+        && folder.chars().all(is_plain)
+        && !parent.split('/').any(|part| part == "..")
+        && name.len() > FOLDER.len()
+        && name.starts_with(FOLDER)
+}
+
+/// What ssh said last, without what would move a terminal's cursor.
+fn last_line(text: &str) -> String {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.chars().filter(|letter| !letter.is_control()).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_that_was_made_for_a_command_is_ours() {
+        assert!(is_ours("/var/tmp/tardy-on.a8Xk2Z"));
+        for folder in [
+            "/",
+            "/var/tmp",
+            "/var/tmp/tardy-on.",
+            "tardy-on.x",
+            "/tmp/../tardy-on.x",
+            "/tmp/tardy-on.x; reboot",
+            "/tmp/tardy-on.$(x)",
+            "/x/tardy-on.a/b",
+        ] {
+            assert!(!is_ours(folder), "{folder}");
+        }
+    }
+}

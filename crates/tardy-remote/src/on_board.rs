@@ -1,0 +1,266 @@
+//! The side of the board: what the copied binary does there, so that the command goes on when the connection does not.
+//!
+//! ```text
+//! FOLDER/tardy            the binary
+//! FOLDER/files/           files that the command names
+//! FOLDER/out/             what the command made
+//! FOLDER/job/             its words: stdout, stderr, pid; status once it has ended; locked until then
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tardy_sys::process;
+use tardy_sys::signal::INTERRUPT;
+
+/// The hidden command that does it.
+pub const COMMAND: &str = "on-board";
+/// How long the command's process may take to begin.
+const START: Duration = Duration::from_secs(20);
+
+/// The folder of a command on its board.
+#[derive(Debug, Clone)]
+pub struct Job(PathBuf);
+
+impl Job {
+    /// The one in `folder`.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self(folder.to_owned())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join("job").join(name)
+    }
+
+    /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor the connection from then on.
+    ///
+    /// # Errors
+    /// Those of starting it; `TimedOut`.
+    pub fn start(&self, words: &[String]) -> io::Result<()> {
+        fs::create_dir(self.0.join("job"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([COMMAND, "supervise"]).arg(&self.0).arg("--").args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(self.file("supervisor"))?);
+        let mut supervisor = command.spawn()?;
+        let begin = Instant::now();
+        while !self.file("pid").exists() {
+            if supervisor.try_wait()?.is_some() && !self.file("pid").exists() {
+                let said = fs::read_to_string(self.file("supervisor")).unwrap_or_default();
+                return Err(io::Error::other(said.trim().to_owned()));
+            }
+            if begin.elapsed() > START {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Runs `words` to their end in a session of its own, and notes how they ended.
+    ///
+    /// # Errors
+    /// Those of starting them, and of files.
+    pub fn supervise(&self, words: &[String]) -> io::Result<()> {
+        process::new_session()?;
+        let lock = File::create(self.file("lock"))?;
+        lock.lock()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(words).stdin(Stdio::null());
+        command.stdout(File::create(self.file("stdout"))?).stderr(File::create(self.file("stderr"))?);
+        let mut child = command.spawn()?;
+        self.note("pid", &child.id().to_string())?;
+        let status = child.wait()?;
+        self.note("status", &status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)).to_string())
+    }
+
+    /// A file that is whole or not there.
+    fn note(&self, name: &str, text: &str) -> io::Result<()> {
+        let part = self.file(&format!("{name}.part"));
+        let mut file = File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(part, self.file(name))
+    }
+
+    /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where something ended it with its supervisor, as a restart does.
+    ///
+    /// # Errors
+    /// Those of files; `NotFound` where no command was started.
+    pub fn wait(&self) -> io::Result<Option<i32>> {
+        File::open(self.file("lock"))?.lock_shared()?;
+        Ok(self.status())
+    }
+
+    fn status(&self) -> Option<i32> {
+        fs::read_to_string(self.file("status")).ok()?.trim().parse().ok()
+    }
+
+    /// Asks the command to end early, as Ctrl-C would; nothing where it has ended.
+    ///
+    /// # Errors
+    /// Those of files and of kill(2).
+    pub fn stop(&self) -> io::Result<()> {
+        // While its supervisor holds the lock, the number is that of the command and of no other process.
+        if File::open(self.file("lock"))?.try_lock_shared().is_ok() {
+            return Ok(());
+        }
+        let pid = fs::read_to_string(self.file("pid"))?;
+        process::kill(pid.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?, INTERRUPT)
+    }
+
+    /// Writes what the command said and made as a tar archive; the last entry says that it is whole.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn send(&self, to: impl Write) -> io::Result<()> {
+        let mut archive = tar::Builder::new(to);
+        archive.follow_symlinks(false);
+        for name in ["stdout", "stderr", "status"] {
+            if self.file(name).exists() {
+                archive.append_path_with_name(self.file(name), Path::new("job").join(name))?;
+            }
+        }
+        let out = self.0.join("out");
+        if out.is_dir() {
+            archive.append_dir_all("out", out)?;
+        } else if out.is_file() {
+            archive.append_path_with_name(out, "out")?;
+        }
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, COMPLETE, io::empty())?;
+        archive.into_inner()?.flush()
+    }
+}
+
+/// The entry that ends what is sent.
+const COMPLETE: &str = "complete";
+
+/// What a command left on its board.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Returned {
+    /// What it ended with; nothing where something ended it from outside, as a restart of the board.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// Whether it made a folder or a file.
+    pub has_out: bool,
+}
+
+/// Unpacks what [`Job::send`] wrote: what the command made becomes `out`, all of it or nothing.
+///
+/// # Errors
+/// Those of reading and writing; `InvalidData` for what no board sends, `UnexpectedEof` where the end is missing, `AlreadyExists`.
+pub fn receive(from: impl io::Read, out: &Path) -> io::Result<Returned> {
+    let place = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(place)?;
+    let folder = tempfile::Builder::new().prefix(".tardy-from-board").tempdir_in(place)?;
+    let mut is_complete = false;
+    let mut archive = tar::Archive::new(from);
+    archive.set_preserve_permissions(false);
+    archive.set_preserve_mtime(false);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a board sent what is neither a file nor a folder"));
+        }
+        is_complete = entry.path()?.as_os_str() == COMPLETE;
+        if !entry.unpack_in(folder.path())? {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a board sent a file for a place outside of its folder"));
+        }
+    }
+    if !is_complete {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let read = |name: &str| fs::read(folder.path().join("job").join(name)).unwrap_or_default();
+    let made = folder.path().join("out");
+    let has_out = made.exists();
+    if has_out {
+        if out.exists() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        fs::rename(made, out)?;
+    }
+    let code = String::from_utf8_lossy(&read("status")).trim().parse().ok();
+    Ok(Returned { code, stdout: read("stdout"), stderr: read("stderr"), has_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn sent(folder: &Path) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Job::at(folder).send(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_a_command_made_arrives_and_where_it_was_cut_nothing_does() {
+        let board =
+            job(&[("job/stdout", "said"), ("job/stderr", "warned"), ("job/status", "4"), ("out/run.json", "{}"), ("out/samples/a", "xyz")]);
+        let bytes = sent(board.path());
+        let here = tempfile::tempdir().unwrap();
+        let out = here.path().join("boards/one");
+        let returned = receive(&bytes[..], &out).unwrap();
+        assert_eq!(returned, Returned { code: Some(4), stdout: b"said".to_vec(), stderr: b"warned".to_vec(), has_out: true });
+        assert_eq!(fs::read_to_string(out.join("samples/a")).unwrap(), "xyz");
+        assert_eq!(receive(&bytes[..], &out).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        // Every block is a place where the connection may end.
+        for end in (0..bytes.len() - 1024).step_by(512) {
+            let cut = here.path().join("cut");
+            assert!(receive(&bytes[..end], &cut).is_err() && !cut.exists(), "{end}");
+        }
+        let left: Vec<_> = fs::read_dir(here.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["boards"]);
+    }
+
+    #[test]
+    fn a_board_writes_nowhere_else() {
+        let here = tempfile::tempdir().unwrap();
+        let archive = |name: &str, kind: tar::EntryType| {
+            let mut header = tar::Header::new_gnu();
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o644);
+            if kind == tar::EntryType::Symlink {
+                header.set_link_name("/etc").unwrap();
+            }
+            header.set_cksum();
+            let mut builder = tar::Builder::new(Vec::new());
+            builder.append(&header, io::empty()).unwrap();
+            builder.into_inner().unwrap()
+        };
+        for (name, kind) in [("../outside", tar::EntryType::Regular), ("out", tar::EntryType::Symlink), ("out", tar::EntryType::Fifo)] {
+            let out = here.path().join("folder/run");
+            assert_eq!(receive(&archive(name, kind)[..], &out).unwrap_err().kind(), io::ErrorKind::InvalidData, "{name}");
+            assert!(!here.path().join("outside").exists() && !out.exists());
+        }
+    }
+
+    #[test]
+    fn a_command_that_left_no_folder_has_its_words() {
+        let board = job(&[("job/stdout", "12 checks"), ("job/status", "0")]);
+        let out = tempfile::tempdir().unwrap().path().join("none");
+        let returned = receive(&sent(board.path())[..], &out).unwrap();
+        assert_eq!((returned.code, returned.has_out, returned.stdout.as_slice()), (Some(0), false, &b"12 checks"[..]));
+    }
+}

@@ -1,0 +1,71 @@
+//! OpenSSH's client as the engine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tardy_run::shell;
+use tardy_sys::child;
+
+use super::host::Address;
+
+/// What ssh(1) ends with where it could not reach the machine, or lost it.
+pub const UNREACHED: i32 = 255;
+
+/// How machines are reached.
+#[derive(Debug, Clone, Default)]
+pub struct Ssh {
+    /// In place of the user's configuration (`ssh -F`).
+    pub configuration: Option<PathBuf>,
+    /// Whether it may ask for a password; of several machines at once none may.
+    pub may_ask: bool,
+}
+
+impl Ssh {
+    /// A command that runs `line` in a shell on the machine. It ends with this process; its standard streams are closed until they are set.
+    #[must_use]
+    pub fn shell(&self, address: &Address, line: &str) -> Command {
+        let mut words: Vec<OsString> = vec!["-T".into()];
+        if let Some(file) = &self.configuration {
+            words.extend(["-F".into(), file.into()]);
+        }
+        let mut option = |text: &str| words.extend(["-o".into(), text.into()]);
+        // A board that hangs is noticed after a minute.
+        ["ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4"].into_iter().for_each(&mut option);
+        if !self.may_ask {
+            option("BatchMode=yes");
+        }
+        if let Some(port) = address.port {
+            words.extend(["-p".into(), port.to_string().into()]);
+        }
+        if let Some(user) = &address.user {
+            words.extend(["-l".into(), user.into()]);
+        }
+        words.extend(["--".into(), address.host.as_str().into(), line.into()]);
+        let mut command = Command::new("ssh");
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        child::kill_with_parent(&mut command);
+        command
+    }
+
+    /// The same for a program and its words, whatever they contain.
+    #[must_use]
+    pub fn program<S: AsRef<str>>(&self, address: &Address, words: &[S]) -> Command {
+        self.shell(address, &shell::line(words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_shell_in_quotes_and_options_are_none_of_the_hosts() {
+        let ssh = Ssh { configuration: Some("conf".into()), may_ask: false };
+        let command = ssh.program(&"ssh://root@b:22".parse().unwrap(), &["tardy", "--label", "note=it's; $(reboot)"]);
+        let words: Vec<&str> = command.get_args().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(words[..3], ["-T", "-F", "conf"]);
+        assert!(words.contains(&"BatchMode=yes"));
+        assert_eq!(words[words.len() - 7..], ["-p", "22", "-l", "root", "--", "b", "tardy --label 'note=it'\\''s; $(reboot)'"]);
+    }
+}

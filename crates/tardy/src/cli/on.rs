@@ -1,0 +1,50 @@
+//! Other machines to do a command on, and `tardy fetch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tardy_remote::host::Place;
+
+const HEADING: &str = "Other machines";
+
+/// What commands take that can be done elsewhere.
+#[derive(Debug, Clone, Default, Args)]
+pub struct OnArgs {
+    /// Do it on this machine, over ssh, as in ssh://root@board7; or on those that a file lists, a line each; repeat it for several
+    ///
+    /// This program is copied there, goes on there should the connection break, and is removed afterwards. Its folder is brought back: with several
+    /// machines, one each below --out. A line of a file is an address, or a name and an address; what follows # is a comment. OpenSSH's client does it,
+    /// with its configuration, keys and jump hosts; with several machines it cannot ask for passwords.
+    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT]|FILE", help_heading = HEADING)]
+    pub on: Vec<Place>,
+    /// Configuration for ssh, in place of ~/.ssh/config
+    #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
+    pub ssh_config: Option<PathBuf>,
+    /// Program for machines of another architecture [default: tardy-ARCHITECTURE beside this one]
+    #[arg(long, value_name = "FILE", requires = "on", help_heading = HEADING)]
+    pub board_binary: Option<PathBuf>,
+}
+
+impl OnArgs {
+    /// Whether it is to be done elsewhere.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        !self.on.is_empty()
+    }
+}
+
+/// `tardy fetch`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tardy fetch ssh://root@board7/var/tmp/tardy-on.Xk3f9a --out board7")]
+pub struct FetchArgs {
+    /// Where a command with --on went on when its connection broke, as its message names it
+    #[arg(value_name = "ssh://[USER@]HOST[:PORT]/FOLDER")]
+    pub from: String,
+    /// Folder for what it made, which must not exist [default: named after the time]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Configuration for ssh, in place of ~/.ssh/config
+    #[arg(long, value_name = "FILE")]
+    pub ssh_config: Option<PathBuf>,
+}

@@ -1,0 +1,394 @@
+//! A command on other machines (`--on`), and `tardy fetch`.
+
+mod progress;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+
+use tardy_core::verdict::requirement::Requirement;
+use tardy_measure::scenario::built_in;
+use tardy_remote::binary;
+use tardy_remote::board::{Board, BoardError, Event, Order, Word};
+use tardy_remote::host::{Address, Host, all};
+use tardy_remote::on_board::{COMMAND, Job, Returned};
+use tardy_remote::ssh::Ssh;
+use tardy_results::exit::Exit;
+use tardy_sys::signal::{INTERRUPT, SignalFd, TERMINATE};
+
+use self::progress::Progress;
+use super::show::{self, Format};
+use super::{folder_name, output};
+use crate::cli::Command;
+use crate::cli::on::{FetchArgs, OnArgs};
+
+/// What a command makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// A run; whether the user names the board in a label.
+    Run {
+        has_board: bool,
+    },
+    Cost,
+    /// Words for the reader, and a folder.
+    Folder,
+    /// Words for the reader.
+    Words,
+}
+
+/// What is to be done elsewhere; the words are those of this process.
+#[derive(Debug, Clone, Copy)]
+struct Request<'a> {
+    made: Made,
+    out: Option<&'a Path>,
+    is_quiet: bool,
+    is_json: bool,
+    is_full: bool,
+}
+
+impl Request<'_> {
+    /// For a command that only says something.
+    fn of_words(is_json: bool) -> Self {
+        Self { made: Made::Words, out: None, is_quiet: false, is_json, is_full: false }
+    }
+
+    fn format(&self) -> Format {
+        match () {
+            () if self.is_json => Format::Json,
+            () if self.is_full => Format::Full,
+            () => Format::Screen,
+        }
+    }
+}
+
+/// What became of one machine.
+type Outcome = Result<Returned, BoardError>;
+
+/// What is done for the machine of a number.
+type Task<'a> = dyn Fn(usize, &dyn Fn(Event)) -> Outcome + Sync + 'a;
+
+/// What the threads of the machines tell.
+enum Message {
+    Event(usize, Event),
+    Outcome(usize, Box<Outcome>),
+}
+
+/// Does the command on other machines, if it is to be done there. Call it before the process has threads.
+#[must_use]
+pub fn elsewhere(command: &Command) -> Option<Exit> {
+    let (on, request) = match command {
+        Command::Run(args) => {
+            let has_board = args.labels.iter().any(|(name, _)| name == "board");
+            let made = if args.dry_run { Made::Words } else { Made::Run { has_board } };
+            let (out, is_quiet, is_json) = (args.out.as_deref(), args.quiet, args.json);
+            (&args.on, Request { made, out, is_quiet, is_json, is_full: args.full })
+        }
+        Command::Cost(args) => {
+            let shared = args.shared();
+            let (out, is_quiet, is_json) = (shared.out.as_deref(), shared.quiet, shared.json);
+            (&shared.on, Request { made: Made::Cost, out, is_quiet, is_json, is_full: false })
+        }
+        Command::Tune(args) => {
+            let made = if args.search { Made::Folder } else { Made::Words };
+            (&args.on, Request { made, out: args.out.as_deref(), ..Request::of_words(args.json) })
+        }
+        Command::Doctor(args) => (&args.on, Request::of_words(args.json)),
+        Command::Explain(args) => (&args.on, Request::of_words(args.json)),
+        _ => return None,
+    };
+    on.is_given().then(|| run(on, &request))
+}
+
+/// Does the command of this process on the machines, all at once, and shows what came of it.
+fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
+    let refuse = |text: String| {
+        eprintln!("tardy: --on: {text}");
+        Exit::Usage
+    };
+    let hosts = match all(&on.on) {
+        Ok(hosts) => hosts,
+        Err(error) => return refuse(error.to_string()),
+    };
+    if request.is_json && hosts.len() > 1 {
+        return refuse("--json is for one machine: with several, give each folder to `tardy show FOLDER --json`".to_owned());
+    }
+    let out = request.out.map_or_else(folder_name::by_time, Path::to_owned);
+    if out.exists() {
+        return refuse(format!("--out {} exists already: give a new name", out.display()));
+    }
+    let words: Vec<String> = match std::env::args_os().skip(1).map(OsString::into_string).collect() {
+        Ok(words) => words,
+        Err(word) => return refuse(format!("{} is no text in UTF-8", word.display())),
+    };
+    let ssh = Ssh { configuration: on.ssh_config.clone(), may_ask: hosts.len() == 1 };
+    let place = |host: &Host| if hosts.len() == 1 { out.clone() } else { out.join(&host.name) };
+    let order = |host: &Host| Order { words: forwarded(&words, request, host), binary: on.board_binary.clone() };
+    let orders: Vec<(Order, PathBuf)> = hosts.iter().map(|host| (order(host), place(host))).collect();
+    let carry_out = |index: usize, tell: &dyn Fn(Event)| {
+        let (order, out) = &orders[index];
+        Board { ssh: &ssh, address: &hosts[index].address }.carry_out(order, out, tell)
+    };
+    let outcomes = match on_all(&hosts, &ssh, request.is_quiet, &carry_out) {
+        Ok(outcomes) => outcomes,
+        Err(exit) => return exit,
+    };
+    let places: Vec<PathBuf> = orders.into_iter().map(|(_, out)| out).collect();
+    conclude(&hosts, outcomes, &places, request)
+}
+
+/// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second one leaves them.
+fn on_all(hosts: &[Host], ssh: &Ssh, is_quiet: bool, task: &Task<'_>) -> Result<Vec<Outcome>, Exit> {
+    let Ok(signals) = SignalFd::block(&[INTERRUPT, TERMINATE]) else {
+        eprintln!("tardy: this machine has no descriptor left");
+        return Err(Exit::Machine);
+    };
+    let mut progress = Progress::new(hosts, is_quiet);
+    let mut outcomes: Vec<Option<Outcome>> = hosts.iter().map(|_| None).collect();
+    thread::scope(|scope| {
+        let (sender, messages) = mpsc::channel();
+        for index in 0..hosts.len() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let tell = |event: Event| drop(sender.send(Message::Event(index, event)));
+                let outcome = task(index, &tell);
+                drop(sender.send(Message::Outcome(index, Box::new(outcome))));
+            });
+        }
+        drop(sender);
+        let mut was_asked = false;
+        loop {
+            match messages.recv_timeout(progress::TICK) {
+                Ok(Message::Event(index, event)) => progress.event(index, &event),
+                Ok(Message::Outcome(index, outcome)) => {
+                    progress.ended(index, outcome.as_ref().as_ref().err().map(ToString::to_string));
+                    outcomes[index] = Some(*outcome);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => progress.tick(),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            if let Ok(Some(_)) = signals.take() {
+                let under_way = progress.under_way();
+                if was_asked {
+                    progress.clear();
+                    for (index, folder) in under_way {
+                        eprintln!("{} goes on. To get what it makes: tardy fetch {}{folder}", hosts[index].name, hosts[index].address);
+                    }
+                    // The threads wait for their ssh, which ends with this process.
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                was_asked = true;
+                progress.say("ending early; once more leaves the machines alone");
+                for (index, folder) in under_way {
+                    let (address, name) = (&hosts[index].address, &hosts[index].name);
+                    scope.spawn(move || {
+                        if let Err(error) = (Board { ssh, address }).stop(&folder) {
+                            eprintln!("tardy: {name}: {error}");
+                        }
+                    });
+                }
+            }
+        }
+    });
+    progress.clear();
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// Shows what was brought back, and tells how all of it ended.
+fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request: &Request<'_>) -> Exit {
+    let is_alone = hosts.len() == 1;
+    let mut exits = Vec::new();
+    let mut runs: Vec<(String, PathBuf)> = Vec::new();
+    for ((host, outcome), out) in hosts.iter().zip(outcomes).zip(places) {
+        let returned = match outcome {
+            Ok(returned) => returned,
+            Err(error) => {
+                eprintln!("tardy: {}: {error}", host.name);
+                exits.push(Exit::Machine);
+                continue;
+            }
+        };
+        for line in printable(&returned.stderr).lines() {
+            if is_alone { eprintln!("{line}") } else { eprintln!("{}: {line}", host.name) }
+        }
+        if returned.code.is_none() {
+            let kept = if returned.has_out { format!("; {} has what there was", out.display()) } else { String::new() };
+            eprintln!("tardy: {}: something ended the command from outside, as a restart does{kept}", host.name);
+        }
+        exits.push(returned.code.map_or(Exit::Machine, exit_of));
+        match (request.made, returned.has_out) {
+            (Made::Run { .. }, true) => runs.push((host.name.clone(), out.clone())),
+            (Made::Cost, true) => {
+                if !is_alone {
+                    println!("{}:", host.name);
+                }
+                let _ = super::cost::show(out, None, request.is_json);
+            }
+            (Made::Run { .. } | Made::Cost, false) => {}
+            (Made::Folder | Made::Words, has_out) => {
+                if !is_alone {
+                    println!("{}:", host.name);
+                }
+                let _ = output::print(&printable(&returned.stdout));
+                if has_out {
+                    eprintln!("{}: its folder is {}", host.name, out.display());
+                }
+            }
+        }
+    }
+    match runs.as_slice() {
+        [] => {}
+        // The deadline that the run was made with is in its folder.
+        [(_, folder)] if is_alone => drop(show::show(folder, &Requirement::default(), request.format())),
+        runs => drop(show::show_several(runs, &Requirement::default())),
+    }
+    let worst = [Exit::Machine, Exit::Usage, Exit::Failed, Exit::Inconclusive, Exit::Interrupted];
+    worst.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Done)
+}
+
+/// What a command on a board ended with.
+fn exit_of(code: i32) -> Exit {
+    let known = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Machine, Exit::Inconclusive, Exit::Interrupted];
+    known.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Exit::Machine)
+}
+
+/// What a board said, without what would steer a terminal.
+fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
+}
+
+/// Flags of this side, each with a value.
+const OWN: [&str; 4] = ["--on", "--ssh-config", "--board-binary", "--out"];
+/// Flags whose values are files of this side.
+const FILES: [&str; 4] = ["--scenario", "--settings", "--against", "--tune"];
+
+/// The words of the command as the machine gets them.
+fn forwarded(words: &[String], request: &Request<'_>, host: &Host) -> Vec<Word> {
+    let behind = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let (own, program) = words.split_at(behind);
+    let text = |word: &str| Word::Text(word.to_owned());
+    let mut forwarded = Vec::new();
+    let mut own = own.iter();
+    while let Some(word) = own.next() {
+        let (flag, value) = word.split_once('=').map_or((word.as_str(), None), |(flag, value)| (flag, Some(value)));
+        if OWN.contains(&flag) {
+            if value.is_none() {
+                own.next();
+            }
+        } else if let (true, Some(value)) = (FILES.contains(&flag), value) {
+            forwarded.push(file_or(value, &format!("{flag}=")));
+        } else if FILES.contains(&flag) && flag != "--tune" {
+            forwarded.push(text(word));
+            forwarded.extend(own.next().map(|value| file_or(value, "")));
+        } else {
+            forwarded.push(text(word));
+        }
+    }
+    let is_quiet = forwarded.iter().any(|word| matches!(word, Word::Text(text) if text == "--quiet" || text == "-q"));
+    if matches!(request.made, Made::Run { .. } | Made::Cost) && !is_quiet {
+        forwarded.push(text("--quiet"));
+    }
+    if request.made == (Made::Run { has_board: false }) {
+        forwarded.extend([text("--label"), text(&format!("board={}", host.name))]);
+    }
+    if request.made != Made::Words {
+        forwarded.extend([text("--out"), Word::Out]);
+    }
+    forwarded.extend(program.iter().map(|word| text(word)));
+    forwarded
+}
+
+/// A file that goes along, or a name that the tool knows itself.
+fn file_or(value: &str, before: &str) -> Word {
+    let path = Path::new(value);
+    let is_file = built_in::find(value).is_none() && path.is_file();
+    if is_file { Word::File(before.to_owned(), path.to_owned()) } else { Word::Text(format!("{before}{value}")) }
+}
+
+/// `tardy fetch`: what a command went on with when its connection broke. Call it before the process has threads.
+#[must_use]
+pub fn fetch(args: &FetchArgs) -> Exit {
+    let refuse = |text: String| {
+        eprintln!("tardy: {text}");
+        Exit::Usage
+    };
+    let parts = args.from.strip_prefix("ssh://").and_then(|rest| rest.find('/').map(|at| args.from.split_at("ssh://".len() + at)));
+    let Some((address, folder)) = parts.filter(|(_, folder)| tardy_remote::board::is_ours(folder)) else {
+        return refuse(format!("`{}` is no folder that a command with --on left: it ends as in /var/tmp/tardy-on.Xk3f9a", args.from));
+    };
+    let address: Address = match address.parse() {
+        Ok(address) => address,
+        Err(error) => return refuse(format!("{error}")),
+    };
+    let out = args.out.clone().unwrap_or_else(folder_name::by_time);
+    if out.exists() {
+        return refuse(format!("--out {} exists already: give a new name", out.display()));
+    }
+    let hosts = [Host { name: address.host.clone(), address }];
+    let ssh = Ssh { configuration: args.ssh_config.clone(), may_ask: true };
+    let get = |_: usize, tell: &dyn Fn(Event)| Board { ssh: &ssh, address: &hosts[0].address }.fetch(folder, &out, tell);
+    let outcomes = match on_all(&hosts, &ssh, false, &get) {
+        Ok(outcomes) => outcomes,
+        Err(exit) => return exit,
+    };
+    // Of what kind it is, its folder says.
+    let made = match tardy_run::folder::open(&out).map(|record| record.kind) {
+        Ok(tardy_run::record::RunKind::Cost) => Made::Cost,
+        Ok(_) => Made::Run { has_board: true },
+        Err(_) => Made::Folder,
+    };
+    conclude(&hosts, outcomes, std::slice::from_ref(&out), &Request { made, ..Request::of_words(false) })
+}
+
+/// What this program does as a copy on a board; it has a command line of its own.
+#[must_use]
+pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let words: Vec<String> = words.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let [COMMAND, verb, rest @ ..] = words.as_slice() else { return None };
+    let behind = |rest: &[&str]| rest.iter().skip_while(|word| **word != "--").skip(1).map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let job = || Job::at(Path::new(rest.first().copied().unwrap_or_default()));
+    let done = match *verb {
+        "digest" => binary::digest(Path::new("/proc/self/exe")).and_then(|digest| output::print(&format!("tardy-digest {digest}\n"))),
+        "start" => job().start(&behind(rest)),
+        "supervise" => job().supervise(&behind(rest)),
+        "wait" => job().wait().map(drop),
+        "stop" => job().stop(),
+        "send" => job().send(std::io::stdout().lock()),
+        _ => Err(std::io::Error::other(format!("{COMMAND} {verb} is not known"))),
+    };
+    Some(match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tardy: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_gets_the_words_without_those_of_this_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        std::fs::write(&file, "").unwrap();
+        let line =
+            format!("run --on ssh://a --for 1s --on=ssh://b --scenario {} --ssh-config c --out x --tune -- ./loop --on y", file.display());
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let host = Host { name: "a".to_owned(), address: "ssh://a".parse().unwrap() };
+        let request = Request { made: Made::Run { has_board: false }, ..Request::of_words(false) };
+        let text = |text: &str| Word::Text(text.to_owned());
+        let mut wanted: Vec<Word> = ["run", "--for", "1s", "--scenario"].map(text).to_vec();
+        wanted.push(Word::File(String::new(), file));
+        wanted.extend(["--tune", "--quiet", "--label", "board=a", "--out"].map(text));
+        wanted.push(Word::Out);
+        wanted.extend(["--", "./loop", "--on", "y"].map(text));
+        assert_eq!(forwarded(&words, &request, &host), wanted);
+        let doctor: Vec<String> = ["doctor", "--all", "--on", "ssh://a"].map(str::to_owned).to_vec();
+        assert_eq!(forwarded(&doctor, &Request::of_words(false), &host), ["doctor", "--all"].map(text));
+    }
+}

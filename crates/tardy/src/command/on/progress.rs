@@ -1,0 +1,101 @@
+//! How far the machines are: a line for what happened, and on a terminal one below that counts.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use tardy_remote::board::Event;
+use tardy_remote::host::Host;
+
+/// How often the counting line is drawn.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+
+/// Where a machine is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Preparing,
+    UnderWay { folder: String },
+    Ended,
+    Failed,
+}
+
+/// All machines.
+#[derive(Debug)]
+pub(super) struct Progress {
+    names: Vec<String>,
+    steps: Vec<Step>,
+    begin: Instant,
+    is_quiet: bool,
+    is_terminal: bool,
+}
+
+impl Progress {
+    pub(super) fn new(hosts: &[Host], is_quiet: bool) -> Self {
+        Self {
+            names: hosts.iter().map(|host| host.name.clone()).collect(),
+            steps: vec![Step::Preparing; hosts.len()],
+            begin: Instant::now(),
+            is_quiet,
+            is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    pub(super) fn event(&mut self, index: usize, event: &Event) {
+        let text = match event {
+            Event::Copied { bytes } => format!("tardy is copied ({:.1} MB)", *bytes as f64 / 1e6),
+            Event::Started { folder } => {
+                self.steps[index] = Step::UnderWay { folder: folder.clone() };
+                "started".to_owned()
+            }
+            Event::Interrupted { said, tries_left } => format!("the connection broke ({said}); it goes on there; {tries_left} more tries"),
+            Event::Ended => "ended".to_owned(),
+        };
+        self.say(&format!("{}: {text}", self.names[index]));
+    }
+
+    /// The machine is done with; why it failed is said at the end.
+    pub(super) fn ended(&mut self, index: usize, error: Option<String>) {
+        self.steps[index] = if error.is_some() { Step::Failed } else { Step::Ended };
+        if error.is_some() && self.names.len() > 1 {
+            self.say(&format!("{}: failed", self.names[index]));
+        }
+    }
+
+    /// Machines on which the command runs, with its folders.
+    pub(super) fn under_way(&self) -> Vec<(usize, String)> {
+        let folder =
+            |(index, step): (usize, &Step)| if let Step::UnderWay { folder } = step { Some((index, folder.clone())) } else { None };
+        self.steps.iter().enumerate().filter_map(folder).collect()
+    }
+
+    pub(super) fn say(&mut self, text: &str) {
+        if self.is_quiet {
+            return;
+        }
+        self.clear();
+        eprintln!("{text}");
+        self.tick();
+    }
+
+    pub(super) fn tick(&mut self) {
+        if self.is_quiet || !self.is_terminal {
+            return;
+        }
+        let count = |wanted: fn(&Step) -> bool| self.steps.iter().filter(|step| wanted(step)).count();
+        let parts = [
+            (count(|step| *step == Step::Preparing), "prepared"),
+            (count(|step| matches!(step, Step::UnderWay { .. })), "under way"),
+            (count(|step| *step == Step::Ended), "done"),
+            (count(|step| *step == Step::Failed), "failed"),
+        ];
+        let parts: Vec<String> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let seconds = self.begin.elapsed().as_secs();
+        eprint!("\r\x1b[K{}, {}:{:02}", parts.join(", "), seconds / 60, seconds % 60);
+        let _ = std::io::stderr().flush();
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.is_terminal && !self.is_quiet {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod book;
 mod debian;
 mod deny;
 mod extend;
+mod fleet;
 mod fuzz;
 mod package;
 mod perfetto;
@@ -67,6 +68,8 @@ enum Task {
     Extend,
     /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
     Perfetto,
+    /// Run what deploy/ ships on Slurm, labgrid, Ansible and LAVA's schemas, on this machine alone (as root)
+    Fleet(fleet::FleetArguments),
     /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what is printed (as root; needs debootstrap)
     Walk(walk::WalkArguments),
     /// Build the module for known delays (inject/) against the headers packages of these kernels, into target/inject/RELEASE/
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::Deny { rules } => deny::run(&rules),
         Task::Extend => extend::run(),
         Task::Perfetto => perfetto::run(),
+        Task::Fleet(arguments) => fleet::run(&arguments),
         Task::Walk(arguments) => walk::run(&arguments),
         Task::Inject { kernels } => inject::build(&kernels),
     })

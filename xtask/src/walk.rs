@@ -95,6 +95,7 @@ const ABSENT: &[(&str, &str)] = &[
 /// What is not run, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("rack", "there are no other machines"),
+    ("sbatch", "there is no Slurm"),
     (" --on ", "there are no other machines"),
     ("tardy top", "it needs a terminal"),
     ("tardy tune", "it changes the machine"),

@@ -15,8 +15,8 @@ const RECORD_BYTES_RESERVED: usize = 1 << 20;
 /// Largest `run.json` that is believed, in bytes.
 const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/replica-000`.
-const DEPTH: usize = 2;
+/// How deep below a folder its runs may lie: `lab run` puts those of a variant into `VARIANT/replica-000`, and shards of it have a folder each.
+const DEPTH: usize = 3;
 
 /// Why a folder cannot be made or opened.
 #[derive(Debug, thiserror::Error)]

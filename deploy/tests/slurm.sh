@@ -1,0 +1,65 @@
+#!/bin/bash
+# Two nodes of Slurm on this machine: a run on each, and an experiment of the lab in shards that equals one after the other.
+# Needs slurmctld, slurmd, slurm-client, munge; root.
+#     slurm.sh TARDY FOLDER
+set -euo pipefail
+tardy=$(readlink -f "$1")
+folder=$(mkdir -p "$2" && cd "$2" && pwd)
+deploy=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$folder"/{bin,state,run,log,spool-board1,spool-board2}
+ln -sf "$tardy" "$folder/bin/tardy"
+host=$(hostname -s)
+cpus=$(nproc)
+cat > "$folder/slurm.conf" <<END
+ClusterName=tardy
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=17000
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$folder/run/munge.sock
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/spool-%n
+SlurmctldPidFile=$folder/run/ctld.pid
+SlurmdPidFile=$folder/run/slurmd-%n.pid
+SlurmctldLogFile=$folder/log/ctld.log
+SlurmdLogFile=$folder/log/slurmd-%n.log
+ReturnToService=2
+MpiDefault=none
+NodeName=board1 NodeHostname=$host NodeAddr=127.0.0.1 Port=17001 CPUs=$cpus Boards=1 SocketsPerBoard=1 CoresPerSocket=$cpus ThreadsPerCore=1 RealMemory=500
+NodeName=board2 NodeHostname=$host NodeAddr=127.0.0.1 Port=17002 CPUs=$cpus Boards=1 SocketsPerBoard=1 CoresPerSocket=$cpus ThreadsPerCore=1 RealMemory=500
+PartitionName=lab Nodes=ALL Default=YES MaxTime=30 State=UP OverSubscribe=EXCLUSIVE
+END
+export SLURM_CONF=$folder/slurm.conf PATH=$folder/bin:$PATH
+head -c 1024 /dev/urandom > "$folder/munge.key"
+chmod 400 "$folder/munge.key"
+started=
+finish() { for process in $started; do kill "$process" 2>/dev/null || true; done; wait; }
+trap finish EXIT
+munged --foreground --force --key-file="$folder/munge.key" --socket="$folder/run/munge.sock" --pid-file="$folder/run/munged.pid" \
+    --log-file="$folder/log/munged.log" --seed-file="$folder/run/munge.seed" 2>/dev/null & started="$started $!"
+for _ in $(seq 50); do [ -S "$folder/run/munge.sock" ] && break; sleep 0.1; done
+slurmctld -D -f "$SLURM_CONF" > /dev/null 2>&1 & started="$started $!"
+for node in board1 board2; do slurmd -D -N $node -f "$SLURM_CONF" > /dev/null 2>&1 & started="$started $!"; done
+for _ in $(seq 100); do [ "$(sinfo --noheader --Node --states=idle --format=%N 2>/dev/null | sort -u | wc -l)" = 2 ] && break; sleep 0.2; done
+
+"$deploy/slurm/boards" "$folder/rack" --partition=lab -- --for 2s --load none || [ $? -eq 4 ]
+for node in board1 board2; do
+    tardy show "$folder/rack/$node" --json | grep -q "\"board\": \"$node\""
+done
+
+# In virtual time the shards of an array are one experiment: equal samples, equal table.
+printf '%s\n' '--kernel debian:6.1 --preempt none --load fork --for 2s' '--kernel debian:6.1 --preempt full --load fork --for 2s' > "$folder/lines"
+sbatch --quiet --wait --exclusive --array=1-2 --output="$folder/log/shard-%a" "$deploy/slurm/lab.sbatch" "$folder/lines" "$folder/shards"
+for line in 1 2; do
+    # shellcheck disable=SC2046 # the line is words
+    tardy lab run $(sed -n ${line}p "$folder/lines") --out "$folder/one-by-one/$line" > /dev/null
+done
+digests() { (cd "$1" && find . -path '*/samples/*' -type f | sort | xargs sha256sum); }
+[ "$(digests "$folder/shards" | wc -l)" -ge 2 ]
+diff <(digests "$folder/shards") <(digests "$folder/one-by-one")
+diff <(tardy show "$folder/shards") <(tardy show "$folder/one-by-one")
+tardy show "$folder/shards"

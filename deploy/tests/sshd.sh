@@ -1,0 +1,35 @@
+# Sourced by tests: an sshd on loopback whose boards are this machine. Sets $port, $identity, $ssh_config; ends with `end_sshd`.
+ssh-keygen -q -t ed25519 -N '' -f "$folder/host-key"
+ssh-keygen -q -t ed25519 -N '' -f "$folder/user-key"
+port=${SSHD_PORT:-17022}
+identity=$folder/user-key
+ssh_config=$folder/ssh_config
+cat > "$folder/sshd_config" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $folder/host-key
+AuthorizedKeysFile $folder/user-key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+SetEnv TMPDIR=$folder
+Subsystem sftp internal-sftp
+END
+cat > "$ssh_config" <<END
+Host *
+  IdentityFile $identity
+  IdentitiesOnly yes
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+  LogLevel ERROR
+END
+mkdir -p /run/sshd
+/usr/sbin/sshd -D -f "$folder/sshd_config" 2>/dev/null &
+sshd=$!
+end_sshd() { kill "$sshd" 2>/dev/null || true; }
+for _ in $(seq 50); do
+    ssh -F "$ssh_config" -p "$port" root@127.0.0.1 true 2>/dev/null && break
+    sleep 0.2
+done

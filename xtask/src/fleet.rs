@@ -1,0 +1,85 @@
+//! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has them (deploy/tests).
+//!
+//! Not a part of `cargo xtask test`: it installs services and packages of Python, and takes two minutes.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::failure::{Failure, Result, While};
+use crate::{program, static_build, workspace};
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetArguments {
+    /// Engines: slurm, labgrid, ansible, lava, files (Kubernetes, Yocto, Buildroot); all by default
+    #[arg(value_name = "ENGINE")]
+    engines: Vec<String>,
+    /// Binary to test, in place of one that is built now
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+/// One engine.
+struct Engine {
+    /// Its script in deploy/tests.
+    name: &'static str,
+    /// Programs that it needs, and the packages of Debian that have them.
+    programs: &'static [&'static str],
+    packages: &'static str,
+}
+
+const ENGINES: &[Engine] = &[
+    Engine {
+        name: "slurm",
+        programs: &["slurmctld", "slurmd", "sbatch", "munged"],
+        packages: "slurmctld slurmd slurm-client munge qemu-system-x86",
+    },
+    Engine { name: "labgrid", programs: &["sshd", "ssh", "python3"], packages: "openssh-server openssh-client python3-venv" },
+    Engine { name: "ansible", programs: &["sshd", "ssh", "python3"], packages: "openssh-server openssh-client python3-venv" },
+    Engine { name: "lava", programs: &["python3"], packages: "lava-common" },
+    Engine { name: "files", programs: &["make", "python3"], packages: "make python3-venv" },
+];
+/// Of Python's index, for an environment in the target folder.
+const PYTHON: &[&str] =
+    &["labgrid==26.0.1", "ansible-core==2.19.14", "kubernetes-validate==1.37.0", "oelint-adv==9.11.2", "kconfiglib==14.1.0"];
+
+/// Runs the scripts, one after the other.
+pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
+    let named = |name: &String| {
+        ENGINES.iter().find(|engine| engine.name == name).ok_or_else(|| Failure::new(format!("there is no engine `{name}`")))
+    };
+    let engines: Vec<&Engine> =
+        if arguments.engines.is_empty() { ENGINES.iter().collect() } else { arguments.engines.iter().map(named).collect::<Result<_>>()? };
+    for engine in &engines {
+        if let Some(missing) = engine.programs.iter().find(|name| program::find(name).is_none()) {
+            return Err(Failure::new(format!(
+                "{} needs {missing}: apt-get install --no-install-recommends {}",
+                engine.name, engine.packages
+            )));
+        }
+    }
+    let architecture = static_build::Architecture::here().ok_or_else(|| Failure::new("there is no static build for this machine"))?;
+    let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
+    let folder = workspace::target_folder()?.join("fleet");
+    let python = folder.join("python");
+    if !python.join("bin/kubernetes-validate").exists() {
+        program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
+        program::run(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(PYTHON))?;
+    }
+    let mut lines = Vec::new();
+    for engine in engines {
+        let place = folder.join(engine.name);
+        if place.exists() {
+            std::fs::remove_dir_all(&place).while_doing(|| format!("removing {}", place.display()))?;
+        }
+        println!("== {}", engine.name);
+        let begin = Instant::now();
+        let script = workspace::root().join("deploy/tests").join(engine.name).with_extension("sh");
+        program::run(Command::new("timeout").args(["600"]).arg(script).arg(&binary).arg(&place).env("VENV", &python))?;
+        lines.push(format!("{}: passed in {} s", engine.name, begin.elapsed().as_secs()));
+    }
+    println!("{}", lines.join("\n"));
+    Ok(())
+}

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tardy_results::compare::model::{Comparison, Outcome};
 
 use super::figure;
-use super::unit::micro;
+use super::unit::{micro, sentence};
 use crate::report::compare::cells;
 use tardy_chart::model::Table;
 
@@ -19,18 +19,18 @@ pub(super) fn section(comparison: &Result<Comparison, String>, names: &[&str], l
                 Ok(comparison) => @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
                     div class={ "verdict " (class(candidate.verdict)) } {
                         b { (name) " against " (base) ": " (candidate.verdict.word().to_uppercase()) }
-                        p { (micro(&candidate.reason)) " (margin " (comparison.settings.margin) ")" }
+                        p { (sentence(&candidate.reason)) " (margin " (comparison.settings.margin) ")" }
                     }
                 }
             }
             @if let Some(lead) = lead { div class="lead" { (lead) } }
             @if let Ok(comparison) = comparison {
                 @let shared = shared_warnings(comparison);
-                @for warning in &shared { p class="note" { (micro(warning)) } }
+                @for warning in &shared { p class="note" { (sentence(warning)) } }
                 @for (candidate, name) in comparison.candidates.iter().zip(names.iter().skip(1)) {
                     @if comparison.candidates.len() == 1 { (figure::table(&table(candidate), "")) }
                     @else { details { summary { (name) " against " (base) ", by load" } (figure::table(&table(candidate), "")) } }
-                    @for warning in candidate.warnings.iter().filter(|warning| !shared.contains(warning)) { p class="note" { (micro(warning)) } }
+                    @for warning in candidate.warnings.iter().filter(|warning| !shared.contains(warning)) { p class="note" { (sentence(warning)) } }
                 }
             }
         }

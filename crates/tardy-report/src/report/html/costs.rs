@@ -6,6 +6,7 @@ use tardy_run::cost::CostSet;
 
 use super::facts;
 use super::figure::Figures;
+use super::unit::sentence;
 use crate::report::date::date_and_time;
 use crate::report::summary_text;
 use tardy_chart::build::costs;
@@ -68,7 +69,7 @@ fn first(run: &CostRun) -> Markup {
         }
         @if !summary.warnings.is_empty() || how.unit == "instructions" {
             ul class="warnings" aria-label="Warnings" {
-                @for warning in &summary.warnings { li { (warning.to_string()) } }
+                @for warning in &summary.warnings { li { (sentence(&warning.to_string())) } }
                 @if how.unit == "instructions" {
                     li { "Counts of executed instructions: how long the kernel's code is, never how fast a machine runs it." }
                 }

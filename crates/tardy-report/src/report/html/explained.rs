@@ -7,6 +7,7 @@ use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
 
+use super::unit::sentence;
 use super::{figure, flames};
 use crate::report::explain_run_text;
 use crate::report::explain_text::{broken, broken_head, not_broken, share, time};
@@ -50,7 +51,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
             (counts.checked - counts.not_adding_up) " of " (counts.checked) " add up to their latency. "
             (time(explanation.unexplained_ns)) " of " (time(all)) " have no explanation."
         }
-        @for warning in explain_run_text::warnings(explanation) { p class="note" { (warning) } }
+        @for warning in explain_run_text::warnings(explanation) { p class="note" { (sentence(&warning)) } }
         (figure::table(&holders(explanation, all), "words"))
         (figure::table(&components(explanation, all), "words"))
         (flames::graph(&explanation.stacks))

@@ -8,7 +8,7 @@ use tardy_results::compare::model::Comparison;
 use tardy_results::explain::words;
 use tardy_results::summary::model::{Ladder, LoadSummary, ProbeSummary, Rung};
 
-use super::unit::{micro, time};
+use super::unit::{micro, sentence, time};
 use super::{comparison, figure, side_by_side};
 use crate::report::date::date_and_time;
 use crate::report::explain_text::{self, share};
@@ -102,7 +102,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
             div class={ "verdict " (summary_text::word(*outcome).to_lowercase()) } { b { (summary_text::word(*outcome)) } p { (micro(sentence)) } }
         }
         @if verdicts.is_empty() {
-            div class="verdict " { b { "NO DEADLINE ASKED FOR" } p { "Give --deadline for a verdict; below is what these samples say about common ones." } }
+            div class="verdict " { b { "NO DEADLINE ASKED FOR" } p { (sentence("Give --deadline for a verdict; below is what these samples say about common ones.")) } }
         }
         @for probe in &summary.probes {
             @if let Some(worst) = summary_text::worst_load(summary, &probe.probe) {
@@ -113,7 +113,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
         @if let Some(lead) = lead { div class="lead" { (lead) } }
         @if !summary.warnings.is_empty() {
-            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (micro(&warning.to_string())) } } }
+            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (sentence(&warning.to_string())) } } }
         }
         @for probe in &summary.probes {
             @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }

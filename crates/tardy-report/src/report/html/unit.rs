@@ -1,5 +1,6 @@
 //! Times as a page prints them.
 
+use maud::{Markup, html};
 use tardy_core::units::Nanos;
 
 /// Three digits and a unit.
@@ -21,6 +22,18 @@ pub(super) fn micro(text: &str) -> String {
     out + rest
 }
 
+/// A sentence for print: as [`micro`], and its flags are not broken behind their dashes.
+pub(super) fn sentence(text: &str) -> Markup {
+    let text = micro(text);
+    let mut words = text.split(' ').enumerate();
+    html! {
+        @for (index, word) in &mut words {
+            @if index > 0 { " " }
+            @if word.trim_start_matches(['(', '`']).starts_with("--") { span class="flag" { (word) } } @else { (word) }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +42,11 @@ mod tests {
     fn microseconds_have_their_sign_and_other_words_stay() {
         assert_eq!(micro("4.67 us of 12 us, give us 200us"), "4.67 µs of 12 µs, give us 200us");
         assert_eq!(micro("3 used"), "3 used");
+    }
+
+    #[test]
+    fn flags_of_a_sentence_stay_whole_and_the_rest_is_text() {
+        let written = sentence("wait 3 us (--for 1s), a-b <c>").into_string();
+        assert_eq!(written, "wait 3 µs <span class=\"flag\">(--for</span> 1s), a-b &lt;c&gt;");
     }
 }

@@ -28,7 +28,11 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
         let value = write(&file)?;
         file.sync_all()?;
         if is_unnamed {
-            unnamed_file::give_name(&file, &part)?;
+            // One call where nothing is to be replaced: between two, a kill would leave the name of the first.
+            match unnamed_file::give_name(&file, path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => unnamed_file::give_name(&file, &part)?,
+                named => return named.map(|()| value).map_err(E::from),
+            }
         }
         fs::rename(&part, path)?;
         Ok(value)

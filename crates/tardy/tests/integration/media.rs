@@ -1,5 +1,7 @@
 //! The built-in player without a sound card (on one: tests/lab/sound.rs), and a real one: skew and inter-frame time, accounted for frame by frame.
 
+use std::collections::BTreeSet;
+
 use crate::support;
 
 use support::summary::assert_exact;
@@ -123,8 +125,9 @@ fn a_sound_card_that_is_not_there_is_named_and_the_clock_is_modelled_unless_one_
     assert!(none.contains("a sound card (/dev/snd has no device to play on)") && none.contains("modprobe snd-dummy"), "{none}");
     assert_eq!(place.names(), [""; 0]);
     let summary = place.tardy("run --load none --for 1s --json --out run --probe media").ends_with(0).json();
-    let names: Vec<&str> = summary["series"].as_array().unwrap().iter().map(|series| series["probe"].as_str().unwrap()).collect();
-    assert_eq!(names, ["media", "media.frame"]);
+    // The summary has the worst first: which that is, the machine decides.
+    let names: BTreeSet<&str> = summary["series"].as_array().unwrap().iter().map(|series| series["probe"].as_str().unwrap()).collect();
+    assert_eq!(names, BTreeSet::from(["media", "media.frame"]));
     let text = summary["warnings"].to_string();
     assert!(text.contains("simulated player, no audio hardware") && text.contains("what is missing is a sound card"), "{text}");
 }

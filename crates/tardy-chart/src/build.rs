@@ -6,6 +6,7 @@ mod cpu_map;
 mod distribution;
 mod grid;
 mod hist;
+pub mod history;
 mod percentiles;
 mod probes;
 mod running_max;

@@ -11,6 +11,7 @@ pub mod doctor_html;
 pub mod doctor_text;
 pub mod explain_run_text;
 pub mod explain_text;
+pub mod history_html;
 pub mod html;
 pub mod junit;
 pub mod ladder_text;

@@ -23,6 +23,9 @@ pub struct HistoryArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
+    /// Also write a page: boards by builds as a map, and each change with its numbers
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME --label board=NAME); without, a build is a day and a board is the host.

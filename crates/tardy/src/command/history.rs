@@ -1,6 +1,9 @@
 //! `tardy history`: builds of many boards, and after which one numbers became worse.
 
+use std::io::Write;
+
 use tardy_report::report::compare::history as history_text;
+use tardy_report::report::history_html;
 use tardy_results::compare::model::Outcome;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -20,6 +23,12 @@ pub fn run(args: &HistoryArgs) -> Exit {
             return Exit::Usage;
         }
     };
+    if let Some(file) = &args.html
+        && let Err(error) = output::replace(file, |mut out| out.write_all(history_html::page(&found).as_bytes()))
+    {
+        eprintln!("tardy: cannot write {}: {error}: give another file with --html", file.display());
+        return Exit::Machine;
+    }
     let printed = match args.format {
         CompareFormat::Text => history_text::text(&found, output::screen_or_page().columns, output::is_colored()),
         CompareFormat::Json => Format::HISTORY.document(&found),

@@ -53,6 +53,14 @@ fn a_load_that_is_worse_on_all_boards_is_found_with_its_build_and_what_changed()
     assert!(first.contains("since b11"), "{first}");
     assert!(found.stdout.contains("changed with b11: machine.kernel.release: 6.12.1 -> 6.12.2"), "{}", found.stdout);
     assert!(!found.stdout.contains("under idle"), "{}", found.stdout);
+    let with_page = place.tardy("history nightly --html page.html").ends_with(1);
+    assert_eq!(with_page.stdout, found.stdout);
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    for said in ["Regressions over builds: worse", ">b11</th>", "since b11", "<svg", "changed with b11: machine.kernel.release"] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(!page.contains("<script") && !page.contains("NaN"));
+    place.tardy("history nightly --html /dev/null").ends_with(3);
     let json = place.tardy("history nightly --format json").ends_with(1).json();
     let changes = json["changes"].as_array().unwrap();
     let of_memory = |place: &Value| json["series"][place.as_u64().unwrap() as usize]["key"]["load"] == "memory";

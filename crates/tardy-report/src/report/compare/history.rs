@@ -72,11 +72,11 @@ fn count(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-fn extent(found: &History) -> String {
+pub(in crate::report) fn extent(found: &History) -> String {
     format!("{} of {}, {}", count(found.builds.len(), "build"), count(found.boards.len(), "board"), count(found.series.len(), "number"))
 }
 
-fn state(change: &LastingChange) -> &'static str {
+pub(in crate::report) fn state(change: &LastingChange) -> &'static str {
     match (change.is_open, change.share > 0.0) {
         (true, _) => "worse",
         (false, true) => "was worse",
@@ -84,7 +84,7 @@ fn state(change: &LastingChange) -> &'static str {
     }
 }
 
-fn sentence(found: &History, change: &LastingChange) -> String {
+pub(in crate::report) fn sentence(found: &History, change: &LastingChange) -> String {
     let build = |place: usize| &found.builds[place].name;
     let accepted = if found.builds[change.from].is_accepted { ", accepted" } else { "" };
     format!(
@@ -126,7 +126,7 @@ fn rows(found: &History, change: &LastingChange) -> Vec<Vec<String>> {
 }
 
 /// What else changed with the build.
-fn facts(found: &History, change: &LastingChange) -> Vec<String> {
+pub(in crate::report) fn facts(found: &History, change: &LastingChange) -> Vec<String> {
     let build = &found.builds[change.from].name;
     let mut facts: Vec<String> = change.changed.iter().take(SHOWN).map(|fact| format!("changed with {build}: {fact}")).collect();
     match change.changed.len() {

@@ -1,0 +1,142 @@
+//! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by builds as a map, and each change with its numbers.
+
+use maud::{Markup, PreEscaped, html};
+use tardy_chart::build::history::chart;
+use tardy_chart::draw::{Frame, draw};
+use tardy_chart::model::{Chart, HEAT_LEVELS, Tone};
+use tardy_chart::palette::variable;
+use tardy_chart::svg;
+use tardy_results::compare::model::Outcome;
+use tardy_results::history::{Build, History, LastingChange};
+
+use super::compare::history::{extent, facts, sentence, state};
+use super::page::{Page, maker, themed};
+
+const STYLE: &str = include_str!("atlas_html/style.css");
+const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem 0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}\
+.swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
+/// Builds of the map, the last ones, and changes that are drawn.
+const BUILDS_SHOWN: usize = 40;
+const CHANGES_SHOWN: usize = 20;
+/// Builds that the map compares with: the first of each board.
+const FIRST: usize = 8;
+/// Differences from which on a cell has each colour but the first.
+const LEVELS: [f64; HEAT_LEVELS - 1] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0];
+/// In px.
+const SIZE: (f64, f64) = (1080.0, 320.0);
+
+/// The whole file.
+#[must_use]
+pub fn page(found: &History) -> String {
+    let mut changes: Vec<&LastingChange> = found.changes.iter().collect();
+    changes.sort_by_key(|change| (!change.is_open, std::cmp::Reverse(change.from)));
+    let body = html! {
+        main {
+            h1 { "Regressions over builds: " (word(found.verdict)) }
+            p { (extent(found)) ". " (found.reason) " (margin " (found.margin) ")." }
+            (map(found))
+            h2 { "Changes" }
+            @if changes.is_empty() { p { "None." } }
+            @for (index, change) in changes.iter().take(CHANGES_SHOWN).enumerate() { (told(found, change, index)) }
+            @if changes.len() > CHANGES_SHOWN { p.note { (changes.len() - CHANGES_SHOWN) " more: tardy history with --format json has all." } }
+            footer { "Made by " (maker()) ". This file is complete in itself." }
+        }
+    };
+    Page { title: "Regressions over builds", style: &style(), scripts: "" }.around(&body)
+}
+
+fn word(verdict: Outcome) -> &'static str {
+    match verdict {
+        Outcome::Equivalent => "none",
+        other => other.word(),
+    }
+}
+
+fn style() -> String {
+    let levels = |level: usize| {
+        let ink = if level >= HEAT_LEVELS / 2 { "--surface" } else { "--ink" };
+        format!(".h{level}{{background:var({});color:var({ink})}}", variable(Tone::Heat(level)))
+    };
+    let levels: String = (0..HEAT_LEVELS).map(levels).collect();
+    themed(&format!("{STYLE}{OWN_STYLE}{levels}"))
+}
+
+/// How much higher the numbers of each board are than in its first builds, on their mean.
+fn map(found: &History) -> Markup {
+    let left = found.builds.len().saturating_sub(BUILDS_SHOWN);
+    let shown: Vec<(usize, &Build)> = found.builds.iter().enumerate().skip(left).collect();
+    html! {
+        h2 { "Boards and builds" }
+        p.note {
+            "All numbers of a board against its first " (FIRST) " builds, on their geometric mean, in per cent. Darker is worse."
+            @if left > 0 { " The last " (BUILDS_SHOWN) " builds." }
+        }
+        div.wide tabindex="0" role="group" aria-label="Boards and builds" {
+            table.map {
+                thead { tr { td {} @for (_, build) in &shown { th scope="col" { (build.name) @if build.is_accepted { " (accepted)" } } } } }
+                tbody {
+                    @for board in &found.boards {
+                        tr {
+                            th scope="row" { (board) }
+                            @for (place, _) in &shown { (cell(difference(found, board, *place))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cell(difference: Option<f64>) -> Markup {
+    let Some(difference) = difference else { return html! { td { "-" } } };
+    let level = LEVELS.iter().filter(|from| difference >= **from).count();
+    let whole = (difference * 100.0).round();
+    html! { td class=(format!("h{level}")) { @if whole == 0.0 { "0" } @else { (format!("{whole:+}")) } } }
+}
+
+/// Share by which the numbers of a board are higher in a build than in its first ones; nothing where it did not run it.
+fn difference(found: &History, board: &str, build: usize) -> Option<f64> {
+    let of_series = |values: &[Option<f64>]| {
+        let first: Vec<f64> = values.iter().flatten().take(FIRST).map(|value| value.max(1.0).ln()).collect();
+        Some(values[build]?.max(1.0).ln() - first.iter().sum::<f64>() / first.len() as f64)
+    };
+    let all: Vec<f64> =
+        found.series.iter().filter(|series| series.board == board).filter_map(|series| of_series(&series.values_ns)).collect();
+    (!all.is_empty()).then(|| (all.iter().sum::<f64>() / all.len() as f64).exp_m1())
+}
+
+fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
+    html! {
+        figure {
+            figcaption {
+                h3 { (state(change)) ": " (sentence(found, change)) }
+                @for fact in facts(found, change) { p { (fact) } }
+            }
+            @if let Some(chart) = chart(found, change) { (drawn(&chart, index)) }
+        }
+    }
+}
+
+fn drawn(chart: &Chart, index: usize) -> Markup {
+    let (scene, _) = draw(chart, SIZE, Frame::Plot);
+    html! {
+        p.note { (chart.note) }
+        p.legend {
+            @for layer in chart.layers.iter().filter(|layer| !layer.is_companion) {
+                span { i.swatch style={ "background:var(" (variable(layer.tone)) ")" } {} (layer.name) } " "
+            }
+        }
+        svg viewBox={ "0 0 " (SIZE.0) " " (SIZE.1) } role="img" aria-label=(format!("{}. {}", chart.title, chart.note)) {
+            (PreEscaped(svg::fragment(&scene, &format!("change{index}"))))
+        }
+        details {
+            summary { "Numbers (" (chart.table.rows.len()) " rows)" }
+            div.wide tabindex="0" role="group" aria-label="Numbers" {
+                table {
+                    thead { tr { @for cell in &chart.table.head { th scope="col" { (cell) } } } }
+                    tbody { @for row in &chart.table.rows { tr { @for cell in row { td { (cell) } } } } }
+                }
+            }
+        }
+    }
+}

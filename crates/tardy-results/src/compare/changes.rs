@@ -38,7 +38,7 @@ pub struct Change {
 }
 
 /// The runs at or below `paths`, each once: a run that is named twice would look like a level that lasted.
-pub(crate) fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
+pub fn folders_once(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let mut is_new = |folder: &PathBuf| known.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone()));
     paths.iter().flat_map(|path| folders(path)).filter(|folder| is_new(folder)).collect()

@@ -43,6 +43,13 @@ pub fn differences(base: &RunRecord, candidate: &RunRecord) -> Vec<FactDifferenc
     differences
 }
 
+/// The facts of a run at these places of `run.json`; absent where they are not known.
+#[must_use]
+pub fn of_names<const COUNT: usize>(record: &RunRecord, names: [&str; COUNT]) -> [Option<String>; COUNT] {
+    let mut facts = facts(record);
+    names.map(|name| facts.remove(name))
+}
+
 /// Rows of `tardy doctor` that call one side good and the other not. What they count moves from run to run, and says nothing here.
 fn settings<'a>(base: &'a [StoredFinding], candidate: &'a [StoredFinding]) -> impl Iterator<Item = FactDifference> + 'a {
     let is_judged = |finding: &StoredFinding| matches!(finding.state, StoredState::Good | StoredState::Improvable);

@@ -32,7 +32,7 @@ const BLOCKS_OF_SHORT: i64 = 40;
 const BLOCKS_MIN: usize = 20;
 
 /// What may be compared with each other: interval errors and latencies never are.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key {
     /// Name of the probe.
     pub probe: String,

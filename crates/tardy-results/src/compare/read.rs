@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
 use tardy_core::warning::{Severity, Warning};
 use tardy_run::guest_start::GuestStart;
@@ -61,17 +60,11 @@ pub(super) fn compare_sides(base: &Side, sides: Vec<Side>, settings: &Settings) 
 /// # Errors
 /// [`CompareError::Clocks`].
 pub fn one_clock<'a>(runs: impl Iterator<Item = &'a RunSide>) -> Result<(), CompareError> {
-    let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
     let mut first: Option<&RunSide> = None;
     for run in runs {
         let base = *first.get_or_insert(run);
         if base.record.clock != run.record.clock {
-            return Err(CompareError::Clocks {
-                base: base.folder.clone(),
-                base_clock: word(base.record.clock),
-                other: run.folder.clone(),
-                other_clock: word(run.record.clock),
-            });
+            return Err(CompareError::clocks((&base.folder, base.record.clock), (&run.folder, run.record.clock)));
         }
     }
     Ok(())

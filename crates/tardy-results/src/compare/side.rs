@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tardy_core::series::ClockKind;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_run::folder::{self, folders};
@@ -149,4 +150,12 @@ pub enum CompareError {
         /// What there is.
         has: String,
     },
+}
+
+impl CompareError {
+    /// Of two runs with their clocks.
+    pub(crate) fn clocks(base: (&Path, ClockKind), other: (&Path, ClockKind)) -> Self {
+        let word = |clock: ClockKind| if clock == ClockKind::Virtual { "virtual" } else { "real" };
+        Self::Clocks { base: base.0.to_owned(), base_clock: word(base.1), other: other.0.to_owned(), other_clock: word(other.1) }
+    }
 }

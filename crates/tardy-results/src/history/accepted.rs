@@ -25,9 +25,11 @@ pub enum AcceptedError {
     Content { path: PathBuf, error: serde_json::Error },
 }
 
-/// The names in the first folder's file; none where there is no such file.
-pub(super) fn read(paths: &[PathBuf]) -> Result<BTreeSet<String>, AcceptedError> {
-    let Some(folder) = paths.first() else { return Ok(BTreeSet::new()) };
+/// Builds that are accepted for the runs in `folder`; none where it has no such file.
+///
+/// # Errors
+/// [`AcceptedError`] where the file cannot be read, or is no list.
+pub fn accepted(folder: &Path) -> Result<BTreeSet<String>, AcceptedError> {
     let path = folder.join(FILE);
     let error = |error| AcceptedError::File { path: path.clone(), error };
     match std::fs::metadata(&path) {
@@ -49,7 +51,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<BTreeSet<String>, AcceptedError>
 /// [`AcceptedError`] where the file cannot be read or written.
 pub fn accept(folder: &Path, builds: &[String]) -> Result<PathBuf, AcceptedError> {
     let path = folder.join(FILE);
-    let mut accepted = Accepted { builds: read(&[folder.to_owned()])? };
+    let mut accepted = Accepted { builds: accepted(folder)? };
     accepted.builds.extend(builds.iter().cloned());
     let text = serde_json::to_string_pretty(&accepted).expect("names are text") + "\n";
     let written = tardy_run::output_file::replace(&path, |mut file| io::Write::write_all(&mut file, text.as_bytes()));

@@ -4,10 +4,13 @@ use std::io::Write;
 
 use tardy_report::report::compare::history as history_text;
 use tardy_report::report::history_html;
+use tardy_results::compare::changes::folders_once;
 use tardy_results::compare::model::Outcome;
+use tardy_results::compare::side::CompareError;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::history::{History, HistoryError, accept, history};
+use tardy_results::history::run::HistoryRun;
+use tardy_results::history::{AcceptedError, Collected, History, accept, accepted, history};
 
 use super::output;
 use crate::cli::compare::CompareFormat;
@@ -47,15 +50,21 @@ pub fn run(args: &HistoryArgs) -> Exit {
 }
 
 fn found(args: &HistoryArgs) -> Result<History, String> {
-    let words = |error: HistoryError| error.to_string();
-    let before = history(&args.folders, args.margin).map_err(words)?;
+    let words = |error: CompareError| error.to_string();
+    let mut runs = Collected::default();
+    for folder in folders_once(&args.folders) {
+        HistoryRun::read(&folder).and_then(|run| runs.add(run)).map_err(words)?;
+    }
+    let beside = &args.folders[0];
+    let known = |error: AcceptedError| error.to_string();
+    let before = history(&runs, &accepted(beside).map_err(known)?, args.margin);
     if args.accept.is_empty() {
         return Ok(before);
     }
     if let Some(unknown) = args.accept.iter().find(|name| !before.builds.iter().any(|build| build.name == **name)) {
         return Err(format!("--accept {unknown}: no run is of this build"));
     }
-    let file = accept(&args.folders[0], &args.accept).map_err(|error| error.to_string())?;
+    let file = accept(beside, &args.accept).map_err(known)?;
     eprintln!("tardy: accepted in {}", file.display());
-    history(&args.folders, args.margin).map_err(words)
+    Ok(history(&runs, &accepted(beside).map_err(known)?, args.margin))
 }

@@ -26,6 +26,7 @@ mod long_report;
 mod long_summary;
 mod made_run;
 mod many_cpus;
+mod many_runs;
 mod oslat;
 mod pairs;
 mod pictures;
@@ -79,6 +80,7 @@ const FIGURES: &[Figure] = &[
     long_report::FIGURE,
     long_comparison::FIGURE,
     many_cpus::FIGURE,
+    many_runs::FIGURE,
     compare::FIGURE,
     import_rate::FIGURE,
     load_rates::HACKBENCH,

@@ -70,8 +70,8 @@ fn measure(bench: &Bench) -> Result<FigureResult> {
     })
 }
 
-/// Wall time and peak memory; any verdict is one.
-fn timed(tardy: &Path, arguments: &[&Path]) -> Result<(f64, u64)> {
+/// Wall time in seconds and peak memory in bytes; any verdict is one.
+pub(super) fn timed(tardy: &Path, arguments: &[&Path]) -> Result<(f64, u64)> {
     let mut command = Command::new(tardy);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let begin = Instant::now();

@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod export;
+pub mod history_table;
 pub mod import;

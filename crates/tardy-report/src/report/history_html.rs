@@ -1,5 +1,7 @@
 //! Builds of boards over time as one HTML file that needs nothing else: the verdict, boards by builds as a map, and each change with its numbers.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, PreEscaped, html};
 use tardy_chart::build::history::chart;
 use tardy_chart::draw::{Frame, draw};
@@ -15,7 +17,8 @@ use super::page::{Page, maker, themed};
 const STYLE: &str = include_str!("atlas_html/style.css");
 const OWN_STYLE: &str = "figure{margin:1rem 0 2rem}figcaption p{margin:.2rem 0}svg{width:100%;max-width:68rem;height:auto;font-family:inherit}\
 .swatch{display:inline-block;width:1.1rem;height:.28rem;border-radius:2px;margin-right:.4rem;vertical-align:middle}.legend span{white-space:normal}";
-/// Builds of the map, the last ones, and changes that are drawn.
+/// Boards and builds of the map, the worst and the last ones, and changes that are drawn.
+const BOARDS_SHOWN: usize = 50;
 const BUILDS_SHOWN: usize = 40;
 const CHANGES_SHOWN: usize = 20;
 /// Builds that the map compares with: the first of each board.
@@ -65,26 +68,58 @@ fn style() -> String {
 fn map(found: &History) -> Markup {
     let left = found.builds.len().saturating_sub(BUILDS_SHOWN);
     let shown: Vec<(usize, &Build)> = found.builds.iter().enumerate().skip(left).collect();
+    let mut rows = rows(found, left);
+    let boards_left = rows.len().saturating_sub(BOARDS_SHOWN);
+    if boards_left > 0 {
+        rows.sort_by(|a, b| b.last().total_cmp(&a.last()));
+        rows.truncate(BOARDS_SHOWN);
+    }
     html! {
         h2 { "Boards and builds" }
         p.note {
             "All numbers of a board against its first " (FIRST) " builds, on their geometric mean, in per cent. Darker is worse."
             @if left > 0 { " The last " (BUILDS_SHOWN) " builds." }
+            @if boards_left > 0 { " The " (BOARDS_SHOWN) " boards that are worst in their last build; " (boards_left) " more." }
         }
         div.wide tabindex="0" role="group" aria-label="Boards and builds" {
             table.map {
                 thead { tr { td {} @for (_, build) in &shown { th scope="col" { (build.name) @if build.is_accepted { " (accepted)" } } } } }
-                tbody {
-                    @for board in &found.boards {
-                        tr {
-                            th scope="row" { (board) }
-                            @for (place, _) in &shown { (cell(difference(found, board, *place))) }
-                        }
-                    }
-                }
+                tbody { @for row in &rows { tr { th scope="row" { (row.board) } @for share in &row.shares { (cell(*share)) } } } }
             }
         }
     }
+}
+
+/// A board of the map: shares by which its numbers are higher in each build that is shown, and nothing where it did not run it.
+struct Row<'a> {
+    board: &'a str,
+    shares: Vec<Option<f64>>,
+}
+
+impl Row<'_> {
+    /// In the last build that it ran.
+    fn last(&self) -> f64 {
+        self.shares.iter().flatten().last().copied().unwrap_or(f64::NEG_INFINITY)
+    }
+}
+
+/// All boards, of the builds from `from` on.
+fn rows(found: &History, from: usize) -> Vec<Row<'_>> {
+    let mut sums: BTreeMap<&str, Vec<(f64, u32)>> = BTreeMap::new();
+    for series in &found.series {
+        let logarithms: Vec<Option<f64>> = series.values_ns.iter().map(|value| value.map(|value| value.max(1.0).ln())).collect();
+        let first: Vec<f64> = logarithms.iter().flatten().take(FIRST).copied().collect();
+        let level = first.iter().sum::<f64>() / first.len() as f64;
+        let of_board = sums.entry(&series.board).or_insert_with(|| vec![(0.0, 0); logarithms.len() - from]);
+        for ((sum, count), logarithm) in of_board.iter_mut().zip(&logarithms[from..]) {
+            if let Some(logarithm) = logarithm {
+                *sum += logarithm - level;
+                *count += 1;
+            }
+        }
+    }
+    let share = |(sum, count): (f64, u32)| (count > 0).then(|| (sum / f64::from(count)).exp_m1());
+    sums.into_iter().map(|(board, sums)| Row { board, shares: sums.into_iter().map(share).collect() }).collect()
 }
 
 fn cell(difference: Option<f64>) -> Markup {
@@ -92,17 +127,6 @@ fn cell(difference: Option<f64>) -> Markup {
     let level = LEVELS.iter().filter(|from| difference >= **from).count();
     let whole = (difference * 100.0).round();
     html! { td class=(format!("h{level}")) { @if whole == 0.0 { "0" } @else { (format!("{whole:+}")) } } }
-}
-
-/// Share by which the numbers of a board are higher in a build than in its first ones; nothing where it did not run it.
-fn difference(found: &History, board: &str, build: usize) -> Option<f64> {
-    let of_series = |values: &[Option<f64>]| {
-        let first: Vec<f64> = values.iter().flatten().take(FIRST).map(|value| value.max(1.0).ln()).collect();
-        Some(values[build]?.max(1.0).ln() - first.iter().sum::<f64>() / first.len() as f64)
-    };
-    let all: Vec<f64> =
-        found.series.iter().filter(|series| series.board == board).filter_map(|series| of_series(&series.values_ns)).collect();
-    (!all.is_empty()).then(|| (all.iter().sum::<f64>() / all.len() as f64).exp_m1())
 }
 
 fn told(found: &History, change: &LastingChange, index: usize) -> Markup {

@@ -27,13 +27,13 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: Clone + Eq + Hash> Known<T> {
-    fn place(&mut self, value: T) -> u32 {
-        if let Some(&place) = self.places.get(&value) {
+    fn place(&mut self, value: &T) -> u32 {
+        if let Some(&place) = self.places.get(value) {
             return place;
         }
         let place = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
         self.values.push(value.clone());
-        self.places.insert(value, place);
+        self.places.insert(value.clone(), place);
         place
     }
 }
@@ -63,34 +63,34 @@ pub struct Collected {
     facts: Known<Facts>,
     keys: Known<Key>,
     runs: Vec<RunPlace>,
-    /// Folder and start of each run: a folder and a table may both have it.
+    /// Digest of each run's folder, start, board and build: a folder and a table may both have it.
     known: HashSet<u64>,
     values: HashMap<(u32, u32), Vec<RunValues>>,
     first: Option<(PathBuf, ClockKind)>,
 }
 
 impl Collected {
-    /// Adds a run, unless it is there.
+    /// Adds a run. False where it is there already.
     ///
     /// # Errors
     /// [`CompareError::Clocks`] where its clock is not that of the others.
-    pub fn add(&mut self, run: HistoryRun) -> Result<(), CompareError> {
+    pub fn add(&mut self, run: &HistoryRun) -> Result<bool, CompareError> {
         let (base, clock) = self.first.get_or_insert_with(|| (run.folder.clone(), run.clock));
         if *clock != run.clock {
             return Err(CompareError::clocks((base, *clock), (&run.folder, run.clock)));
         }
-        if !self.known.insert(digest(&(&run.folder, run.started_realtime_ns.get()))) {
-            return Ok(());
+        if !self.known.insert(digest(&(&run.folder, run.started_realtime_ns, &run.board, &run.build))) {
+            return Ok(false);
         }
-        let (board, build) = (self.boards.place(run.board), self.builds.place(run.build));
-        for numbers in run.numbers {
-            let key = self.keys.place(numbers.key);
+        let (board, build) = (self.boards.place(&run.board), self.builds.place(&run.build));
+        for numbers in &run.numbers {
+            let key = self.keys.place(&numbers.key);
             let quantiles = numbers.quantiles.map(|value| value.unwrap_or(f64::NAN));
             self.values.entry((board, key)).or_default().push(RunValues { build, quantiles });
         }
-        let facts = self.facts.place(run.facts);
-        self.runs.push(RunPlace { board, build, facts, started: run.started_realtime_ns, folder: run.folder.into() });
-        Ok(())
+        let facts = self.facts.place(&run.facts);
+        self.runs.push(RunPlace { board, build, facts, started: run.started_realtime_ns, folder: run.folder.as_path().into() });
+        Ok(true)
     }
 
     /// All builds in the order of their first runs, and the place there of each that was collected.

@@ -77,7 +77,7 @@ impl HistoryRun {
         let started = record.started.realtime_ns;
         let label = |name: &str| record.plan.labels.get(name).cloned();
         Ok(Self {
-            folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
+            folder: folder.canonicalize().unwrap_or_else(|_| folder.to_owned()),
             board: label(BOARD).or_else(|| record.machine.host_name.clone()).unwrap_or_else(|| "board without a name".to_owned()),
             build: label(BUILD).unwrap_or_else(|| day(started)),
             started_realtime_ns: started,

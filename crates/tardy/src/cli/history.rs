@@ -11,10 +11,10 @@ use super::compare::CompareFormat;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct HistoryArgs {
-    /// Folders of runs, of any number of boards and builds
-    #[arg(value_name = "FOLDER", required = true)]
-    pub folders: Vec<PathBuf>,
-    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the first folder
+    /// Folders of runs, of any number of boards and builds, or tables of runs (.parquet, see --table)
+    #[arg(value_name = "FOLDER|TABLE", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Accept what changed with this build: it is the new normal, and kept in accepted.json of the first folder, or beside the first table
     #[arg(long, value_name = "BUILD")]
     pub accept: Vec<String>,
     /// Difference that does not matter: a time, or a share of the level before
@@ -26,6 +26,9 @@ pub struct HistoryArgs {
     /// Also write a page: boards by builds as a map, and each change with its numbers
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Also write the runs' numbers as a Parquet table, which history reads in place of them
+    #[arg(long, value_name = "FILE")]
+    pub table: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "Runs say their build and board by labels (tardy run --label build=NAME --label board=NAME); without, a build is a day and a board is the host.

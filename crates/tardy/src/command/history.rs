@@ -1,12 +1,13 @@
 //! `tardy history`: builds of many boards, and after which one numbers became worse.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
+use tardy_formats::history_table::{self, TableError, TableWriter, is_table};
 use tardy_report::report::compare::history as history_text;
 use tardy_report::report::history_html;
 use tardy_results::compare::changes::folders_once;
 use tardy_results::compare::model::Outcome;
-use tardy_results::compare::side::CompareError;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_results::history::run::HistoryRun;
@@ -21,9 +22,9 @@ use crate::cli::history::HistoryArgs;
 pub fn run(args: &HistoryArgs) -> Exit {
     let found = match found(args) {
         Ok(found) => found,
-        Err(error) => {
+        Err((exit, error)) => {
             eprintln!("tardy: {error}");
-            return Exit::Usage;
+            return exit;
         }
     };
     if let Some(file) = &args.html
@@ -49,22 +50,49 @@ pub fn run(args: &HistoryArgs) -> Exit {
     }
 }
 
-fn found(args: &HistoryArgs) -> Result<History, String> {
-    let words = |error: CompareError| error.to_string();
-    let mut runs = Collected::default();
-    for folder in folders_once(&args.folders) {
-        HistoryRun::read(&folder).and_then(|run| runs.add(run)).map_err(words)?;
-    }
-    let beside = &args.folders[0];
-    let known = |error: AcceptedError| error.to_string();
-    let before = history(&runs, &accepted(beside).map_err(known)?, args.margin);
+fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
+    let usage = |error: AcceptedError| (Exit::Usage, error.to_string());
+    let runs = match &args.table {
+        None => collected(&args.runs, |_| Ok(())),
+        Some(table) => output::replace(table, |file| {
+            let mut table = TableWriter::new(file)?;
+            let runs = collected(&args.runs, |run| table.add(run))?;
+            table.finish().map(|()| runs)
+        }),
+    };
+    let runs = runs.map_err(|error| match (error, &args.table) {
+        (TableError::Write(error), Some(table)) => {
+            (Exit::Machine, format!("cannot write {}: {error}: give another file with --table", table.display()))
+        }
+        (TableError::NotBuilt, _) => (Exit::Machine, TableError::NotBuilt.to_string()),
+        (error, _) => (Exit::Usage, error.to_string()),
+    })?;
+    let first = &args.runs[0];
+    let beside = if is_table(first) { first.parent().unwrap_or(Path::new("")) } else { first };
+    let before = history(&runs, &accepted(beside).map_err(usage)?, args.margin);
     if args.accept.is_empty() {
         return Ok(before);
     }
     if let Some(unknown) = args.accept.iter().find(|name| !before.builds.iter().any(|build| build.name == **name)) {
-        return Err(format!("--accept {unknown}: no run is of this build"));
+        return Err((Exit::Usage, format!("--accept {unknown}: no run is of this build")));
     }
-    let file = accept(beside, &args.accept).map_err(known)?;
+    let file = accept(beside, &args.accept).map_err(usage)?;
     eprintln!("tardy: accepted in {}", file.display());
-    Ok(history(&runs, &accepted(beside).map_err(known)?, args.margin))
+    Ok(history(&runs, &accepted(beside).map_err(usage)?, args.margin))
+}
+
+/// The runs in tables and folders, each once; `each` has them as they are read.
+fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<Collected, TableError> {
+    let mut runs = Collected::default();
+    let mut add = |run: &HistoryRun| if runs.add(run)? { each(run) } else { Ok(()) };
+    for path in paths {
+        if is_table(path) {
+            history_table::read(path, |run| add(&run))?;
+        } else {
+            for folder in folders_once(std::slice::from_ref(path)) {
+                add(&HistoryRun::read(&folder)?)?;
+            }
+        }
+    }
+    Ok(runs)
 }

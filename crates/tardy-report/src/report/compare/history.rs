@@ -1,5 +1,6 @@
 //! Builds of boards over time as text, Markdown and JUnit.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use tardy_results::compare::model::Outcome;
@@ -54,9 +55,12 @@ pub fn markdown(found: &History) -> String {
 /// As JUnit: a case for each board, which fails where a change of its numbers is open.
 #[must_use]
 pub fn junit(found: &History) -> String {
+    let of_boards =
+        |change: &'_ LastingChange| -> HashSet<&str> { change.series.iter().map(|&place| found.series[place].board.as_str()).collect() };
+    let all: Vec<(&LastingChange, HashSet<&str>)> = found.changes.iter().map(|change| (change, of_boards(change))).collect();
     let case = |board: &String| {
-        let of_board = |change: &&LastingChange| change.series.iter().any(|&place| found.series[place].board == *board);
-        let changes: Vec<&LastingChange> = found.changes.iter().filter(of_board).collect();
+        let changes: Vec<&LastingChange> =
+            all.iter().filter(|(_, boards)| boards.contains(board.as_str())).map(|(change, _)| *change).collect();
         let output: Vec<String> = changes.iter().map(|change| sentence(found, change)).collect();
         let (verdict, words) = match changes.iter().find(|change| change.is_open) {
             Some(change) => (Outcome::Worse, sentence(found, change)),

@@ -175,3 +175,20 @@ fn linaros_parser_finds_thread_minimum_average_and_maximum() {
     let behind = |name: &str| words[words.iter().position(|word| word == name).unwrap() + 1].parse::<u64>().unwrap();
     assert!(behind("t") == 0 && behind("min") <= behind("avg") && behind("avg") <= behind("max"), "{words:?}");
 }
+
+/// KernelCI's job (kernelci-core, config/runtime/tests/rt-tests.jinja2) has Linaro's newer script call it so, beside hackbench, and of the JSON that
+/// parser reads num_threads, the thread's min, avg and max, and return_code.
+#[test]
+fn kernelcis_job_finds_its_keys_in_the_json() {
+    let place = Workplace::new();
+    for histogram in ["", " -h 100"] {
+        let line = format!("cyclictest -q -p 98 -i 1000 -t 2 -a 0-1 -D 1s{histogram} -m --json=cyclictest.json");
+        place.tardy(&line).ends_with(0);
+        let found: serde_json::Value = serde_json::from_slice(&std::fs::read(place.path("cyclictest.json")).unwrap()).unwrap();
+        assert_eq!((&found["num_threads"], &found["return_code"]), (&2.into(), &0.into()), "{found}");
+        for thread in ["0", "1"] {
+            let of_thread = |key: &str| found["thread"][thread][key].as_f64().unwrap_or_else(|| panic!("{key} of {thread}: {found}"));
+            assert!(of_thread("min") <= of_thread("avg") && of_thread("avg") <= of_thread("max") && of_thread("max") > 0.0, "{found}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+#!/bin/bash
+# GitHub's action and workflow and GitLab's job by their published schemas, and their steps as a runner would run them; what is exported for KCIDB by
+# its own library. Needs check-jsonschema and kcidb-io in the Python environment at $VENV.
+#     ci.sh TARDY FOLDER
+set -euo pipefail
+tardy=$(readlink -f "$1")
+folder=$(mkdir -p "$2" && cd "$2" && pwd)
+deploy=$(cd "$(dirname "$0")/.." && pwd)
+export PATH=$VENV/bin:$PATH
+check-jsonschema --builtin-schema vendor.github-actions "$deploy/github/action.yml"
+check-jsonschema --builtin-schema vendor.github-workflows "$deploy/github/workflow.yml"
+check-jsonschema --builtin-schema vendor.gitlab-ci "$deploy/gitlab/tardy.yml"
+
+# The steps of the action, with its inputs, as GitHub's runner puts them into the environment.
+python3 - "$deploy/github/action.yml" > "$folder/action.sh" <<'END'
+import sys
+import yaml
+(step,) = yaml.safe_load(open(sys.argv[1]))["runs"]["steps"]
+print(step["run"])
+END
+export TARDY=$tardy OUT=run GOOD= MARGIN=5% BUILD=c0ffee BOARD=board7 GITHUB_STEP_SUMMARY=$folder/summary GITHUB_OUTPUT=$folder/output
+cd "$folder"
+github() { : > output; code=0; ARGUMENTS=$1 bash --noprofile --norc -eo pipefail action.sh 2> said || code=$?; grep -q "^code=$2\$" output || { cat output said; exit 1; }; }
+github "--for 1s --load none --deadline 10s" 0
+[ "$code" -eq 0 ] && grep -q PASSED summary && [ -e run.xml ]
+rm -r run run.xml summary
+github "--for 1s --load none --deadline 1ns" 1
+[ "$code" -eq 1 ] && grep -q FAILED summary && grep -q '<failure' run.xml
+{ "$tardy" show run --json || [ $? -eq 1 ]; } | grep -q '"board": "board7"'
+rm -r run
+github "--for nothing" 2
+[ "$code" -eq 2 ] && [ ! -e run ]
+OUT=good1; github "--for 1s --load none --deadline 10s" 0
+OUT=run GOOD=good1; : > summary; github "--for 1s --load none --deadline 10s" "[014]"
+grep -Eq 'worse|better|equivalent|inconclusive' summary
+
+python3 - "$deploy/gitlab/tardy.yml" > gitlab.sh <<'END'
+import sys
+import yaml
+print("\n".join(yaml.safe_load(open(sys.argv[1]))[".tardy"]["script"]))
+END
+export CI_COMMIT_SHA=c0ffee CI_RUNNER_DESCRIPTION=board7 TARDY_ARGUMENTS="--for 1s --load none --deadline 1ns"
+code=0
+bash -eo pipefail gitlab.sh 2> said || code=$?
+[ "$code" -eq 1 ] && grep -q '<failure' tardy-run.xml && grep -q '^# EOF' tardy-run.metrics && [ -s tardy-run.html ] || { cat said; exit 1; }
+
+"$tardy" export tardy-run --format kcidb --origin board7 --build-id maestro:42 > kcidb.json
+python3 -c 'import json, kcidb_io; kcidb_io.schema.LATEST.validate_exactly(json.load(open("kcidb.json")))'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Coordinator and exporter of labgrid with two places, whose boards are this machine through an sshd on loopback.
-# Needs openssh-server, and labgrid in the Python environment at $VENV; root.
+# Needs openssh-server, qemu-system-x86_64, and labgrid in the Python environment at $VENV; root.
 #     labgrid.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -26,6 +26,10 @@ for _ in $(seq 50); do [ "$(labgrid-client resources | wc -l)" -ge 2 ] && break;
 for board in board1 board2; do
     "$tardy" show "$folder/rack/$board" --json | grep -q "\"board\": \"$board\""
 done
+. "$deploy/tests/lab.sh"
+# shellcheck disable=SC2086 # they are words
+"$deploy/labgrid/boards.py" board1 board2 -- "$tardy" lab run $lab_words --ssh-config "$ssh_config" --out "$folder/exp" > /dev/null
+is_that_of_one_machine "$folder/exp"
 # The places are free again, and nothing is left on the boards.
 if labgrid-client who | grep -q board; then echo "a place is still acquired" >&2; exit 1; fi
 if ls -d "$folder"/tardy-on.* 2>/dev/null; then exit 1; fi

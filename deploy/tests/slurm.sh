@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two nodes of Slurm on this machine: a run on each, and an experiment of the lab in shards that equals one after the other.
-# Needs slurmctld, slurmd, slurm-client, munge; root.
+# Two nodes of Slurm on this machine: a run on each, and an experiment of the lab in shards that equals that of one machine.
+# Needs slurmctld, slurmd, slurm-client, munge, qemu-system-x86_64; root.
 #     slurm.sh TARDY FOLDER
 set -euo pipefail
 tardy=$(readlink -f "$1")
@@ -51,15 +51,9 @@ for node in board1 board2; do
     tardy show "$folder/rack/$node" --json | grep -q "\"board\": \"$node\""
 done
 
-# In virtual time the shards of an array are one experiment: equal samples, equal table.
-printf '%s\n' '--kernel debian:6.1 --preempt none --load fork --for 2s' '--kernel debian:6.1 --preempt full --load fork --for 2s' > "$folder/lines"
-sbatch --quiet --wait --exclusive --array=1-2 --output="$folder/log/shard-%a" "$deploy/slurm/lab.sbatch" "$folder/lines" "$folder/shards"
-for line in 1 2; do
-    # shellcheck disable=SC2046 # the line is words
-    tardy lab run $(sed -n ${line}p "$folder/lines") --out "$folder/one-by-one/$line" > /dev/null
-done
-digests() { (cd "$1" && find . -path '*/samples/*' -type f | sort | xargs sha256sum); }
-[ "$(digests "$folder/shards" | wc -l)" -ge 2 ]
-diff <(digests "$folder/shards") <(digests "$folder/one-by-one")
-diff <(tardy show "$folder/shards") <(tardy show "$folder/one-by-one")
-tardy show "$folder/shards"
+# In virtual time the shards of an array are one experiment.
+. "$deploy/tests/lab.sh"
+# shellcheck disable=SC2086 # they are words
+sbatch --quiet --wait --exclusive --array=1-4 --output="$folder/log/shard-%a" "$deploy/slurm/lab.sbatch" "$folder/exp" $lab_words
+is_that_of_one_machine "$folder/exp"
+cat "$lab_reference/table/text"

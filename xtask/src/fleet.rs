@@ -1,6 +1,6 @@
 //! `cargo xtask fleet`: what `deploy/` ships, on the real engines as far as one Debian machine has them (deploy/tests).
 //!
-//! Not a part of `cargo xtask test`: it installs services and packages of Python, and takes two minutes.
+//! Not a part of `cargo xtask test`: it installs services and packages of Python, and takes ten minutes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::{program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
-    /// Engines: slurm, labgrid, ansible, lava, files (Kubernetes, Yocto, Buildroot); all by default
+    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes, Yocto, Buildroot); all by default
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
     /// Binary to test, in place of one that is built now
@@ -31,19 +31,32 @@ struct Engine {
 }
 
 const ENGINES: &[Engine] = &[
+    Engine { name: "ssh", programs: &["sshd", "ssh", "qemu-system-x86_64"], packages: "openssh-server openssh-client qemu-system-x86" },
     Engine {
         name: "slurm",
-        programs: &["slurmctld", "slurmd", "sbatch", "munged"],
+        programs: &["slurmctld", "slurmd", "sbatch", "munged", "qemu-system-x86_64"],
         packages: "slurmctld slurmd slurm-client munge qemu-system-x86",
     },
-    Engine { name: "labgrid", programs: &["sshd", "ssh", "python3"], packages: "openssh-server openssh-client python3-venv" },
+    Engine {
+        name: "labgrid",
+        programs: &["sshd", "ssh", "python3", "qemu-system-x86_64"],
+        packages: "openssh-server openssh-client python3-venv qemu-system-x86",
+    },
     Engine { name: "ansible", programs: &["sshd", "ssh", "python3"], packages: "openssh-server openssh-client python3-venv" },
     Engine { name: "lava", programs: &["python3"], packages: "lava-common" },
+    Engine { name: "ci", programs: &["python3"], packages: "python3-venv" },
     Engine { name: "files", programs: &["make", "python3"], packages: "make python3-venv" },
 ];
 /// Of Python's index, for an environment in the target folder.
-const PYTHON: &[&str] =
-    &["labgrid==26.0.1", "ansible-core==2.19.14", "kubernetes-validate==1.37.0", "oelint-adv==9.11.2", "kconfiglib==14.1.0"];
+const PYTHON: &[&str] = &[
+    "labgrid==26.0.1",
+    "ansible-core==2.19.14",
+    "kubernetes-validate==1.37.0",
+    "oelint-adv==9.11.2",
+    "kconfiglib==14.1.0",
+    "check-jsonschema==0.39.0",
+    "kcidb-io==141",
+];
 
 /// Runs the scripts, one after the other.
 pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
@@ -64,9 +77,17 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
     let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
-    if !python.join("bin/kubernetes-validate").exists() {
+    // Of a list that has grown, all is installed.
+    let listed = python.join("packages");
+    if std::fs::read_to_string(&listed).ok().as_deref() != Some(&PYTHON.join("\n")) {
         program::run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
         program::run(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(PYTHON))?;
+        std::fs::write(&listed, PYTHON.join("\n")).while_doing(|| format!("writing {}", listed.display()))?;
+    }
+    // What one machine makes of the experiment that several engines do is made by the first of them.
+    let reference = folder.join("lab");
+    if reference.exists() {
+        std::fs::remove_dir_all(&reference).while_doing(|| format!("removing {}", reference.display()))?;
     }
     let mut lines = Vec::new();
     for engine in engines {

@@ -11,7 +11,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tardy_results::compare::changes::folders_once;
 use tardy_results::compare::side::CompareError;
+use tardy_results::history::Collected;
 use tardy_results::history::run::HistoryRun;
 
 #[cfg(feature = "arrow")]
@@ -41,11 +43,27 @@ pub fn is_table(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-/// Gives the runs in the table at `path` to `each`, in the order of its rows. Memory does not depend on how many there are.
+/// The runs in tables and at or below folders, each once; `each` has them as they are read.
 ///
 /// # Errors
-/// [`TableError`] where it cannot be read, is no table of runs, or `each` says so.
-pub fn read(path: &Path, each: impl FnMut(HistoryRun) -> Result<(), TableError>) -> Result<(), TableError> {
+/// [`TableError`] where one cannot be read, clocks differ, or `each` says so.
+pub fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<Collected, TableError> {
+    let mut runs = Collected::default();
+    let mut add = |run: &HistoryRun| if runs.add(run)? { each(run) } else { Ok(()) };
+    for path in paths {
+        if is_table(path) {
+            read(path, |run| add(&run))?;
+        } else {
+            for folder in folders_once(std::slice::from_ref(path)) {
+                add(&HistoryRun::read(&folder)?)?;
+            }
+        }
+    }
+    Ok(runs)
+}
+
+/// Gives the runs in the table at `path` to `each`, in the order of its rows. Memory does not depend on how many there are.
+fn read(path: &Path, each: impl FnMut(HistoryRun) -> Result<(), TableError>) -> Result<(), TableError> {
     #[cfg(feature = "arrow")]
     return self::parquet::read(path, each);
     #[cfg(not(feature = "arrow"))]

@@ -1,6 +1,7 @@
 //! An experiment: every variant with every replica, each in a guest of its own, spread over the host's cores.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,42 @@ use super::snapshot::Snapshots;
 use super::variant::Variant;
 use super::watch::Watching;
 
+/// One of several equal parts of an experiment, which other machines do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 on.
+    number: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// All of it.
+    pub const WHOLE: Self = Self { number: 1, of: 1 };
+
+    /// Whether it has the guest of this place.
+    #[must_use]
+    pub fn has(self, guest: usize) -> bool {
+        guest % self.of == self.number - 1
+    }
+}
+
+/// As in `2/8`.
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once('/').and_then(|(number, of)| Some(Self { number: number.parse().ok()?, of: of.parse().ok()? }));
+        let shard = parts.filter(|shard| (1..=shard.of).contains(&shard.number) && shard.of <= 100_000);
+        shard.ok_or_else(|| format!("`{text}` is no part of several: write the second of eight as 2/8"))
+    }
+}
+
+impl std::fmt::Display for Shard {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.number, self.of)
+    }
+}
+
 /// What is to be run.
 pub struct Experiment<'a> {
     /// The columns.
@@ -26,6 +63,8 @@ pub struct Experiment<'a> {
     pub machine: &'a Machine,
     /// Members of the ensemble: replicas 0 to this less one.
     pub replicas: u32,
+    /// Which of the guests are run here.
+    pub shard: Shard,
     /// Each guest a second time, to compare the digests.
     pub twice: bool,
     /// The plan for a replica: it sets the probes' seed.
@@ -79,15 +118,23 @@ pub enum Repetition {
 }
 
 impl Experiment<'_> {
-    /// Number of guests.
+    /// Variant and replica of each guest: all variants of a replica before the next replica, so that an interrupted experiment is comparable.
     #[must_use]
-    pub fn guests(&self) -> usize {
-        self.variants.len() * self.replicas as usize
+    pub fn guests(&self) -> Vec<(usize, u32)> {
+        let all = (0..self.replicas).flat_map(|replica| (0..self.variants.len()).map(move |variant| (variant, replica)));
+        all.enumerate().filter(|(place, _)| self.shard.has(*place)).map(|(_, guest)| guest).collect()
+    }
+
+    /// Where the run of a guest comes to be.
+    #[must_use]
+    pub fn folder(&self, (variant, replica): (usize, u32)) -> PathBuf {
+        self.out.join(&self.variants[variant].name).join(format!("replica-{replica:03}"))
     }
 
     /// Runs all, or until one decides; `began` and `done` are called from several threads as each guest begins and ends. The outcomes are in the order of variants and replicas.
     #[must_use]
     pub fn run(&self, qemu: &Qemu, began: &(dyn Fn() + Sync), done: &(dyn Fn(&Outcome) + Sync)) -> Vec<Outcome> {
+        let guests = self.guests();
         let next = AtomicUsize::new(0);
         let decided = AtomicBool::new(false);
         let outcomes = Mutex::new(Vec::new());
@@ -95,14 +142,10 @@ impl Experiment<'_> {
         let work = || {
             let _cpu = HostCpu::take(self.cache, worker.fetch_add(1, Ordering::Relaxed));
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= self.guests() || decided.load(Ordering::Relaxed) {
-                    return;
-                }
-                // All variants of a replica before the next replica: an interrupted experiment is then comparable.
-                let (replica, variant) = (index / self.variants.len(), index % self.variants.len());
+                let guest = guests.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !decided.load(Ordering::Relaxed));
+                let Some(&(variant, replica)) = guest else { return };
                 began();
-                let outcome = self.run_guest(qemu, variant, u32::try_from(replica).expect("less than `replicas`, a u32"));
+                let outcome = self.run_guest(qemu, variant, replica);
                 done(&outcome);
                 if (self.is_decided)(&outcome) {
                     decided.store(true, Ordering::Relaxed);
@@ -111,7 +154,7 @@ impl Experiment<'_> {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, self.guests().max(1)) {
+            for _ in 0..self.jobs.clamp(1, guests.len().max(1)) {
                 scope.spawn(work);
             }
         });
@@ -136,7 +179,7 @@ impl Experiment<'_> {
             snapshots: self.snapshots,
             watching: self.watching,
         };
-        let folder = self.out.join(&variant_ref.name).join(format!("replica-{replica:03}"));
+        let folder = self.folder((variant, replica));
         let result = guest.run(qemu, &folder);
         let repetition = match &result {
             Ok(first) if self.twice => Some(repeat(&Guest { watching: None, ..guest.clone() }, qemu, first, &folder)),
@@ -160,5 +203,23 @@ fn repeat(guest: &Guest<'_>, qemu: &Qemu, first: &Record, folder: &Path) -> Repe
                 Repetition::Failed(Failure { cause, console_tail: Vec::new(), has_booted: true })
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_share_all_guests_and_are_written_as_a_number_of_how_many() {
+        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].map(|text| text.parse().unwrap()).to_vec();
+        for guest in 0..20 {
+            assert_eq!(shards.iter().filter(|shard| shard.has(guest)).count(), 1, "{guest}");
+            assert!(Shard::WHOLE.has(guest));
+        }
+        assert_eq!(shards[1].to_string(), "2/3");
+        for wrong in ["0/3", "4/3", "1/0", "1", "a/b", "1/3/2", "-1/3"] {
+            assert!(wrong.parse::<Shard>().unwrap_err().contains("as 2/8"), "{wrong}");
+        }
     }
 }

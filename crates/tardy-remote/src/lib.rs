@@ -8,4 +8,5 @@ pub mod binary;
 pub mod board;
 pub mod host;
 pub mod on_board;
+pub mod shards;
 pub mod ssh;

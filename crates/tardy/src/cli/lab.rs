@@ -10,6 +10,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use tardy_core::units::Nanos;
 use tardy_lab::architecture::Architecture;
+use tardy_lab::experiment::Shard;
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::Injection;
 use tardy_lab::kernel::KernelSource;
@@ -19,6 +20,8 @@ use tardy_results::compare::margin::Margin;
 use atlas::AtlasArguments;
 use bisect::BisectArguments;
 use kernels::KernelArguments;
+
+use super::on::OnArgs;
 
 /// `tardy lab`: boot kernels in QEMU, where time is counted in instructions, and measure in each.
 #[derive(Debug, Clone, Args)]
@@ -237,12 +240,18 @@ pub struct RunArguments {
     /// Run each guest twice, and fail if the samples differ
     #[arg(long, alias = "twice")]
     pub verify_repeatable: bool,
+    /// Run only this part of the guests, as in 2/8, the second of eight; other machines do the others, into the same folder or one that is put to it
+    #[arg(long, value_name = "NUMBER/OF", conflicts_with = "json")]
+    pub shard: Option<Shard>,
     /// Folder for the runs: one run folder for each guest
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
+    /// Other machines: each runs a shard, and all of it is brought together here
+    #[command(flatten)]
+    pub on: OnArgs,
 }
 
 /// `tardy lab sections`.

@@ -1,17 +1,15 @@
 //! `tardy history`: builds of many boards, and after which one numbers became worse.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tardy_formats::history_table::{self, TableError, TableWriter, is_table};
+use tardy_formats::history_table::{TableError, TableWriter, collected, is_table};
 use tardy_report::report::compare::history as history_text;
 use tardy_report::report::history_html;
-use tardy_results::compare::changes::folders_once;
 use tardy_results::compare::model::Outcome;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
-use tardy_results::history::run::HistoryRun;
-use tardy_results::history::{AcceptedError, Collected, History, accept, accepted, history};
+use tardy_results::history::{AcceptedError, History, accept, accepted, history};
 
 use super::output;
 use crate::cli::compare::CompareFormat;
@@ -79,20 +77,4 @@ fn found(args: &HistoryArgs) -> Result<History, (Exit, String)> {
     let file = accept(beside, &args.accept).map_err(usage)?;
     eprintln!("tardy: accepted in {}", file.display());
     Ok(history(&runs, &accepted(beside).map_err(usage)?, args.margin))
-}
-
-/// The runs in tables and folders, each once; `each` has them as they are read.
-fn collected(paths: &[PathBuf], mut each: impl FnMut(&HistoryRun) -> Result<(), TableError>) -> Result<Collected, TableError> {
-    let mut runs = Collected::default();
-    let mut add = |run: &HistoryRun| if runs.add(run)? { each(run) } else { Ok(()) };
-    for path in paths {
-        if is_table(path) {
-            history_table::read(path, |run| add(&run))?;
-        } else {
-            for folder in folders_once(std::slice::from_ref(path)) {
-                add(&HistoryRun::read(&folder)?)?;
-            }
-        }
-    }
-    Ok(runs)
 }

@@ -14,6 +14,7 @@ use tardy_remote::binary;
 use tardy_remote::board::{Board, BoardError, Event, Order, Word};
 use tardy_remote::host::{Address, Host, all};
 use tardy_remote::on_board::{COMMAND, Job, Returned};
+use tardy_remote::shards;
 use tardy_remote::ssh::Ssh;
 use tardy_results::exit::Exit;
 use tardy_sys::signal::{INTERRUPT, SignalFd, TERMINATE};
@@ -22,6 +23,7 @@ use self::progress::Progress;
 use super::show::{self, Format};
 use super::{folder_name, output};
 use crate::cli::Command;
+use crate::cli::lab::LabCommand;
 use crate::cli::on::{FetchArgs, OnArgs};
 
 /// What a command makes.
@@ -32,6 +34,8 @@ enum Made {
         has_board: bool,
     },
     Cost,
+    /// Guests of the lab, a shard of them on each machine.
+    Guests,
     /// Words for the reader, and a folder.
     Folder,
     /// Words for the reader.
@@ -94,6 +98,10 @@ pub fn elsewhere(command: &Command) -> Option<Exit> {
             let made = if args.search { Made::Folder } else { Made::Words };
             (&args.on, Request { made, out: args.out.as_deref(), ..Request::of_words(args.json) })
         }
+        Command::Lab(lab) => {
+            let LabCommand::Run(args) = &lab.command else { return None };
+            (&args.on, Request { made: Made::Guests, out: Some(&args.out), ..Request::of_words(args.json) })
+        }
         Command::Doctor(args) => (&args.on, Request::of_words(args.json)),
         Command::Explain(args) => (&args.on, Request::of_words(args.json)),
         _ => return None,
@@ -122,10 +130,18 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         Ok(words) => words,
         Err(word) => return refuse(format!("{} is no text in UTF-8", word.display())),
     };
+    if request.made == Made::Guests
+        && let Some(word) = words.iter().find_map(|word| LEFT_HERE.into_iter().find(|flag| is_flag(word, flag)))
+    {
+        return refuse(format!("{word} names what is on this machine: run tardy lab there"));
+    }
     let ssh = Ssh { configuration: on.ssh_config.clone(), may_ask: hosts.len() == 1 };
     let place = |host: &Host| if hosts.len() == 1 { out.clone() } else { out.join(&host.name) };
-    let order = |host: &Host| Order { words: forwarded(&words, request, host), binary: on.board_binary.clone() };
-    let orders: Vec<(Order, PathBuf)> = hosts.iter().map(|host| (order(host), place(host))).collect();
+    let order = |(index, host): (usize, &Host)| {
+        let shard = (request.made == Made::Guests && hosts.len() > 1).then(|| format!("{}/{}", index + 1, hosts.len()));
+        (Order { words: forwarded(&words, request, host, shard), binary: on.board_binary.clone() }, place(host))
+    };
+    let orders: Vec<(Order, PathBuf)> = hosts.iter().enumerate().map(order).collect();
     let carry_out = |index: usize, tell: &dyn Fn(Event)| {
         let (order, out) = &orders[index];
         Board { ssh: &ssh, address: &hosts[index].address }.carry_out(order, out, tell)
@@ -135,7 +151,15 @@ fn run(on: &OnArgs, request: &Request<'_>) -> Exit {
         Err(exit) => return exit,
     };
     let places: Vec<PathBuf> = orders.into_iter().map(|(_, out)| out).collect();
-    conclude(&hosts, outcomes, &places, request)
+    let exit = conclude(&hosts, outcomes, &places, request);
+    if request.made != Made::Guests || hosts.len() == 1 {
+        return exit;
+    }
+    if let Err(error) = shards::bring_together(&places, &out) {
+        return refuse(format!("{error}: the shards stay in {}", out.display()));
+    }
+    let _ = show::show_folder(&out, &Requirement::default());
+    exit
 }
 
 /// Runs `task` for each machine in a thread of its own; Ctrl-C ends the commands early, a second one leaves them.
@@ -226,7 +250,9 @@ fn conclude(hosts: &[Host], outcomes: Vec<Outcome>, places: &[PathBuf], request:
                 let _ = super::cost::show(out, None, request.is_json);
             }
             (Made::Run { .. } | Made::Cost, false) => {}
-            (Made::Folder | Made::Words, has_out) => {
+            // Shards are shown together.
+            (Made::Guests, _) if !is_alone => {}
+            (Made::Folder | Made::Guests | Made::Words, has_out) => {
                 if !is_alone {
                     println!("{}:", host.name);
                 }
@@ -261,10 +287,17 @@ fn printable(bytes: &[u8]) -> String {
 /// Flags of this side, each with a value.
 const OWN: [&str; 4] = ["--on", "--ssh-config", "--board-binary", "--out"];
 /// Flags whose values are files of this side.
-const FILES: [&str; 4] = ["--scenario", "--settings", "--against", "--tune"];
+const FILES: [&str; 6] = ["--scenario", "--settings", "--against", "--tune", "--guest-binary", "--plugin"];
+/// Flags of `lab run` whose files do not go along.
+const LEFT_HERE: [&str; 4] = ["--add", "--module", "--inject-modules", "--shard"];
+
+/// Whether the word gives this flag, with its value or before it.
+fn is_flag(word: &str, flag: &str) -> bool {
+    word.split_once('=').map_or(word, |(name, _)| name) == flag
+}
 
 /// The words of the command as the machine gets them.
-fn forwarded(words: &[String], request: &Request<'_>, host: &Host) -> Vec<Word> {
+fn forwarded(words: &[String], request: &Request<'_>, host: &Host, shard: Option<String>) -> Vec<Word> {
     let behind = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let (own, program) = words.split_at(behind);
     let text = |word: &str| Word::Text(word.to_owned());
@@ -292,6 +325,7 @@ fn forwarded(words: &[String], request: &Request<'_>, host: &Host) -> Vec<Word> 
     if request.made == (Made::Run { has_board: false }) {
         forwarded.extend([text("--label"), text(&format!("board={}", host.name))]);
     }
+    forwarded.extend(shard.iter().flat_map(|shard| [text("--shard"), text(shard)]));
     if request.made != Made::Words {
         forwarded.extend([text("--out"), Word::Out]);
     }
@@ -387,8 +421,8 @@ mod tests {
         wanted.extend(["--tune", "--quiet", "--label", "board=a", "--out"].map(text));
         wanted.push(Word::Out);
         wanted.extend(["--", "./loop", "--on", "y"].map(text));
-        assert_eq!(forwarded(&words, &request, &host), wanted);
+        assert_eq!(forwarded(&words, &request, &host, None), wanted);
         let doctor: Vec<String> = ["doctor", "--all", "--on", "ssh://a"].map(str::to_owned).to_vec();
-        assert_eq!(forwarded(&doctor, &Request::of_words(false), &host), ["doctor", "--all"].map(text));
+        assert_eq!(forwarded(&doctor, &Request::of_words(false), &host, None), ["doctor", "--all"].map(text));
     }
 }

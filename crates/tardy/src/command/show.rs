@@ -92,10 +92,20 @@ fn show_below(args: &ShowArgs, below: Vec<PathBuf>) -> Exit {
         );
         return Exit::Usage;
     }
+    show_all(below, &args.deadline.requirement())
+}
+
+/// Prints the runs in `folder` as one table.
+pub(super) fn show_folder(path: &Path, requirement: &Requirement) -> Exit {
+    show_all(folder::folders(path), requirement)
+}
+
+/// Each under what tells it apart.
+fn show_all(below: Vec<PathBuf>, requirement: &Requirement) -> Exit {
     let last = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (folders, last): (Vec<String>, Vec<String>) = below.iter().map(|path| (path.display().to_string(), last(path))).unzip();
     let names = apart(&folders, &last.iter().map(String::as_str).collect::<Vec<_>>());
-    show_several(&names.into_iter().zip(below).collect::<Vec<_>>(), &args.deadline.requirement())
+    show_several(&names.into_iter().zip(below).collect::<Vec<_>>(), requirement)
 }
 
 /// Prints runs as one table, each under its name.

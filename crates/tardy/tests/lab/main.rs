@@ -114,6 +114,30 @@ fn kernels_are_listed_as_their_schema_says() {
     assert!(!listing["pinned"].as_array().unwrap().is_empty(), "{listing}");
 }
 
+#[test]
+fn shards_put_their_guests_into_one_folder_and_no_guest_runs_twice() {
+    if !lab_is_there("lab run --shard", false) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    let shard = |shard: &str| {
+        let words = ["run", "--kernel", STOCK, "--preempt", "none,full", "--load", "none", "--for", "200ms", "--shard", shard, "--out"];
+        lab(&[&words[..], &[out.to_str().unwrap()]].concat())
+    };
+    for (number, name) in [("1/2", "6.1-none"), ("2/2", "6.1-full")] {
+        let output = shard(number);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.starts_with(&format!("shard {number}: 1 guests in ")), "{output:?}");
+        let guests = tardy_run::folder::folders(&out);
+        assert!(guests.iter().any(|guest| guest.to_string_lossy().contains(name) && guest.ends_with("replica-000")), "{guests:?}");
+    }
+    assert_eq!(tardy_run::folder::folders(&out).len(), 2);
+    let again = shard("2/2");
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is there already"), "{again:?}");
+}
+
 /// Every due time of every series is accounted for, and there are some.
 fn assert_accounted(run: &Path) {
     let record = tardy_run::folder::open(run).unwrap();

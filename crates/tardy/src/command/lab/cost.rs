@@ -9,7 +9,7 @@ use tardy_results::cost::summary::summarize;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{Ensemble, code, run_programs};
+use super::ensemble::{Ensemble, code, print_shard, run_programs};
 use super::setting::{LabError, Setting};
 use crate::cli::lab::RunArguments;
 use crate::command::output;
@@ -22,17 +22,20 @@ pub(super) fn check(metrics: &[String]) -> Result<(), LabError> {
 
 pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Setting, variants: &[Variant]) -> Result<Exit, LabError> {
     let program = |_| program(metrics, &arguments.measure.arguments);
-    let ensemble = Ensemble::all(arguments.replicas, arguments.verify_repeatable);
-    let outcomes = run_programs(setting, variants, &arguments.measure, &program, ensemble, &arguments.out)?;
+    let outcomes = run_programs(setting, variants, &arguments.measure, &program, Ensemble::of(arguments), &arguments.out)?;
     let summary = |outcome: &Outcome| summarize(&outcome.folder).map_err(|error| error.to_string());
     let comparison = CostComparison::new(variants, &outcomes, &summary);
+    let exit = code(comparison.variants.iter().flat_map(|variant| &variant.runs));
+    if let Some(shard) = arguments.shard {
+        return print_shard(shard, outcomes.len(), &arguments.out).map(|()| exit);
+    }
     let text = if arguments.json {
         Format::LAB_COST.document(&comparison)
     } else {
         output::fitted(&super::cost_comparison_text::text(&comparison))
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
-    Ok(code(comparison.variants.iter().flat_map(|variant| &variant.runs)))
+    Ok(exit)
 }
 
 /// This binary in the guest, with what the command line asks for.

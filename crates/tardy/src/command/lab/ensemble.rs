@@ -7,7 +7,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_lab::architecture::Architecture;
 use tardy_lab::comparison::{Comparison, RunResult};
-use tardy_lab::experiment::{Experiment, Outcome};
+use tardy_lab::experiment::{Experiment, Outcome, Shard};
 use tardy_lab::initramfs::AddedFile;
 use tardy_lab::injection::{MODULE_NAME, MODULE_PATH};
 use tardy_lab::kernel;
@@ -22,7 +22,8 @@ use tardy_results::summary::summarize::summarize;
 
 use super::progress::Progress;
 use super::setting::{LabError, Setting};
-use crate::cli::lab::MeasureArguments;
+use crate::cli::lab::{MeasureArguments, RunArguments};
+use crate::command::output;
 
 /// Of so many of the worst samples of each phase it is kept what a watched guest executed.
 const WATCH_WORST: u32 = 10;
@@ -49,6 +50,8 @@ pub(super) fn refuse_used_folder(folder: &Path) -> Result<(), LabError> {
 pub(super) struct Ensemble<'a> {
     /// Of each variant.
     pub(super) replicas: u32,
+    /// Which of them are run here.
+    pub(super) shard: Shard,
     /// Each guest a second time.
     pub(super) verify_repeatable: bool,
     /// Whether this one decides, so that no further one is needed.
@@ -56,10 +59,23 @@ pub(super) struct Ensemble<'a> {
 }
 
 impl Ensemble<'_> {
+    /// Those that were asked for, whatever comes out.
+    pub(super) fn of(arguments: &RunArguments) -> Self {
+        let shard = arguments.shard.unwrap_or(Shard::WHOLE);
+        Self { shard, ..Self::all(arguments.replicas, arguments.verify_repeatable) }
+    }
+
     /// All of them, whatever comes out.
     pub(super) fn all(replicas: u32, verify_repeatable: bool) -> Self {
-        Self { replicas, verify_repeatable, is_decided: &|_| false }
+        Self { replicas, shard: Shard::WHOLE, verify_repeatable, is_decided: &|_| false }
     }
+}
+
+/// Says that a part of an experiment is done: it compares nothing.
+pub(super) fn print_shard(shard: Shard, guests: usize, out: &Path) -> Result<(), LabError> {
+    let out = out.display();
+    let text = format!("shard {shard}: {guests} guests in {out}; when all shards are there: tardy show {out}\n");
+    output::print(&text).map_err(|error| LabError::Unable(format!("cannot write: {error}")))
 }
 
 /// Runs every variant with every replica, each the measurement that the arguments ask for.
@@ -125,6 +141,7 @@ pub(super) fn run_programs(
         variants,
         machine: &setting.machine,
         replicas: ensemble.replicas,
+        shard: ensemble.shard,
         twice: ensemble.verify_repeatable,
         plan_of_replica: &plan_of_replica,
         binary: &setting.binary,
@@ -137,7 +154,12 @@ pub(super) fn run_programs(
         out,
         is_decided: ensemble.is_decided,
     };
-    let progress = Progress::new(experiment.guests());
+    let guests = experiment.guests();
+    // The folder may have the guests of other shards.
+    if let Some(there) = guests.iter().map(|guest| experiment.folder(*guest)).find(|folder| folder.exists()) {
+        return Err(LabError::Usage(format!("{} is there already: give another folder with --out", there.display())));
+    }
+    let progress = Progress::new(guests.len());
     Ok(experiment.run(&setting.qemu, &|| progress.began(), &|outcome| progress.ended(&variants[outcome.variant], outcome)))
 }
 

@@ -4,7 +4,7 @@ use tardy_lab::comparison::Comparison;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
-use super::ensemble::{Ensemble, code, compare, refuse_used_folder, run_all};
+use super::ensemble::{Ensemble, code, compare, print_shard, refuse_used_folder, run_all};
 use super::setting::{LabError, Setting};
 use super::{cost, request};
 use crate::cli::lab::RunArguments;
@@ -15,7 +15,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         Some(metrics) => cost::check(metrics)?,
         None => request::check(&arguments.measure)?,
     }
-    refuse_used_folder(&arguments.out)?;
+    if arguments.shard.is_none() {
+        refuse_used_folder(&arguments.out)?;
+    }
     let setting = Setting::new(&arguments.machine)?;
     let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     for (kernel, error) in &absent {
@@ -25,10 +27,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     if let Some(metrics) = &arguments.cost {
         return cost::run(arguments, metrics, &setting, &variants).map(|exit| with_absent(exit, absent.len()));
     }
-    let outcomes =
-        run_all(&setting, &variants, &arguments.measure, Ensemble::all(arguments.replicas, arguments.verify_repeatable), &arguments.out)?;
+    let outcomes = run_all(&setting, &variants, &arguments.measure, Ensemble::of(arguments), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
-    print(&comparison, arguments.json)?;
+    match &arguments.shard {
+        None => print(&comparison, arguments.json)?,
+        Some(shard) => print_shard(*shard, outcomes.len(), &arguments.out)?,
+    }
     Ok(with_absent(code(comparison.variants.iter().flat_map(|variant| &variant.runs)), absent.len()))
 }
 

@@ -79,8 +79,9 @@ fn sleep(instance: &Instance, cpu: CpuId) -> io::Result<i32> {
     let _ = affinity::set(0, &[cpu.0]);
     let _ = sched::set_policy(0, sched::Policy::Fifo { priority: PRIORITY });
     mark(instance, MARK)?;
-    let mut due = Instant::from_nanos(clock::monotonic());
     for _ in 0..SLEEPS {
+        // From now on: a machine that stood still would not sleep until times that are past, and wake up from none.
+        let mut due = Instant::from_nanos(clock::monotonic());
         due.advance(SLEEP_NS);
         clock::sleep_until(&due)?;
     }

@@ -253,8 +253,9 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     // Kernel code that has interrupts or preemption off for tens of microseconds at a time.
     place.tardy("run --for 6s --load memory --load fork --explain=stacks --quiet --out run").ends_with(0);
     place.tardy("run --for 1s --load none --explain --quiet --out plain").ends_with(0);
-    let tracing = &place.record("run")["tracing"];
-    assert_eq!((&tracing["level"], &tracing["no_stacks"]), (&2.into(), &Value::Null));
+    let record = place.record("run");
+    let tracing = &record["tracing"];
+    assert_eq!((&tracing["level"], &tracing["no_stacks"]), (&2.into(), &Value::Null), "{}", record["warnings"]);
     assert!(number(&tracing["stacks_read"]) > 100, "{tracing}");
     assert!(place.tardy("show run --full").stdout.contains("these latencies are not for comparison"));
     for line in ["compare run plain", "compare plain run", "compare run run"] {

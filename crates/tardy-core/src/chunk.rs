@@ -340,7 +340,8 @@ impl Chunk {
         let mut total = 0_usize;
         while !column.is_empty() {
             let departure = column.take_signed()?;
-            let run = usize::try_from(column.take()?).ok()?;
+            // A run of none is never written.
+            let run = usize::try_from(column.take()?).ok().filter(|&run| run > 0)?;
             total = total.checked_add(run).filter(|&total| total < samples)?;
             self.due.push((departure, run));
         }

@@ -6,7 +6,12 @@ use io_uring::types::{TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
 /// A ring with one request under way at most.
-pub struct Ring(IoUring);
+pub struct Ring {
+    rings: IoUring,
+    /// Whether a request could not be handed over. It still waits in the ring, with the address of a time that is gone, so that nothing is submitted
+    /// any more.
+    is_broken: bool,
+}
 
 impl Ring {
     /// Makes the rings.
@@ -14,7 +19,7 @@ impl Ring {
     /// # Errors
     /// ENOSYS before Linux 5.1 and in kernels built without it; EPERM where kernel.io_uring_disabled or a filter forbids it.
     pub fn new() -> io::Result<Self> {
-        IoUring::new(2).map(Self)
+        IoUring::new(2).map(|rings| Self { rings, is_broken: false })
     }
 
     /// Waits until `due`, in ns of CLOCK_MONOTONIC, by one timeout request.
@@ -57,15 +62,21 @@ impl Ring {
 
     #[inline]
     fn submit(&mut self, request: &squeue::Entry) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier request was not handed over"));
+        }
         // SAFETY: a timeout's time lives in the caller, and the kernel copies it while it takes the request (io_uring/timeout.c, __io_timeout_prep), which is
-        // before this function returns; other requests of this file point to nothing.
-        unsafe { self.0.submission().push(request) }.map_err(|_| io::Error::other("a request is under way already"))?;
+        // before this function returns without an error; after one nothing is submitted any more. Other requests of this file point to nothing.
+        unsafe { self.rings.submission().push(request) }.map_err(|_| io::Error::other("a request is under way already"))?;
         loop {
-            match self.0.submit_and_wait(1) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            match self.rings.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    self.is_broken = true;
+                    return Err(error);
+                }
                 _ => {}
             }
-            if let Some(completion) = self.0.completion().next() {
+            if let Some(completion) = self.rings.completion().next() {
                 return if completion.result() < 0 { Err(io::Error::from_raw_os_error(-completion.result())) } else { Ok(()) };
             }
         }
@@ -99,5 +110,7 @@ mod tests {
         ring.sleep_for(1_000_000).unwrap();
         assert!(clock::monotonic() - before >= 1_000_000);
         assert_eq!(ring.sleep_until(-1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        ring.is_broken = true;
+        assert!(ring.nop().is_err(), "a request that was not handed over may wait in the ring");
     }
 }

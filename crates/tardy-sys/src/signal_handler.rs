@@ -81,7 +81,8 @@ impl ProtectedPage {
         if taken.is_err() {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
-        let before = set_action(libc::SIGSEGV, count_fault as *const () as libc::sighandler_t)?;
+        let before = set_action(libc::SIGSEGV, count_fault as *const () as libc::sighandler_t)
+            .inspect_err(|_| FAULTING_PAGE.store(std::ptr::null_mut(), Ordering::Relaxed))?;
         Ok(Self { page, before })
     }
 

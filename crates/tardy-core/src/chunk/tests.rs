@@ -85,6 +85,38 @@ fn an_unknown_column_is_skipped() {
 }
 
 #[test]
+fn a_run_of_no_due_times_is_damage() {
+    let body = |run: u64| {
+        let mut body = Vec::new();
+        for value in [
+            2,
+            varint::fold(5),
+            0,
+            0,
+            0,
+            0,
+            0,
+            2,
+            COLUMN_LATENCY,
+            2,
+            varint::fold(21),
+            varint::fold(22),
+            COLUMN_DUE,
+            2,
+            varint::fold(7),
+            run,
+        ] {
+            varint::put(&mut body, value);
+        }
+        body
+    };
+    let mut chunk = Chunk::default();
+    chunk.decode(&body(1)).unwrap();
+    assert_eq!(chunk.samples(&GRID).map(|(_, sample)| sample.due).collect::<Vec<_>>(), [Nanos(5), Nanos(1_000_012)]);
+    assert_eq!(chunk.decode(&body(0)), Err(FormatError::Damaged));
+}
+
+#[test]
 fn a_head_survives_a_round_trip_and_damage_is_noticed() {
     let bytes = encode_head(b"{\"probe\":\"cyclic\"}");
     assert_eq!(decode_head(&bytes), Ok((b"{\"probe\":\"cyclic\"}".as_slice(), bytes.len())));

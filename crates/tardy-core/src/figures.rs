@@ -86,13 +86,19 @@ impl Watch {
         }
     }
 
+    /// Due times that missed the deadline so far; absent without one.
+    #[must_use]
+    pub fn misses(&self) -> Option<u64> {
+        self.window.map(|_| self.misses)
+    }
+
     /// The figures of a series whose values are in `histogram`. The largest value from now on is then another one.
     pub fn figures(&mut self, descriptor: &Descriptor, counts: Counts, histogram: &Histogram) -> Figures {
         Figures {
             probe: descriptor.probe.clone(),
             cpu: descriptor.cpu,
             counts,
-            misses: self.window.map(|_| self.misses),
+            misses: self.misses(),
             latest: self.latest,
             recent: self.recent.take(),
             numbers: FiguresNumbers::of(histogram),

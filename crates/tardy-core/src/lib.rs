@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod cpu;
 pub mod figures;
 pub mod histogram;
+pub mod openmetrics;
 pub mod sample;
 pub mod series;
 pub mod summary;

@@ -100,6 +100,8 @@ pub enum Warning {
     /// Two probes share a CPU and its priority.
     #[serde(alias = "probes-share-processors")]
     ProbesShareCpus { probes: Vec<String> },
+    /// Another run measures the same CPUs.
+    AnotherRun { process: u32, cpus: CpuList },
     /// A latency stopped the run.
     StoppedAbove { cpu: Option<CpuId>, latency: Nanos, limit: Nanos },
     /// The kernel's trace was recorded, which costs time.
@@ -290,6 +292,10 @@ impl fmt::Display for Warning {
             Self::NoCpuLeft { cpus } => {
                 write!(f, "the tool's own threads share the measured CPUs {cpus}: leave one out with --cpus to keep them apart")
             }
+            Self::AnotherRun { process, cpus } => write!(
+                f,
+                "another run (process {process}) measures CPU {cpus} too, and each delays the other: end it, or give each run CPUs of its own with --cpus"
+            ),
             Self::IsolatedCpus { isolated, measured, others } if isolated.minus(measured).is_empty() => write!(
                 f,
                 "CPUs {isolated} are isolated (isolcpus or nohz_full) and measured; the tool's own threads are on {others}, and loads too unless --load-cpus says otherwise"

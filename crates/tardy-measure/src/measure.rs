@@ -5,6 +5,7 @@ mod cycles;
 pub mod interference;
 mod keeper;
 pub mod live;
+pub mod metrics;
 pub mod overhead;
 pub mod phases;
 pub mod recorder;

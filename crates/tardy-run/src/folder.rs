@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tardy_sys::regular_file;
@@ -60,10 +61,36 @@ pub enum FolderError {
     },
 }
 
+/// A folder as it was made, which another one at its path is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderIdentity {
+    path: PathBuf,
+    device: u64,
+    number: u64,
+}
+
+impl FolderIdentity {
+    /// That of the folder that is at `path` now.
+    ///
+    /// # Errors
+    /// Those of stat(2).
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self { path: path.to_owned(), device: metadata.dev(), number: metadata.ino() })
+    }
+
+    /// Whether the same folder is at its path still.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        Self::of(&self.path).is_ok_and(|now| now == *self)
+    }
+}
+
 /// A run folder that is being written.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    identity: FolderIdentity,
     reserved: Option<ReservedFile>,
 }
 
@@ -84,7 +111,7 @@ impl RunFolder {
         let folder = || -> io::Result<Self> {
             fs::create_dir(path.join("samples"))?;
             let reserved = ReservedFile::new(&path.join("run.json"), RECORD_BYTES_RESERVED)?;
-            Ok(Self { path: path.to_owned(), reserved: Some(reserved) })
+            Ok(Self { path: path.to_owned(), identity: FolderIdentity::of(path)?, reserved: Some(reserved) })
         };
         folder().map_err(|error| {
             let _ = fs::remove_dir_all(path);
@@ -96,6 +123,12 @@ impl RunFolder {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What tells it from another one that may come to be where it is.
+    #[must_use]
+    pub fn identity(&self) -> &FolderIdentity {
+        &self.identity
     }
 
     /// Where its series are.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tardy_sys::{regular_file, unnamed_file};
 
+use super::reserved_file::sync_name;
+
 /// What a run folder consists of, beside its folders.
 const FILES_OF_A_RUN: [&str; 8] =
     ["run.json", "state.jsonl", "lab.json", "guest.json", "stdout.log", "stderr.log", "console.log", "qemu.log"];
@@ -31,10 +33,15 @@ pub fn replace<T, E: From<io::Error>>(path: &Path, write: impl FnOnce(&File) -> 
             // One call where nothing is to be replaced: between two, a kill would leave the name of the first.
             match unnamed_file::give_name(&file, path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => unnamed_file::give_name(&file, &part)?,
-                named => return named.map(|()| value).map_err(E::from),
+                named => {
+                    named?;
+                    sync_name(path);
+                    return Ok(value);
+                }
             }
         }
         fs::rename(&part, path)?;
+        sync_name(path);
         Ok(value)
     })();
     if written.is_err() {

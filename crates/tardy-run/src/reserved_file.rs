@@ -66,7 +66,9 @@ impl ReservedFile {
         };
         fs::rename(&named, &self.place).inspect_err(|_| {
             let _ = fs::remove_file(&named);
-        })
+        })?;
+        sync_name(&self.place);
+        Ok(())
     }
 }
 
@@ -83,7 +85,15 @@ impl Drop for ReservedFile {
 /// # Errors
 /// Those of writing, of fsync(2), and of rename(2); the old file then stands.
 pub fn replace(place: &Path, content: &[u8]) -> io::Result<()> {
-    replace_with(place, content, File::sync_all)
+    replace_with(place, content, File::sync_all)?;
+    sync_name(place);
+    Ok(())
+}
+
+/// Brings the name of a file to the disk, where the file system can: a failure of power then leaves the file under it.
+pub(crate) fn sync_name(file: &Path) {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
 /// The same, without waiting until the content is on the disk.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use tardy_chart::csv::quoted;
+use tardy_core::openmetrics::{escape, family};
 use tardy_report::report::compare::markdown;
 use tardy_results::cost::run::CostRun;
 use tardy_results::cost::shown::DisplayUnit;
@@ -11,7 +12,6 @@ use tardy_results::document::Format;
 use tardy_run::cost::Group;
 
 use super::ExportError;
-use super::openmetrics::{escape, family};
 
 /// What can be written of costs.
 pub const FORMATS: [&str; 4] = ["csv", "json", "markdown", "openmetrics"];

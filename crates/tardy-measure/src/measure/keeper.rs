@@ -1,17 +1,19 @@
-//! Files of the run that are replaced as a whole, or grow by lines, while it lasts, by a thread of their own.
+//! Files of the run that are replaced as a whole, grow by lines, or are brought to the disk while it lasts, by a thread of their own.
 //!
 //! A file that is replaced is brought to the disk before it takes the old one's place, and a disk that others keep busy was seen to take half a minute for that;
 //! the journal of the file system then holds up every other write too. Whoever ends phases or empties rings must not wait for it: phases would last longer
 //! than planned, and samples would be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuList;
+use tardy_run::folder::FolderIdentity;
 use tardy_run::reserved_file;
 use tardy_sys::affinity;
 
@@ -32,6 +34,8 @@ pub(super) struct KeeperThread {
 struct SharedQueue {
     queue: Mutex<Queue>,
     has_changed: Condvar,
+    /// Whether the run's folder is no longer where it was made.
+    is_folder_gone: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ struct Queue {
     replaced: BTreeMap<PathBuf, Vec<u8>>,
     /// What waits to be added to each file that grows.
     appended: BTreeMap<PathBuf, Vec<u8>>,
+    /// Files to be brought to the disk.
+    synced: BTreeSet<PathBuf>,
     is_ending: bool,
 }
 
@@ -48,6 +54,7 @@ struct Queue {
 enum Job {
     Replace(PathBuf, Vec<u8>),
     Append(PathBuf, Vec<u8>),
+    Sync(PathBuf),
 }
 
 /// Bytes that may wait for a file that grows; what comes when there are more is left out.
@@ -78,12 +85,26 @@ impl BackgroundWriter {
         }
     }
 
+    /// Brings the file at `path` to the disk, some time later, so that a failure of power leaves what stands in it now; returns at once.
+    pub(super) fn sync(&self, path: &Path) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.is_ending && queue.synced.insert(path.to_owned()) {
+            self.0.has_changed.notify_one();
+        }
+    }
+
+    /// Whether the run's folder was removed, moved, or replaced by another one. Nothing is written to its files from then on.
+    pub(super) fn is_folder_gone(&self) -> bool {
+        self.0.is_folder_gone.load(Ordering::Acquire)
+    }
+
     /// What is to be done next; `None` when all is done and no more will come.
     fn next(&self) -> Option<Job> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let replaced = queue.replaced.pop_first().map(|(path, content)| Job::Replace(path, content));
-            let job = replaced.or_else(|| queue.appended.pop_first().map(|(path, content)| Job::Append(path, content)));
+            let appended = |queue: &mut Queue| queue.appended.pop_first().map(|(path, content)| Job::Append(path, content));
+            let job = replaced.or_else(|| appended(&mut queue)).or_else(|| queue.synced.pop_first().map(Job::Sync));
             match job {
                 Some(job) => return Some(job),
                 None if queue.is_ending => return None,
@@ -94,14 +115,14 @@ impl BackgroundWriter {
 }
 
 impl KeeperThread {
-    /// Starts the thread on `cpus`.
+    /// Starts the thread on `cpus`, for files of `folder`.
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub(super) fn start(cpus: &CpuList) -> io::Result<Self> {
+    pub(super) fn start(cpus: &CpuList, folder: FolderIdentity) -> io::Result<Self> {
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let mut broken = BTreeSet::new();
-        Self::start_with(cpus, move |job| match job {
+        let write = move |job| match job {
             Job::Replace(path, content) => {
                 let _ = reserved_file::replace(&path, &content);
             }
@@ -110,16 +131,30 @@ impl KeeperThread {
                     broken.insert(path);
                 }
             }
-        })
+            // A disk that fails says so to the writer of the samples.
+            Job::Sync(path) => {
+                let _ = File::open(&path).and_then(|file| file.sync_data());
+            }
+        };
+        Self::start_with(cpus, move || folder.is_there(), write)
     }
 
-    fn start_with(cpus: Vec<u32>, mut write: impl FnMut(Job) + Send + 'static) -> io::Result<Self> {
+    fn start_with(
+        cpus: Vec<u32>,
+        is_folder_there: impl Fn() -> bool + Send + 'static,
+        mut write: impl FnMut(Job) + Send + 'static,
+    ) -> io::Result<Self> {
         let keeper = BackgroundWriter(Arc::default());
         let own = keeper.clone();
         let handle = std::thread::Builder::new().name("tardy-keeper".into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
             while let Some(job) = own.next() {
-                write(job);
+                // What stands at the folder's path now may be another one.
+                if !own.is_folder_gone() && is_folder_there() {
+                    write(job);
+                } else {
+                    own.0.is_folder_gone.store(true, Ordering::Release);
+                }
             }
         })?;
         Ok(Self { keeper, handle: Some(handle) })
@@ -161,11 +196,15 @@ mod tests {
         let (begun, is_begun) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
         let (written, all_written) = mpsc::channel();
-        let thread = KeeperThread::start_with(Vec::new(), move |job| {
-            begun.send(()).unwrap();
-            may_go_on.recv().unwrap();
-            written.send(job).unwrap();
-        })
+        let thread = KeeperThread::start_with(
+            Vec::new(),
+            || true,
+            move |job| {
+                begun.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                written.send(job).unwrap();
+            },
+        )
         .unwrap();
         let keeper = thread.keeper();
         let (record, log) = (Path::new("run.json"), Path::new("state.jsonl"));
@@ -189,15 +228,36 @@ mod tests {
     fn what_waits_is_on_the_disk_when_the_thread_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
-        let thread = KeeperThread::start(&CpuList::default()).unwrap();
+        let thread = KeeperThread::start(&CpuList::default(), FolderIdentity::of(folder.path()).unwrap()).unwrap();
         let log = folder.path().join("state.jsonl");
         std::fs::write(&log, "1\n").unwrap();
         thread.keeper().replace(&path, b"all of it".to_vec());
         thread.keeper().append(&log, b"2\n");
         thread.keeper().append(&folder.path().join("not-there"), b"3\n");
+        thread.keeper().sync(&log);
+        thread.keeper().sync(&folder.path().join("not-there"));
         thread.finish();
         assert_eq!(std::fs::read(&path).unwrap(), b"all of it");
         assert_eq!(std::fs::read(&log).unwrap(), b"1\n2\n");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_written_into_a_folder_that_took_the_place_of_the_runs_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, moved) = (folder.path().join("run"), folder.path().join("moved"));
+        std::fs::create_dir(&run).unwrap();
+        let thread = KeeperThread::start(&CpuList::default(), FolderIdentity::of(&run).unwrap()).unwrap();
+        let keeper = thread.keeper();
+        std::fs::rename(&run, &moved).unwrap();
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join("state.jsonl"), "mine\n").unwrap();
+        keeper.replace(&run.join("run.json"), b"of the run".to_vec());
+        keeper.append(&run.join("state.jsonl"), b"of the run\n");
+        thread.finish();
+        assert!(keeper.is_folder_gone());
+        assert_eq!(std::fs::read(run.join("state.jsonl")).unwrap(), b"mine\n");
+        assert_eq!(std::fs::read_dir(&run).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(&moved).unwrap().count(), 0);
     }
 }

@@ -19,9 +19,13 @@ use tardy_sys::clock::{self, Instant};
 use tardy_sys::{affinity, sched};
 
 use super::keeper::BackgroundWriter;
+use super::metrics::Desk;
+use crate::plan::other_runs::RECORDER;
 
 /// How often the histograms of series that do not keep every sample are written, in flushes.
 const FLUSHES_A_HISTOGRAM: u64 = 40;
+/// How often the series are brought to the disk, in flushes: every ten seconds. A failure of power takes no more than that, and what the disk needed.
+const FLUSHES_A_SYNC: u64 = 80;
 /// Room kept for each histogram, in bytes.
 const HISTOGRAM_BYTES_RESERVED: usize = 512 << 10;
 const STACK_BYTES: usize = 512 << 10;
@@ -51,18 +55,20 @@ struct Work {
     reserves: Vec<ReservedFile>,
     progress: Arc<Mutex<Vec<Progress>>>,
     keeper: BackgroundWriter,
+    metrics: Option<Arc<Desk>>,
     /// Who shows the run, where somebody does, and when it may ask again.
     feed: Option<(Arc<Feed>, Pace)>,
 }
 
 impl Recorder {
     /// Starts the thread on `cpus`, with room on the disk for the histograms of the series in `files`; `keeper` gets those that are written on the way,
-    /// and `feed` what a live view shows.
+    /// `feed` what a live view shows, and `metrics` what readers of metrics ask for.
     pub(super) fn start<'a>(
         files: impl IntoIterator<Item = &'a Path>,
         cpus: &CpuList,
         keeper: BackgroundWriter,
         feed: Option<Arc<Feed>>,
+        metrics: Option<Arc<Desk>>,
     ) -> std::io::Result<Self> {
         let reserve = |file: &Path| ReservedFile::new(&histogram_path(file), HISTOGRAM_BYTES_RESERVED);
         let reserves = files.into_iter().map(reserve).collect::<std::io::Result<Vec<_>>>()?;
@@ -70,11 +76,18 @@ impl Recorder {
         let is_ending = Arc::new(AtomicBool::new(false));
         let (series, has_begun) = mpsc::sync_channel(1);
         let feed = feed.map(|feed| (feed, Pace::new(Nanos(clock::monotonic()))));
-        let mut work =
-            Work { closed: vec![false; reserves.len()], series: Vec::new(), reserves, progress: Arc::clone(&progress), keeper, feed };
+        let mut work = Work {
+            closed: vec![false; reserves.len()],
+            series: Vec::new(),
+            reserves,
+            progress: Arc::clone(&progress),
+            keeper,
+            metrics,
+            feed,
+        };
         let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
         let ending = Arc::clone(&is_ending);
-        let handle = std::thread::Builder::new().name("tardy-recorder".into()).stack_size(STACK_BYTES).spawn(move || {
+        let handle = std::thread::Builder::new().name(RECORDER.into()).stack_size(STACK_BYTES).spawn(move || {
             let _ = affinity::set(0, &cpus);
             // Ahead of the loads where it must share a CPU with them: a full ring would lose samples.
             let _ = sched::set_policy(0, sched::AHEAD);
@@ -113,6 +126,9 @@ impl Work {
         for flush in 1_u64.. {
             let ending = is_ending.load(Ordering::Acquire);
             self.flush(flush.is_multiple_of(FLUSHES_A_HISTOGRAM));
+            if flush.is_multiple_of(FLUSHES_A_SYNC) {
+                self.series.iter().for_each(|series| self.keeper.sync(series.path()));
+            }
             if ending {
                 break;
             }
@@ -140,6 +156,9 @@ impl Work {
             progress.extend(self.series.iter().map(progress_of));
         }
         self.publish_figures();
+        if let Some(desk) = self.metrics.as_ref().filter(|desk| desk.is_wanted()) {
+            desk.leave_series(self.series.iter().map(SeriesRecorder::metrics));
+        }
     }
 
     /// Makes the figures that a live view asks for, as often as they are cheap.

@@ -98,8 +98,8 @@ impl RespondRun {
         record.series.iter_mut().for_each(|series| series.counts = None);
         folder.update(&record)?;
         let cpus = &record.plan.tool_cpus;
-        let keeper = KeeperThread::start(cpus).map_err(system("cannot start the keeper of files"))?;
-        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper(), None)
+        let keeper = KeeperThread::start(cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
+        let recorder = Recorder::start(recorders.iter().map(SeriesRecorder::path), cpus, keeper.keeper(), None, None)
             .map_err(system("cannot start the recorder"))?;
         recorder.begin(recorders);
         Ok((Self { folder, record, recorder, keeper }, AnswerLog::new(wake_up, answer)))

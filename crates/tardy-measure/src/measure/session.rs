@@ -7,7 +7,8 @@ mod loads;
 mod threshold;
 mod tracing;
 
-use std::path::Path;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 
 use tardy_core::series::ClockKind;
 use tardy_core::units::Nanos;
@@ -45,6 +46,11 @@ pub enum SessionError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// The run's folder is not where it was made.
+    #[error(
+        "{0} was removed or moved while the run lasted: a folder that was moved has the samples until then, and opens; leave a run's folder in its place"
+    )]
+    FolderGone(PathBuf),
     /// A system call without which nothing can be measured.
     #[error("{what}: {error}{}", remedy(error))]
     System {
@@ -59,13 +65,13 @@ pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Sessi
     move |error| SessionError::System { what, error }
 }
 
-/// Carries out `plan`; the run is in the folder `out` then.
+/// Carries out `plan`; the run is in the folder `out` then. Whoever connects to `metrics` meanwhile gets the numbers of that moment.
 ///
 /// Call it before the process has threads: the guardian is a child of it.
 ///
 /// # Errors
 /// [`SessionError`]. What was measured until then is in the folder; where nothing was, there is none.
-pub fn run(plan: Plan, out: &Path, shown: Shown, root: &Root) -> Result<RunRecord, SessionError> {
+pub fn run(plan: Plan, out: &Path, shown: Shown, metrics: Option<TcpListener>, root: &Root) -> Result<RunRecord, SessionError> {
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
@@ -78,9 +84,14 @@ pub fn run(plan: Plan, out: &Path, shown: Shown, root: &Root) -> Result<RunRecor
     let folder = RunFolder::create(out)?;
     let record = first_record(plan, root);
     folder.update(&record)?;
-    let armed = arming::arm(record, folder, guardian, signals, shown.look(), root).inspect_err(|_| {
+    let identity = folder.identity().clone();
+    let armed = arming::arm(record, folder, guardian, signals, shown.look(), metrics, root).map_err(|error| {
+        if !identity.is_there() {
+            return SessionError::FolderGone(out.to_owned());
+        }
         // Made just above, and nothing was measured: a run that could not begin is no run.
         let _ = std::fs::remove_dir_all(out);
+        error
     })?;
     let ahead = sched::Ahead::of_ordinary();
     let ran = follow::follow(armed, shown, root)?;

@@ -22,7 +22,7 @@ use tardy_run::tracing::Explain;
 use tardy_sys::{clock, disk, sched};
 
 use super::error::PlanError;
-use super::{phases, wake_up_cost};
+use super::{other_runs, phases, wake_up_cost};
 use crate::request::{CpuDmaLatency, LoadCpus, MeasuredCpus, Request};
 use crate::scenario::{Order, Scenario};
 use crate::setup::cpu_latency::CpuLatencyRequest;
@@ -72,6 +72,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         warnings.push(Warning::NoCpuLeft { cpus: measured.clone() });
     }
     warnings.extend(sharing(&probes));
+    warnings.extend(other_runs::warnings(&measured, root));
     warnings.extend(without_tai(&probes));
     warnings.extend(probes.iter().find_map(|(_, plan)| without_rights(plan)));
     Ok(Plan {

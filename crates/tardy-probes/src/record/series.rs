@@ -9,6 +9,7 @@ use tardy_core::accounting::Counts;
 use tardy_core::chunk::ChunkEncoder;
 use tardy_core::figures::{Figures, Watch};
 use tardy_core::histogram::{Budget, Histogram};
+use tardy_core::openmetrics::{Buckets, SeriesMetrics};
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::series::{Descriptor, Schedule};
 use tardy_core::units::Nanos;
@@ -57,7 +58,7 @@ struct Tally {
     binned: Vec<u64>,
     /// Who explains samples, in runs with `--explain`.
     tap: Option<Tap>,
-    /// What a live view shows beside the histogram, in runs that have one.
+    /// What a live view and metrics show beside the histogram, in runs that have them.
     watch: Option<Watch>,
 }
 
@@ -278,6 +279,20 @@ impl SeriesRecorder {
     pub fn figures(&mut self) -> Option<Figures> {
         let Tally { watch, counts, histogram, .. } = &mut self.tally;
         watch.as_mut().map(|watch| watch.figures(&self.descriptor, *counts, histogram))
+    }
+
+    /// What metrics tell of it.
+    #[must_use]
+    pub fn metrics(&self) -> SeriesMetrics {
+        let Tally { watch, counts, histogram, worst, .. } = &self.tally;
+        SeriesMetrics {
+            descriptor: self.descriptor.clone(),
+            counts: *counts,
+            is_skipped_unknown: false,
+            misses: watch.as_ref().and_then(Watch::misses),
+            max: worst.map(|worst| worst.latency),
+            buckets: Buckets::of(histogram),
+        }
     }
 
     /// What was not stored although it was to be.

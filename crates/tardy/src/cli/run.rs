@@ -63,6 +63,12 @@ pub struct RunArgs {
     /// The live view needs a terminal. If something kills the tool with SIGKILL meanwhile, the command `reset` puts the terminal back.
     #[arg(long)]
     pub no_live: bool,
+    /// Answer readers of metrics at this port, such as Prometheus, while the run lasts
+    ///
+    /// A port is one of this machine alone; ADDRESS:PORT is open to whoever reaches that address. http://127.0.0.1:9877/metrics then has the
+    /// distributions, misses, losses, phase and loads of that moment as OpenMetrics.
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub metrics: Option<String>,
     /// Print every table and warning, not only what fits a screen
     #[arg(long, conflicts_with = "json")]
     pub full: bool,

@@ -54,7 +54,7 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     announce(args, &setup, &plan.warnings, &processors)?;
     let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
     let shown = if is_watched { Shown::Screen(output::look()) } else { Shown::Nothing };
-    session::run(plan, &out, shown, root).map_err(|error| machine(&error))?;
+    session::run(plan, &out, shown, None, root).map_err(|error| machine(&error))?;
     show(args, &setup, &out).map_err(|error| machine(&error))?;
     Ok(Exit::Done)
 }

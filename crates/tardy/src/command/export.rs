@@ -16,9 +16,16 @@ pub fn run(args: &ExportArgs) -> Exit {
     match exported(args) {
         Ok(()) => Exit::Done,
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(error @ ExportError::Write(_)) => {
+            eprintln!(
+                "tardy: {}{error}: give another file with --output",
+                args.file().map(|file| format!("{}: ", file.display())).unwrap_or_default()
+            );
+            Exit::Machine
+        }
         Err(error) => {
             eprintln!("tardy: {error}");
-            if matches!(error, ExportError::Write(_) | ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
+            if matches!(error, ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
         }
     }
 }

@@ -7,6 +7,7 @@ use tardy_core::warning::{Severity, Warning};
 use tardy_live::view;
 use tardy_machine::root::Root;
 use tardy_measure::measure::live::Shown;
+use tardy_measure::measure::metrics;
 use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
@@ -66,10 +67,17 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         let text = if args.json { document::Format::PLAN.document(&plan) } else { output::fitted(&plan_text::text(&plan)) };
         return output::print(&text).map_or(Exit::Machine, |()| Exit::Done);
     }
+    let metrics = match args.metrics.as_deref().map(metrics::listen).transpose() {
+        Ok(metrics) => metrics,
+        Err(error) => {
+            eprintln!("tardy: --metrics: {error}");
+            return Exit::Usage;
+        }
+    };
     if !args.quiet {
         announce(&out, &plan);
     }
-    match session::run(plan, &out, shown(args), &root) {
+    match session::run(plan, &out, shown(args), metrics, &root) {
         Ok(_) => {
             let format = if args.json {
                 Format::Json

@@ -37,6 +37,7 @@ mod load_effects;
 mod load_lists;
 mod loads;
 mod media;
+mod metrics;
 mod moved;
 mod on;
 mod outputs;

@@ -1,6 +1,7 @@
 //! From the plan to threads that measure.
 
 use std::fs::OpenOptions;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use super::{SessionError, system};
 use crate::measure::clock_watch::ClockWatch;
 use crate::measure::interference::Snapshot;
 use crate::measure::keeper::KeeperThread;
+use crate::measure::metrics::MetricsServer;
 use crate::measure::overhead::clock_read_cost;
 use crate::measure::recorder::Recorder;
 use crate::measure::scheduling_watch::SchedulingWatch;
@@ -63,6 +65,8 @@ pub(super) struct ActiveRun {
     pub(super) screen: Option<(Arc<Feed>, View)>,
     pub(super) tracer: Option<Tracer>,
     pub(super) keeper: KeeperThread,
+    /// Who answers at `--metrics`.
+    pub(super) metrics: Option<MetricsServer>,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) scheduling: SchedulingWatch,
     pub(super) clocks: ClockWatch,
@@ -88,6 +92,7 @@ pub(super) fn arm(
     guardian: Option<Guardian>,
     signals: SignalFd,
     look: Option<Look>,
+    metrics: Option<TcpListener>,
     root: &Root,
 ) -> Result<ActiveRun, SessionError> {
     read_clocks(&mut record.plan).map_err(system("cannot set timers on other clocks"))?;
@@ -128,13 +133,17 @@ pub(super) fn arm(
         tracing::follow(tracer, explained, loops.iter().copied()).map_err(system("cannot write the explanations"))?;
     }
     let feed = look.map(|_| Arc::new(Feed::default()));
-    if feed.is_some() {
+    let metrics = metrics.map(|listener| MetricsServer::start(listener, &plan.tool_cpus));
+    let metrics = metrics.transpose().map_err(system("cannot start the thread that answers at --metrics"))?;
+    if feed.is_some() || metrics.is_some() {
         series.iter_mut().for_each(|(series, _)| series.watch(plan.window));
     }
     folder.update(&record)?;
-    let keeper = KeeperThread::start(&plan.tool_cpus).map_err(system("cannot start the keeper of files"))?;
+    let keeper = KeeperThread::start(&plan.tool_cpus, folder.identity().clone()).map_err(system("cannot start the keeper of files"))?;
     let files = series.iter().map(|(series, _)| series.path());
-    let recorder = Recorder::start(files, &plan.tool_cpus, keeper.keeper(), feed.clone()).map_err(system("cannot start the recorder"))?;
+    let desk = metrics.as_ref().map(|server| Arc::clone(server.desk()));
+    let recorder =
+        Recorder::start(files, &plan.tool_cpus, keeper.keeper(), feed.clone(), desk).map_err(system("cannot start the recorder"))?;
     let is_real_time = plan.probes.iter().any(|probe| probe.priority.is_some());
     let watchdog = is_real_time
         .then(|| Watchdog::start(&threads, &plan.tool_cpus, &control))
@@ -168,6 +177,7 @@ pub(super) fn arm(
         threads,
         recorder,
         screen,
+        metrics,
         tracer,
         keeper,
         watchdog,

@@ -43,6 +43,7 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     }
     // Before the last histograms and the last record are written, which none of its files may replace.
     armed.keeper.finish();
+    drop(armed.metrics);
     let series = armed.recorder.finish().map_err(system("the samples may be incomplete"))?;
     note_series(&series, armed.start, &mut record);
     if let Some(mut threshold) = threshold {
@@ -74,6 +75,9 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     let resident_bytes_max = usage(Who::Process).map(|usage| usage.resident_bytes_max).unwrap_or_default();
     record.overhead = Some(Overhead { clock_read_ns: armed.clock_read, threads, process_cpu_time_ns, resident_bytes_max });
     let mut folder = armed.folder;
+    if !folder.identity().is_there() {
+        return Err(SessionError::FolderGone(folder.path().to_owned()));
+    }
     if let Some(spool) = armed.spool {
         record.samples_folder = None;
         if let Some(error) = spool.journal.undo().into_iter().find_map(|undone| undone.result.err()) {

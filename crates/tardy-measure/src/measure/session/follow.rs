@@ -79,6 +79,7 @@ pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<
         overruns: 0,
     };
     follower.prepare_first_phase(root);
+    follower.leave_metrics();
     while !follower.are_threads_done() {
         follower.wait()?;
         follower.take_signals(Nanos(clock::monotonic()))?;
@@ -91,6 +92,10 @@ pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<
             log.update(now);
         }
         follower.look_at_threshold();
+        if follower.armed.keeper.keeper().is_folder_gone() {
+            follower.stop(State::Interrupted);
+        }
+        follower.leave_metrics();
         let Follower { armed, timeline, live, .. } = &mut follower;
         armed.scheduling.update(now, &armed.threads);
         armed.clocks.update(now, &armed.threads);
@@ -291,6 +296,13 @@ impl Follower {
             self.keep_record();
         }
         Ok(())
+    }
+
+    /// Leaves how far the run is for readers of metrics.
+    fn leave_metrics(&self) {
+        if let Some(metrics) = &self.armed.metrics {
+            metrics.desk().leave_run(&self.armed.record, Nanos(clock::monotonic()));
+        }
     }
 
     /// Keeps the moments that were marked on the screen.

@@ -1,0 +1,301 @@
+//! Metrics of a run while it lasts, for Prometheus and what else reads OpenMetrics over HTTP (`--metrics`).
+//!
+//! One thread on the CPUs of the tool's own work answers one reader after another. Whoever records or follows the run never waits for it: a reader
+//! asks for new numbers, and the recorder leaves them when it empties the rings the next time.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tardy_core::cpu::CpuList;
+use tardy_core::openmetrics::{self, SeriesMetrics, family, label_list, seconds};
+use tardy_core::units::Nanos;
+use tardy_live::progress::{LoadProgress, RunProgress};
+use tardy_run::record::RunRecord;
+use tardy_sys::affinity;
+use tardy_sys::signal::wait_readable;
+
+const STACK_BYTES: usize = 256 << 10;
+/// How often the thread looks whether the run has ended, in ms.
+const LOOK_MS: i32 = 250;
+/// How long a reader may take to ask, and to take the answer: it keeps the next one waiting.
+const READER_LIMIT: Duration = Duration::from_secs(2);
+/// How long new numbers are waited for: the recorder comes by eight times a second.
+const NUMBERS_LIMIT: Duration = Duration::from_secs(1);
+/// The longest question that is read, in bytes.
+const QUESTION_BYTES_MAX: usize = 8 << 10;
+
+/// What the run leaves for the thread.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    is_wanted: AtomicBool,
+    numbers: Mutex<Numbers>,
+    have_come: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    series: Vec<SeriesMetrics>,
+    /// Counts up with every new set of them.
+    edition: u64,
+    run: Option<RunStatus>,
+}
+
+/// The run itself, apart from its samples.
+#[derive(Debug, Clone)]
+struct RunStatus {
+    labels: String,
+    started: Nanos,
+    progress: RunProgress,
+    warnings: usize,
+}
+
+/// The thread, and the place that it answers at.
+#[derive(Debug)]
+pub(super) struct MetricsServer {
+    desk: Arc<Desk>,
+    is_ending: Arc<AtomicBool>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    /// Whether somebody waits for new numbers.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+
+    /// Leaves new numbers, unless the older ones are looked at just now.
+    pub(super) fn leave_series(&self, series: impl Iterator<Item = SeriesMetrics>) {
+        if let Ok(mut numbers) = self.numbers.try_lock() {
+            numbers.series = series.collect();
+            numbers.edition += 1;
+            self.is_wanted.store(false, Ordering::Release);
+            self.have_come.notify_all();
+        }
+    }
+
+    /// The same with how far the run is.
+    pub(super) fn leave_run(&self, record: &RunRecord, now: Nanos) {
+        let Ok(mut numbers) = self.numbers.try_lock() else { return };
+        let machine = &record.machine;
+        let labels = label_list(&[
+            ("host", machine.host_name.as_deref().unwrap_or("")),
+            ("kernel", machine.kernel.release.as_deref().unwrap_or("")),
+            ("scenario", &record.plan.scenario),
+            ("version", &record.tool.version),
+        ]);
+        numbers.run = Some(RunStatus {
+            labels,
+            started: record.started.realtime_ns,
+            progress: RunProgress::of(record, String::new(), now),
+            warnings: record.warnings.len(),
+        });
+    }
+
+    /// The numbers of now, as text; those of before where no newer ones come.
+    fn text(&self) -> String {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (edition, begin) = (numbers.edition, Instant::now());
+        self.is_wanted.store(true, Ordering::Release);
+        while numbers.edition == edition {
+            let left = NUMBERS_LIMIT.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            numbers = self.have_come.wait_timeout(numbers, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (series, run) = (numbers.series.clone(), numbers.run.clone());
+        drop(numbers);
+        let mut text = openmetrics::series(&series);
+        if let Some(run) = run {
+            run.write(&mut text);
+        }
+        text.push_str(openmetrics::END);
+        text
+    }
+}
+
+impl RunStatus {
+    fn write(&self, text: &mut String) {
+        let Self { labels, started, progress, warnings } = self;
+        let plain = |value: String| [(String::new(), value)];
+        family(text, "tardy_run_info", ("gauge", ""), "What is measured, and where.", [(labels.clone(), "1".to_owned())]);
+        let started_help = "When the run started, since 1970.";
+        family(text, "tardy_run_started_timestamp_seconds", ("gauge", ""), started_help, plain(seconds(started.get())));
+        let elapsed = seconds(progress.elapsed.get().max(0));
+        family(text, "tardy_run_elapsed_seconds", ("gauge", ""), "For how long the run has lasted.", plain(elapsed));
+        let planned = seconds(progress.planned.get());
+        family(text, "tardy_run_planned_seconds", ("gauge", ""), "For how long the run is to last.", plain(planned));
+        family(text, "tardy_run_warnings", ("gauge", ""), "Warnings that the run has so far.", plain(warnings.to_string()));
+        if let Some(deadline) = progress.window.map(|window| window.latest) {
+            let help = "The latest that a wake-up may be.";
+            family(text, "tardy_deadline_seconds", ("gauge", ""), help, plain(seconds(deadline.get())));
+        }
+        let Some(phase) = progress.phases.last() else { return };
+        let of_phase = [(label_list(&[("phase", &phase.name)]), "1".to_owned())];
+        family(text, "tardy_run_phase", ("gauge", ""), "The phase that the run is in.", of_phase);
+        let of_loads = |value: &dyn Fn(&LoadProgress) -> u64| -> Vec<(String, String)> {
+            let labels = |load: &LoadProgress| label_list(&[("phase", &phase.name), ("load", &load.name)]);
+            progress.loads.iter().map(|load| (labels(load), value(load).to_string())).collect()
+        };
+        if progress.loads.is_empty() {
+            return;
+        }
+        let help = "Operations that a load has done in this phase.";
+        family(text, "tardy_load_operations", ("counter", "_total"), help, of_loads(&|load| load.operations));
+        let help = "Bytes that a load has moved in this phase.";
+        family(text, "tardy_load_bytes", ("counter", "_total"), help, of_loads(&|load| load.bytes));
+        let help = "Operations of a load that failed in this phase.";
+        family(text, "tardy_load_errors", ("counter", "_total"), help, of_loads(&|load| load.errors));
+    }
+}
+
+impl MetricsServer {
+    /// Answers at `listener` from a thread on `cpus`.
+    ///
+    /// # Errors
+    /// Those of starting a thread.
+    pub(super) fn start(listener: TcpListener, cpus: &CpuList) -> io::Result<Self> {
+        let cpus: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+        let desk = Arc::new(Desk::default());
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (own, ending) = (Arc::clone(&desk), Arc::clone(&is_ending));
+        // A reader that is gone when its turn comes must not hold up the end.
+        listener.set_nonblocking(true)?;
+        let handle = std::thread::Builder::new().name("tardy-metrics".into()).stack_size(STACK_BYTES).spawn(move || {
+            let _ = affinity::set(0, &cpus);
+            while !ending.load(Ordering::Acquire) {
+                if wait_readable(&[listener.as_fd()], LOOK_MS).is_err() {
+                    return;
+                }
+                if let Ok((stream, _)) = listener.accept() {
+                    // A reader that went away is no matter of the run.
+                    let _ = answer(stream, &own);
+                }
+            }
+        })?;
+        Ok(Self { desk, is_ending, handle: Some(handle) })
+    }
+
+    /// Where numbers are left.
+    pub(super) fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Release);
+        if let Some(handle) = self.handle.take() {
+            // A panic of the thread was printed.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Answers one reader.
+fn answer(mut stream: TcpStream, desk: &Desk) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(READER_LIMIT))?;
+    let question = question(&mut stream)?;
+    let mut words = question.split(' ');
+    let (status, kind, body) = match (words.next(), words.next().map(|target| target.split('?').next().unwrap_or_default())) {
+        (Some("GET"), Some("/metrics")) => ("200 OK", openmetrics::MEDIA_TYPE, desk.text()),
+        (Some("GET"), Some("/")) => ("200 OK", PLAIN, "tardy: a run under way. Its metrics are at /metrics.\n".to_owned()),
+        (Some("GET"), Some(_)) => ("404 Not Found", PLAIN, "tardy: only /metrics is here.\n".to_owned()),
+        _ => ("405 Method Not Allowed", PLAIN, "tardy: only GET is answered.\n".to_owned()),
+    };
+    let mut head = String::new();
+    let _ = write!(head, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The first line of what a reader asks, once it has asked all.
+fn question(stream: &mut TcpStream) -> io::Result<String> {
+    let begin = Instant::now();
+    let mut bytes = Vec::new();
+    let mut part = [0; 1024];
+    while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = READER_LIMIT.saturating_sub(begin.elapsed());
+        if left.is_zero() || bytes.len() > QUESTION_BYTES_MAX {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part)? {
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            read => bytes.extend_from_slice(&part[..read]),
+        }
+    }
+    Ok(String::from_utf8_lossy(bytes.split(|&byte| byte == b'\r').next().unwrap_or_default()).into_owned())
+}
+
+/// Takes the place at which metrics are to be read: a port of this machine alone, or an address and a port.
+///
+/// # Errors
+/// A sentence: where it is neither, or cannot be had.
+pub fn listen(place: &str) -> Result<TcpListener, String> {
+    let address: SocketAddr = match place.parse::<u16>() {
+        Ok(port) => SocketAddr::from(([127, 0, 0, 1], port)),
+        Err(_) => place.parse().map_err(|_| format!("{place} is no port and no address with a port: give 9877 or 127.0.0.1:9877"))?,
+    };
+    TcpListener::bind(address).map_err(|error| format!("{address} cannot be had ({error}): give another port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(server: &MetricsServer, address: SocketAddr, question: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(question.as_bytes()).unwrap();
+        // As the recorder does when it comes by.
+        while !server.desk().is_wanted() && question.contains("/metrics") {
+            std::thread::yield_now();
+        }
+        server.desk().leave_series(std::iter::empty());
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn metrics_are_answered_and_nothing_else_is() {
+        let listener = listen("0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!(address.ip().is_loopback());
+        let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
+        let text = asked(&server, address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("openmetrics-text") && text.ends_with("# EOF\n"), "{text}");
+        assert!(asked(&server, address, "GET /run.json HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(asked(&server, address, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn a_reader_that_asks_nothing_or_too_much_is_left() {
+        let listener = listen("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = MetricsServer::start(listener, &CpuList::default()).unwrap();
+        let mut endless = TcpStream::connect(address).unwrap();
+        // It is cut off before it has sent all of this.
+        let sent = (0..1 << 16).map_while(|_| endless.write_all(&[b'a'; 1024]).ok()).count();
+        assert!(sent < 1 << 16);
+        drop(TcpStream::connect(address).unwrap());
+        assert!(asked(&server, address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_had_is_refused_in_words() {
+        let taken = listen("0").unwrap().local_addr().map(|address| listen(&address.to_string()).map(|first| (first, address)));
+        let (_first, address) = taken.unwrap().unwrap();
+        assert!(listen(&address.to_string()).unwrap_err().contains("another port"));
+        assert!(listen("somewhere").unwrap_err().contains("127.0.0.1:9877"));
+    }
+}

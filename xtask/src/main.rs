@@ -68,6 +68,9 @@ enum Task {
     Extend,
     /// Read the trace that `tardy explain --perfetto` writes with the schema that Perfetto publishes (needs python3 and PyPI)
     Perfetto,
+    /// Try the faults that the tool must survive, as root: kills, full disks, failing calls (`--list` names them)
+    #[command(disable_help_flag = true)]
+    Faults(product::Words),
     /// Run what deploy/ ships on Slurm, labgrid, Ansible and LAVA's schemas, on this machine alone (as root)
     Fleet(fleet::FleetArguments),
     /// Run every command that README and docs show in a bare Debian, and hold shown outputs to what is printed (as root; needs debootstrap)
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Task::Deny { rules } => deny::run(&rules),
         Task::Extend => extend::run(),
         Task::Perfetto => perfetto::run(),
+        Task::Faults(words) => product::faults(&words),
         Task::Fleet(arguments) => fleet::run(&arguments),
         Task::Walk(arguments) => walk::run(&arguments),
         Task::Inject { kernels } => inject::build(&kernels),

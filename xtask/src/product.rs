@@ -17,12 +17,17 @@ pub(crate) struct Words {
 
 /// Runs a task of `tardy-bench`, built as users' binaries are: it reckons with millions of samples.
 pub(crate) fn benchmarks(task: &str, words: &Words) -> Result<()> {
-    program::run(&mut benchmarks_command(task, words))
+    program::run(command("tardy-bench").arg(task).args(&words.words))
 }
 
-fn benchmarks_command(task: &str, words: &Words) -> Command {
+/// Runs `tardy-faults`.
+pub(crate) fn faults(words: &Words) -> Result<()> {
+    program::run(command("tardy-faults").args(&words.words))
+}
+
+fn command(package: &str) -> Command {
     let mut command = workspace::cargo();
-    command.args(["run", "--quiet", "--locked", "--release", "--package", "tardy-bench", "--", task]).args(&words.words);
+    command.args(["run", "--quiet", "--locked", "--release", "--package", package, "--"]);
     command
 }
 
@@ -33,7 +38,7 @@ mod tests {
     #[test]
     fn a_benchmark_is_told_what_was_typed() {
         let words = Words { words: ["lab", "--quick"].map(str::to_owned).to_vec() };
-        let line = program::line(&benchmarks_command("bench", &words));
+        let line = program::line(command("tardy-bench").arg("bench").args(&words.words));
         assert!(line.ends_with("--release --package tardy-bench -- bench lab --quick"), "{line}");
     }
 }

@@ -1,0 +1,110 @@
+//! Run folders: those that commands read here, and what became of one.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tardy_sys::affinity;
+use xtask::failure::{Failure, Result, While};
+
+use crate::fault::Ground;
+use crate::place::Place;
+
+/// A run's folder, looked at with `tardy show`.
+#[derive(Debug)]
+pub(crate) enum Folder {
+    /// There is none.
+    Absent,
+    /// It has no run.json, and `show` says that it is no run.
+    NotBegun,
+    /// It opens.
+    Opens {
+        /// finished, interrupted, running (cut off).
+        state: String,
+        /// What does not add up in it.
+        wrong: Vec<String>,
+        /// Its summary.
+        summary: Value,
+    },
+    /// It has a run.json, and does not open.
+    Refused(String),
+}
+
+/// Looks at the folder `name`.
+pub(crate) fn look(place: &Place, name: &str) -> Result<Folder> {
+    look_at(place, &place.path(name))
+}
+
+/// Looks at a folder anywhere.
+pub(crate) fn look_at(place: &Place, folder: &Path) -> Result<Folder> {
+    if !folder.exists() {
+        return Ok(Folder::Absent);
+    }
+    let shown = place.tardy(&format!("show --json {}", folder.display()))?;
+    if let Some(disgrace) = shown.disgrace() {
+        return Ok(Folder::Refused(disgrace));
+    }
+    if !folder.join("run.json").exists() {
+        let is_said = shown.code == Some(2);
+        return Ok(if is_said {
+            Folder::NotBegun
+        } else {
+            Folder::Refused(format!("without run.json `show` ends with {}", shown.ending()))
+        });
+    }
+    let summary: Value = match serde_json::from_str(&shown.printed) {
+        Ok(summary) => summary,
+        Err(_) => return Ok(Folder::Refused(format!("show ends with {}: {}", shown.ending(), shown.said.trim()))),
+    };
+    let count = |counts: &Value, name: &str| counts[name].as_u64().unwrap_or(0);
+    let series = summary["series"].as_array().cloned().unwrap_or_default();
+    let odd = series
+        .iter()
+        .map(|series| &series["counts"])
+        .filter(|counts| count(counts, "expected") != count(counts, "recorded") + count(counts, "skipped") + count(counts, "lost"));
+    let wrong = odd.map(|counts| format!("counts do not add up: {counts}")).collect();
+    let state = summary["state"].as_str().unwrap_or("finished").to_owned();
+    Ok(Folder::Opens { state, wrong, summary })
+}
+
+impl Folder {
+    /// What must not be, a sentence each.
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        match self {
+            Self::Absent | Self::NotBegun => Vec::new(),
+            Self::Opens { wrong, .. } => wrong.clone(),
+            Self::Refused(why) => vec![format!("the folder does not open: {why}")],
+        }
+    }
+
+    /// Its warnings as one text; empty where it does not open.
+    pub(crate) fn warnings(&self) -> String {
+        match self {
+            Self::Opens { summary, .. } => summary["warnings"].to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// The last CPU that this process may use: the first one has most of the interrupts.
+pub(crate) fn last_cpu() -> u32 {
+    affinity::get(0).ok().and_then(|cpus| cpus.into_iter().max()).unwrap_or(0)
+}
+
+/// Makes `base/run`, `base/other` and `base/verbose` (cyclictest -v), which commands of other faults read; once.
+pub(crate) fn base(ground: &Ground) -> Result<()> {
+    let base = ground.folder.join("base");
+    if base.exists() {
+        return Ok(());
+    }
+    std::fs::create_dir(&base).while_doing(|| format!("making {}", base.display()))?;
+    let place = ground.place()?;
+    for name in ["run", "other"] {
+        let line = format!("run --cycles 3000 --period 500us --load none --quiet --out {}", base.join(name).display());
+        let outcome = place.tardy(&line)?;
+        if !matches!(outcome.code, Some(0 | 4)) {
+            return Err(Failure::new(format!("a first run does not work ({}): {}", outcome.ending(), outcome.said.trim())));
+        }
+    }
+    let lines = (0..20_000).map(|cycle| format!("       0:{cycle:8}:{:8}\n", 5 + cycle % 37)).collect::<String>();
+    std::fs::write(base.join("verbose"), lines).while_doing(|| "writing the text of cyclictest -v".to_owned())
+}

@@ -1,0 +1,152 @@
+//! Too few descriptors, too little memory, and the kernel's killer of processes that need too much.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use xtask::failure::{Result, While};
+
+use crate::fault::{Fault, Ground, Tally};
+use crate::folders::{self, Folder};
+use crate::place::{Outcome, PATIENCE, Place};
+
+pub(crate) const DESCRIPTORS: Fault = Fault {
+    name: "descriptors",
+    done: "each limit of open files from 3 to 64 (`ulimit -n`)",
+    demanded: "a run, or a reason in words; never half a run that looks whole",
+    attempt: descriptors,
+};
+
+pub(crate) const MEMORY: Fault = Fault {
+    name: "memory",
+    done: "limits of address space from 16 MiB to 1 GiB (`ulimit -v`)",
+    demanded: "a run, or an end with a word; no hang, and no older output half replaced",
+    attempt: memory,
+};
+
+pub(crate) const OUT_OF_MEMORY: Fault = Fault {
+    name: "oom",
+    done: "a control group with too little memory, in which the kernel kills loads or the tool",
+    demanded: "what is left of the run opens and says that loads died, or was cut off; no process is left",
+    attempt: out_of_memory,
+};
+
+const LINES: &[&str] = &[
+    "run --for 500ms --load none --quiet --out run",
+    "run --for 500ms --load fork --load io --quiet --out run",
+    "export ../base/run --format csv --output output.svg",
+    "report ../base/run --html output.svg",
+];
+
+fn limited(place: &Place, option: &str, limit: usize, line: &str) -> Result<Outcome> {
+    let script = format!("ulimit {option} {limit} && exec \"$0\" \"$@\"");
+    let command: Command = place.tardy_behind("sh", &["-c", &script], line);
+    place.start(command)?.end(place, PATIENCE)
+}
+
+fn descriptors(ground: &Ground) -> Result<Tally> {
+    folders::base(ground)?;
+    let mut tally = Tally::default();
+    let limits: Vec<usize> = if ground.is_short { vec![4, 8, 12, 24] } else { (3..=64).collect() };
+    for line in LINES {
+        for &limit in &limits {
+            let place = ground.place()?;
+            let outcome = limited(&place, "-n", limit, line)?;
+            let mut wrong: Vec<String> = outcome.disgrace().into_iter().collect();
+            wrong.extend(place.leftovers()?);
+            let folder = folders::look(&place, "run")?;
+            wrong.extend(folder.wrong());
+            if outcome.code == Some(0) && line.starts_with("run ") && !matches!(folder, Folder::Opens { .. }) {
+                wrong.push("success, and no run".to_owned());
+            }
+            tally.count(&format!("ulimit -n {limit}; tardy {line}"), outcome.ending(), wrong);
+        }
+    }
+    Ok(tally)
+}
+
+fn memory(ground: &Ground) -> Result<Tally> {
+    const OLD: &[u8] = b"an older output\n";
+    folders::base(ground)?;
+    let mut tally = Tally::default();
+    for line in LINES {
+        for step in 0..ground.tries(3, 20) {
+            let megabytes = 16 << (step * 6 / ground.tries(3, 20));
+            let kilobytes = (megabytes << 10) + step * 1531;
+            let place = ground.place()?;
+            std::fs::write(place.path("output.svg"), OLD).while_doing(|| "writing an older output".to_owned())?;
+            let outcome = limited(&place, "-v", kilobytes, line)?;
+            // A program whose memory the kernel refuses cannot always choose how it ends; Rust's allocator says so and aborts.
+            let is_abort = outcome.code.is_none() && !outcome.hung && (outcome.said.contains("memory") || outcome.said.is_empty());
+            let mut wrong: Vec<String> = outcome.disgrace().filter(|_| !is_abort).into_iter().collect();
+            wrong.extend(place.leftovers()?);
+            wrong.extend(folders::look(&place, "run")?.wrong());
+            let now = std::fs::read(place.path("output.svg")).unwrap_or_default();
+            if outcome.code != Some(0) && now != OLD {
+                wrong.push(format!("{}, and the older output has {} bytes", outcome.ending(), now.len()));
+            }
+            tally.count(&format!("ulimit -v {kilobytes}; tardy {line}"), outcome.ending(), wrong);
+        }
+    }
+    Ok(tally)
+}
+
+/// A control group for memory, of whichever version there is; removed when dropped.
+struct MemoryGroup {
+    folder: PathBuf,
+    limit: &'static str,
+}
+
+impl MemoryGroup {
+    fn new(name: &str) -> Option<Self> {
+        let candidates = [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+            ("/sys/fs/cgroup/unified", "memory.max"),
+        ];
+        candidates.into_iter().find_map(|(root, limit)| {
+            let folder = Path::new(root).join(name);
+            std::fs::create_dir(&folder).ok()?;
+            let group = Self { folder, limit };
+            group.folder.join(limit).exists().then_some(group)
+        })
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+fn out_of_memory(ground: &Ground) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for number in 0..ground.tries(1, 10) {
+        let Some(group) = MemoryGroup::new(&format!("tardy-faults-{}-{number}", std::process::id())) else {
+            tally.left_out.push("no control group with the memory controller".to_owned());
+            return Ok(tally);
+        };
+        let megabytes = 24 + 16 * number;
+        std::fs::write(group.folder.join(group.limit), (megabytes << 20).to_string())
+            .while_doing(|| "limiting a control group".to_owned())?;
+        let place = ground.place()?;
+        let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.folder.display());
+        let line = "run --for 2s --load memory --load hackbench --quiet --out run";
+        let outcome = place.start(place.tardy_behind("sh", &["-c", &script], line))?.end(&place, PATIENCE)?;
+        // The killer's signal is no fault of the tool; what it leaves would be.
+        let mut wrong: Vec<String> = outcome.disgrace().filter(|_| outcome.code.is_some() || outcome.hung).into_iter().collect();
+        wrong.extend(place.leftovers()?);
+        let folder = folders::look(&place, "run")?;
+        wrong.extend(folder.wrong());
+        tally.count(&format!("{megabytes} MiB"), format!("{}, {}", outcome.ending(), what_is_left(&folder)), wrong);
+    }
+    Ok(tally)
+}
+
+fn what_is_left(folder: &Folder) -> &'static str {
+    match folder {
+        Folder::Opens { .. } if folder.warnings().contains("not-under-load") => "says that loads died",
+        Folder::Opens { state, .. } if state == "running" => "cut off, opens",
+        Folder::Opens { .. } => "opens",
+        _ => "no run",
+    }
+}

@@ -1,0 +1,152 @@
+//! `cargo xtask faults`: the real binary under the faults that it must survive, and the table of docs/reliability.md.
+//!
+//! All of it happens in a mount namespace with memory file systems of its own; what is killed, stopped or limited are processes that were started
+//! here. A fault that cannot be tried on a machine is named with the reason, and never counts as survived.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod disks;
+mod fault;
+mod folders;
+mod kills;
+mod limits;
+mod machine;
+mod page;
+mod place;
+mod stops;
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use fault::{Fault, Ground};
+use page::Row;
+use xtask::failure::{Failure, Result, While};
+use xtask::{failure, program, workspace};
+
+/// Set once the process has its namespace.
+const INSIDE: &str = "TARDY_FAULTS_INSIDE";
+
+/// All faults, in the order of the table.
+const FAULTS: &[Fault] = &[
+    kills::FAULT,
+    calls::FAULT,
+    disks::FULL,
+    disks::READ_ONLY,
+    disks::REMOVED,
+    disks::POWER_CUT,
+    stops::EACH,
+    stops::ALL,
+    limits::DESCRIPTORS,
+    limits::MEMORY,
+    limits::OUT_OF_MEMORY,
+    machine::MOVED,
+    machine::QUOTA,
+    machine::OFFLINE,
+    machine::TWO_RUNS,
+];
+
+/// Try the faults that the tool must survive (as root), and print the table of docs/reliability.md
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask faults", bin_name = "cargo xtask faults", max_term_width = 110)]
+struct FaultsArguments {
+    /// Faults to try, all by default
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Only say which faults there are, and what is demanded
+    #[arg(long)]
+    list: bool,
+    /// Few tries of each: for a look, and for CI
+    #[arg(long)]
+    short: bool,
+    /// Try this binary, in place of one that is built for users first
+    #[arg(long, value_name = "FILE")]
+    tardy: Option<PathBuf>,
+    /// Write the table to docs/reliability.md; rows of other faults stay as they are
+    #[arg(long, conflicts_with = "short")]
+    write: bool,
+}
+
+fn main() -> ExitCode {
+    failure::exit_code(run(&FaultsArguments::parse()))
+}
+
+fn run(arguments: &FaultsArguments) -> Result<()> {
+    if arguments.list {
+        FAULTS.iter().for_each(|fault| println!("{:<14} {}: {}", fault.name, fault.done, fault.demanded));
+        return Ok(());
+    }
+    let chosen = chosen(&arguments.names)?;
+    if !tardy_sys::user::is_root() {
+        return Err(Failure::new("faults are tried as root: they mount, limit and stop"));
+    }
+    if std::env::var_os(INSIDE).is_none() {
+        return in_a_namespace();
+    }
+    let tardy = match &arguments.tardy {
+        Some(binary) => binary.canonicalize().while_doing(|| format!("looking for {}", binary.display()))?,
+        None => workspace::build_tardy()?,
+    };
+    let folder = tempfile::tempdir().while_doing(|| "making a folder".to_owned())?;
+    mount_memory(folder.path())?;
+    mount_memory(Path::new("/dev/shm"))?;
+    let ground = Ground { tardy, folder: folder.path().to_owned(), is_short: arguments.short };
+    let rows = chosen.into_iter().map(|fault| attempt(fault, &ground)).collect::<Vec<_>>();
+    if arguments.write {
+        page::write(&rows, FAULTS)?;
+    }
+    let failed: Vec<&str> = rows.iter().filter(|row| row.has_failed()).map(|row| row.fault.name).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::new(format!("not survived: {}", failed.join(", ")))) }
+}
+
+fn attempt<'a>(fault: &'a Fault, ground: &Ground) -> Row<'a> {
+    eprintln!("{}: {}", fault.name, fault.done);
+    let row = Row { fault, outcome: (fault.attempt)(ground) };
+    print!("{row}");
+    row
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Fault>> {
+    let known = || FAULTS.iter().map(|fault| fault.name).collect::<Vec<_>>().join(", ");
+    let find = |name: &String| {
+        FAULTS.iter().find(|fault| fault.name == name).ok_or_else(|| Failure::new(format!("no fault `{name}`: choose from {}", known())))
+    };
+    if names.is_empty() { Ok(FAULTS.iter().collect()) } else { names.iter().map(find).collect() }
+}
+
+/// Becomes this program again, in a mount namespace of its own.
+fn in_a_namespace() -> Result<()> {
+    let program = std::env::current_exe().while_doing(|| "looking for this program".to_owned())?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private"]).arg(program).args(std::env::args_os().skip(1)).env(INSIDE, "1");
+    Err(Failure::new(format!("unshare (package util-linux) cannot be started: {}", command.exec())))
+}
+
+fn mount_memory(folder: &Path) -> Result<()> {
+    program::capture(Command::new("mount").args(["-t", "tmpfs", "tardy-faults"]).arg(folder)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_that_does_not_exist_is_refused_by_name() {
+        let failure = chosen(&["kil".to_owned()]).unwrap_err().to_string();
+        assert!(failure.contains("`kil`") && failure.contains(FAULTS[0].name), "{failure}");
+    }
+
+    #[test]
+    fn faults_have_names_of_their_own() {
+        let mut names: Vec<&str> = FAULTS.iter().map(|fault| fault.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FAULTS.len());
+    }
+
+    #[test]
+    fn there_are_two_hundred_kills() {
+        assert!(kills::all() >= 200, "{}", kills::all());
+    }
+}

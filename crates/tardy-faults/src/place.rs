@@ -1,0 +1,228 @@
+//! Where a fault is tried: a folder in a memory file system of its own, and the real binary at work there, as a user would start it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tardy_sys::process;
+use tempfile::TempDir;
+use xtask::failure::{Result, While};
+
+/// Set in the environment of all that is started, so that what is left of it can be found.
+const MARK: &str = "TARDY_FAULTS_MARK";
+/// How long a command may take to end after what should end it, on however busy a machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder for one try; gone with it, and so is every process that it left.
+#[derive(Debug)]
+pub(crate) struct Place {
+    tardy: PathBuf,
+    folder: TempDir,
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    printed: PathBuf,
+    said: PathBuf,
+}
+
+/// What a command left to see.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Its exit code; none where a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// Whether it had to be ended because it did not end.
+    pub(crate) hung: bool,
+    pub(crate) printed: String,
+    pub(crate) said: String,
+}
+
+impl Place {
+    /// A folder in `ground`, for this binary.
+    pub(crate) fn new(tardy: &Path, ground: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("try-")
+            .tempdir_in(ground)
+            .while_doing(|| format!("making a folder in {}", ground.display()))?;
+        for name in ["state", "tmp", "spool"] {
+            std::fs::create_dir(folder.path().join(name)).while_doing(|| format!("making {name}"))?;
+        }
+        Ok(Self { tardy: tardy.to_owned(), folder })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// `tardy` with the words of `line`, not yet started.
+    pub(crate) fn tardy_command(&self, line: &str) -> Command {
+        let mut command = Command::new(&self.tardy);
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// `tardy` with the words of `line` behind those of another program, as of a tracer.
+    pub(crate) fn tardy_behind(&self, program: &str, words: &[&str], line: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(words).arg(&self.tardy).args(line.split_whitespace());
+        command
+    }
+
+    /// Starts any command in this folder, with its journals, scratch files and output there.
+    pub(crate) fn start(&self, mut command: Command) -> Result<Running> {
+        let (printed, said) = (self.path("tmp/.stdout"), self.path("tmp/.stderr"));
+        let file = |path: &Path| std::fs::File::create(path).while_doing(|| format!("making {}", path.display()));
+        command
+            .current_dir(self.folder())
+            .env("TARDY_STATE_DIR", self.path("state"))
+            .env("TMPDIR", self.path("tmp"))
+            .env("TARDY_CONFIG", "")
+            .env("LC_ALL", "C")
+            .env(MARK, self.folder())
+            .stdin(Stdio::null())
+            .stdout(file(&printed)?)
+            .stderr(file(&said)?);
+        let child = command.spawn().while_doing(|| format!("starting {}", command.get_program().display()))?;
+        Ok(Running { child, printed, said })
+    }
+
+    /// Runs `tardy` with the words of `line` to its end.
+    pub(crate) fn tardy(&self, line: &str) -> Result<Outcome> {
+        self.start(self.tardy_command(line))?.end(self, PATIENCE)
+    }
+
+    /// Every living process that was started here.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let entry = format!("{MARK}={}", self.folder().display());
+        let pids = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let is_ours = |pid: &i32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|word| word == entry.as_bytes())
+        };
+        pids.filter(is_ours).collect()
+    }
+
+    /// Waits until `is_so`; whether it came to be.
+    pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if is_so() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// What is left here that should not be: processes that do not end, journals and scratch files that `tardy restore` does not remove.
+    pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        if !self.wait_until(|| self.processes().is_empty()) {
+            left.push(format!("processes left: {}", self.processes().iter().map(|pid| name(*pid)).collect::<Vec<_>>().join(", ")));
+            self.end_all();
+        }
+        let restored = self.tardy("restore")?;
+        if restored.code != Some(0) {
+            left.push(format!("tardy restore ends with {}: {}", restored.ending(), restored.said.trim()));
+        }
+        for folder in ["state", "tmp", "spool"] {
+            let names = names(&self.path(folder));
+            left.extend(names.into_iter().filter(|name| !name.starts_with(".std")).map(|name| format!("{folder}/{name} is left")));
+        }
+        let is_part = |name: &String| name.ends_with(".part") || name.ends_with(".reserved");
+        left.extend(names(self.folder()).into_iter().filter(is_part).map(|name| format!("{name} is left")));
+        left.extend(names(Path::new("/dev/shm")).into_iter().map(|name| format!("/dev/shm/{name} is left")));
+        Ok(left)
+    }
+
+    fn end_all(&self) {
+        for pid in self.processes() {
+            let _ = process::kill(pid, process::CONTINUE);
+            let _ = process::kill(pid, process::KILL);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+fn name(pid: i32) -> String {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{} ({pid})", comm.trim())
+}
+
+/// What lies in a folder, by name; nothing where it cannot be read.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap_or(0)
+    }
+
+    pub(crate) fn signal(&self, signal: i32) -> Result<()> {
+        process::kill(self.pid(), signal).while_doing(|| format!("sending signal {signal}"))
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Waits for its end, and ends it with all that it started where that does not come in `patience`.
+    pub(crate) fn end(mut self, place: &Place, patience: Duration) -> Result<Outcome> {
+        let start = Instant::now();
+        let (status, hung): (Option<ExitStatus>, bool) = loop {
+            match self.child.try_wait().while_doing(|| "waiting for a command".to_owned())? {
+                Some(status) => break (Some(status), false),
+                None if start.elapsed() > patience => {
+                    place.end_all();
+                    let _ = self.child.kill();
+                    break (self.child.wait().ok(), true);
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let text = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        Ok(Outcome { code: status.and_then(|status| status.code()), hung, printed: text(&self.printed), said: text(&self.said) })
+    }
+}
+
+impl Outcome {
+    /// How it ended, in words.
+    pub(crate) fn ending(&self) -> String {
+        match self.code {
+            _ if self.hung => "no end".to_owned(),
+            Some(code) => format!("exit code {code}"),
+            None => "a signal".to_owned(),
+        }
+    }
+
+    /// What no fault may bring about: a hang, a signal, a panic, or a failure without a word.
+    pub(crate) fn disgrace(&self) -> Option<String> {
+        let has_panicked = self.said.contains("panicked at");
+        if self.hung || self.code.is_none() || has_panicked {
+            return Some(format!("{}{}: {}", self.ending(), if has_panicked { ", a panic" } else { "" }, last_line(&self.said)));
+        }
+        let is_failure = matches!(self.code, Some(2 | 3)) || self.code.is_some_and(|code| ![0, 1, 4, 130].contains(&code));
+        (is_failure && self.said.trim().is_empty()).then(|| format!("{} without a word", self.ending()))
+    }
+}
+
+/// The last line of a text.
+pub(crate) fn last_line(text: &str) -> &str {
+    text.trim().lines().last().unwrap_or_default()
+}

@@ -6,8 +6,8 @@ use clap::{ArgAction, Args};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
+use tardy_measure::cyclictest_words::{Group, clock, cpus, duration, number};
 use tardy_measure::request::{CpuDmaLatency, MeasuredCpus, Request};
-use tardy_probes::probe::ProbeSpec;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
@@ -305,13 +305,7 @@ impl CyclictestArgs {
     /// # Errors
     /// What is no list.
     pub fn listed(&self, usable: &CpuList) -> Result<Option<CpuList>, String> {
-        let Some(text) = self.affinity.as_ref().and_then(Option::as_ref) else { return Ok(None) };
-        let (is_all_but, list) = text.trim().strip_prefix('!').map_or((false, text.as_str()), |list| (true, list));
-        if list == "all" {
-            return Ok(Some(usable.clone()));
-        }
-        let list: CpuList = list.parse().map_err(|error| format!("-a: {error}, or !0-3,6 for all others"))?;
-        Ok(Some(if is_all_but { usable.minus(&list) } else { list }))
+        self.affinity.as_ref().and_then(Option::as_ref).map(|text| cpus(text, usable)).transpose()
     }
 
     /// The CPU of each thread.
@@ -368,67 +362,6 @@ impl CyclictestArgs {
             None => Keep::Histogram,
         }
     }
-}
-
-/// Threads of one interval and priority, one a CPU: a probe.
-#[derive(Debug)]
-struct Group {
-    name: String,
-    interval: Nanos,
-    priority: u32,
-    cpus: CpuList,
-}
-
-impl Group {
-    fn spec(&self, kind: &str) -> Result<ProbeSpec, String> {
-        let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
-        if self.name != kind {
-            text += &format!(":name={}", self.name);
-        }
-        if self.priority > 0 {
-            text += &format!(":priority={}", self.priority);
-        }
-        ProbeSpec::parse(&text).map_err(|error| error.to_string())
-    }
-}
-
-/// A whole number within limits, blanks around it or not.
-fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
-    least: i64,
-    most: i64,
-) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let number = text.trim().parse::<i64>().ok().filter(|number| (least..=most).contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
-    }
-}
-
-/// A clock as cyclictest numbers it.
-fn clock(text: &str) -> Result<u8, String> {
-    match text.trim() {
-        "0" => Ok(0),
-        "1" => Ok(1),
-        _ => Err("only clocks 0 (monotonic) and 1 (realtime) are measured".to_owned()),
-    }
-}
-
-/// A time as cyclictest reads it: seconds, or a number with m, h or d.
-fn duration(text: &str) -> Result<Nanos, String> {
-    let (number, unit) = match text.char_indices().last() {
-        Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
-        _ => (text, 's'),
-    };
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => 0,
-    };
-    let count = number.parse::<i64>().ok().filter(|&count| count >= 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
-    count
-        .map(|count| Nanos::from_secs(count * seconds))
-        .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
 }
 
 #[cfg(test)]

@@ -268,7 +268,9 @@ fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_bac
 /// Where the board stays away nothing of the run is removed, and the last line says how to get it.
 #[test]
 fn a_run_that_perhaps_started_is_left_and_fetched() {
-    let rack = Rack::with_start("eval \"$SSH_ORIGINAL_COMMAND\"; mkdir \"$TARDY_TEST_MARK/asked\"; while [ -d \"$TARDY_TEST_MARK\" ]; do sleep 0.1; done");
+    let rack = Rack::with_start(
+        "eval \"$SSH_ORIGINAL_COMMAND\"; mkdir \"$TARDY_TEST_MARK/asked\"; while [ -d \"$TARDY_TEST_MARK\" ]; do sleep 0.1; done",
+    );
     let place = &rack.place;
     let mut run = place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
     run.until("the board was asked", || place.path("asked").exists().then_some(()));

@@ -13,10 +13,10 @@ use crate::{program, static_build, workspace};
 
 #[derive(Debug, Args)]
 pub(crate) struct FleetArguments {
-    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes, Yocto, Buildroot); all by default
+    /// Engines: ssh, slurm, labgrid, ansible, lava, ci (GitHub, GitLab, KCIDB), files (Kubernetes, Yocto, Buildroot), tables (DuckDB, polars, pandas); all by default
     #[arg(value_name = "ENGINE")]
     engines: Vec<String>,
-    /// Binary to test, in place of one that is built now
+    /// Binary to test, in place of one that is built now; for tables it needs the feature arrow
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }
@@ -29,6 +29,9 @@ struct Engine {
     programs: &'static [&'static str],
     packages: &'static str,
 }
+
+/// The one that needs a binary with tables, which users' static binary has not.
+const TABLES: &str = "tables";
 
 const ENGINES: &[Engine] = &[
     Engine { name: "ssh", programs: &["sshd", "ssh", "qemu-system-x86_64"], packages: "openssh-server openssh-client qemu-system-x86" },
@@ -46,6 +49,7 @@ const ENGINES: &[Engine] = &[
     Engine { name: "lava", programs: &["python3"], packages: "lava-common" },
     Engine { name: "ci", programs: &["python3"], packages: "python3-venv" },
     Engine { name: "files", programs: &["make", "python3"], packages: "make python3-venv" },
+    Engine { name: TABLES, programs: &["python3"], packages: "python3-venv" },
 ];
 /// Of Python's index, for an environment in the target folder.
 const PYTHON: &[&str] = &[
@@ -56,6 +60,10 @@ const PYTHON: &[&str] = &[
     "kconfiglib==14.1.0",
     "check-jsonschema==0.39.0",
     "kcidb-io==141",
+    "duckdb==2.0.1",
+    "polars==2.1.0",
+    "pandas==3.1.1",
+    "pyarrow==26.0.1",
 ];
 
 /// Runs the scripts, one after the other.
@@ -74,7 +82,14 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
         }
     }
     let architecture = static_build::Architecture::here().ok_or_else(|| Failure::new("there is no static build for this machine"))?;
-    let binary = arguments.binary.clone().map_or_else(|| static_build::build(architecture), Ok)?;
+    let needs = |is_of_tables: bool| engines.iter().any(|engine| (engine.name == TABLES) == is_of_tables);
+    let build = |is_needed: bool, build: &dyn Fn() -> Result<PathBuf>| match &arguments.binary {
+        Some(binary) => Ok(binary.clone()),
+        None if is_needed => build(),
+        None => Ok(PathBuf::new()),
+    };
+    let binary = build(needs(false), &|| static_build::build(architecture))?;
+    let with_tables = build(needs(true), &|| workspace::build(&["--release", "--package", "tardy", "--features", "arrow"]))?;
     let folder = workspace::target_folder()?.join("fleet");
     let python = folder.join("python");
     // Of a list that has grown, all is installed.
@@ -98,7 +113,8 @@ pub(crate) fn run(arguments: &FleetArguments) -> Result<()> {
         println!("== {}", engine.name);
         let begin = Instant::now();
         let script = workspace::root().join("deploy/tests").join(engine.name).with_extension("sh");
-        program::run(Command::new("timeout").args(["600"]).arg(script).arg(&binary).arg(&place).env("VENV", &python))?;
+        let binary = if engine.name == TABLES { &with_tables } else { &binary };
+        program::run(Command::new("timeout").args(["600"]).arg(script).arg(binary).arg(&place).env("VENV", &python))?;
         lines.push(format!("{}: passed in {} s", engine.name, begin.elapsed().as_secs()));
     }
     println!("{}", lines.join("\n"));

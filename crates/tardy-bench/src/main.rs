@@ -14,6 +14,7 @@ mod every_probe;
 mod example_runs;
 mod explained;
 mod figure;
+mod histories;
 mod import_rate;
 mod instructions;
 mod lab;
@@ -81,6 +82,7 @@ const FIGURES: &[Figure] = &[
     long_comparison::FIGURE,
     many_cpus::FIGURE,
     many_runs::FIGURE,
+    histories::FIGURE,
     compare::FIGURE,
     import_rate::FIGURE,
     load_rates::HACKBENCH,

@@ -2,6 +2,7 @@
 //! ([`measure`]). Nothing here knows a command line.
 #![forbid(unsafe_code)]
 
+pub mod cyclictest_words;
 pub mod descriptors;
 pub mod measure;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! A command on one board, step by step: found out, copied, started, waited for, brought back, cleaned up.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,9 @@ pub enum BoardError {
     /// The command goes on, and waits to be fetched.
     #[error("the connection is lost ({said}); the command goes on there. To get what it makes: tardy fetch {address}{folder}")]
     Lost { said: String, address: Address, folder: String },
+    /// The connection broke while the command was started, and nobody can tell whether it was.
+    #[error("the connection broke while it was started ({said}); it may go on there. To get what it makes: tardy fetch {address}{folder}")]
+    PerhapsStarted { said: String, address: Address, folder: String },
     #[error("what it made cannot be taken over: {error}. It stays there: tardy fetch {address}{folder}")]
     Taken { error: io::Error, address: Address, folder: String },
 }
@@ -67,6 +71,10 @@ pub enum Word {
 pub enum Event {
     Copied {
         bytes: u64,
+    },
+    /// It is started in this folder, and may run from now on.
+    Starting {
+        folder: String,
     },
     /// It runs in this folder.
     Started {
@@ -100,11 +108,12 @@ impl Board<'_> {
         let folder = value("tardy-folder ").filter(|folder| is_ours(folder));
         let folder =
             folder.ok_or_else(|| BoardError::Step { step: "looking for a folder", said: format!("the answer was `{}`", found.trim()) })?;
-        let started = self.copy(order, &machine, &folder, tell).and_then(|()| self.start(order, &folder));
-        if let Err(error) = started {
+        if let Err(error) = self.copy(order, &machine, &folder, tell) {
             self.remove(&folder);
             return Err(error);
         }
+        tell(Event::Starting { folder: folder.clone() });
+        self.start(order, &folder, tell)?;
         tell(Event::Started { folder: folder.clone() });
         self.fetch(&folder, out, tell)
     }
@@ -169,14 +178,31 @@ impl Board<'_> {
         self.capture(step, command)
     }
 
-    fn start(&self, order: &Order, folder: &str) -> Result<(), BoardError> {
+    /// Starts the command. Where the connection breaks meanwhile it may run: it is started again, which a board does once, and nothing is removed.
+    fn start(&self, order: &Order, folder: &str, tell: &dyn Fn(Event)) -> Result<(), BoardError> {
         let mut words: Vec<String> = [&format!("{folder}/tardy"), COMMAND, "start", folder, "--"].map(ToString::to_string).to_vec();
         words.extend(order.words.iter().enumerate().map(|(index, word)| match word {
             Word::Text(text) => text.clone(),
             Word::File(before, _) => format!("{before}{}", name_there(folder, index)),
             Word::Out => format!("{folder}/out"),
         }));
-        self.capture("starting it", self.ssh.program(self.address, &words)).map(drop)
+        let has_broken = Cell::new(false);
+        let started = self.through_breaks(tell, || {
+            let started = self.capture("starting it", self.ssh.program(self.address, &words));
+            has_broken.set(has_broken.get() || matches!(started, Err(BoardError::Unreached(_))));
+            started
+        });
+        match started {
+            Ok(_) => Ok(()),
+            Err(error) if has_broken.get() => {
+                let said = if let BoardError::Unreached(said) = error { said } else { error.to_string() };
+                Err(BoardError::PerhapsStarted { said, address: self.address.clone(), folder: folder.to_owned() })
+            }
+            Err(error) => {
+                self.remove(folder);
+                Err(error)
+            }
+        }
     }
 
     fn receive(&self, folder: &str, out: &Path) -> Result<Returned, BoardError> {

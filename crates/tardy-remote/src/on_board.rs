@@ -38,23 +38,33 @@ impl Job {
     }
 
     /// Starts this binary with `words`, and returns once it runs; it needs neither this process nor the connection from then on.
+    /// What was started before is not started again: who lost the connection meanwhile may ask twice.
     ///
     /// # Errors
     /// Those of starting it; `TimedOut`.
     pub fn start(&self, words: &[String]) -> io::Result<()> {
-        fs::create_dir(self.0.join("job"))?;
+        match fs::create_dir(self.0.join("job")) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return self.begun(|| Ok(true)),
+            Err(error) => return Err(error),
+        }
         let mut command = Command::new(std::env::current_exe()?);
         command.args([COMMAND, "supervise"]).arg(&self.0).arg("--").args(words);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(self.file("supervisor"))?);
         let mut supervisor = command.spawn()?;
+        self.begun(|| Ok(supervisor.try_wait()?.is_none()))
+    }
+
+    /// Returns once the command runs, or has run.
+    fn begun(&self, mut may_begin: impl FnMut() -> io::Result<bool>) -> io::Result<()> {
         let begin = Instant::now();
         while !self.file("pid").exists() {
-            if supervisor.try_wait()?.is_some() && !self.file("pid").exists() {
+            if !may_begin()? && !self.file("pid").exists() {
                 let said = fs::read_to_string(self.file("supervisor")).unwrap_or_default();
                 return Err(io::Error::other(said.trim().to_owned()));
             }
             if begin.elapsed() > START {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("it did not begin within {} s", START.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -90,8 +100,14 @@ impl Job {
     /// Waits until the command has ended, without waking meanwhile; how it ended, nothing where something ended it with its supervisor, as a restart does.
     ///
     /// # Errors
-    /// Those of files; `NotFound` where no command was started.
+    /// Those of files; `NotFound` where no command was started, `TimedOut` where it does not begin.
     pub fn wait(&self) -> io::Result<Option<i32>> {
+        if !self.0.join("job").is_dir() {
+            let text = format!("nothing was started in {0}, or it was fetched; if it is there: rm -r {0}", self.0.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        // From its first number on it holds the lock.
+        self.begun(|| Ok(true))?;
         File::open(self.file("lock"))?.lock_shared()?;
         Ok(self.status())
     }

@@ -30,7 +30,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` a 0, when a latency stops the run.
+    /// Threads run until [`Control::stop`]. `trace_marker` gets a line, and `tracing_on` then a 0, when a latency stops the run.
     #[must_use]
     pub fn new(trace_marker: Option<File>, tracing_on: Option<File>) -> Self {
         Self {
@@ -75,18 +75,18 @@ impl Control {
         if self.stopped.swap(true, Ordering::Relaxed) {
             return;
         }
-        // The kernel's own tracing first: what it holds ages with every event.
-        if let Some(file) = &self.tracing_on
-            && let Ok(mut file) = file.lock()
-        {
-            let _ = file.write_all(b"0");
-        }
         if let Some(file) = &self.trace_marker
             && let Ok(mut file) = file.lock()
         {
             let place = cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
             let _ =
                 file.write_all(format!("tardy: latency {} ns{place}, due at {} ns\n", sample.latency.get(), sample.due.get()).as_bytes());
+        }
+        // The mark comes first: a trace that is off takes none.
+        if let Some(file) = &self.tracing_on
+            && let Ok(mut file) = file.lock()
+        {
+            let _ = file.write_all(b"0");
         }
         if let Ok(mut stopped_by) = self.stopped_by.lock() {
             *stopped_by = Some(StoppedBy { cpu, sample });
@@ -110,5 +110,22 @@ impl Control {
     #[must_use]
     pub fn stopped_by(&self) -> Option<StoppedBy> {
         self.stopped_by.lock().ok().and_then(|stopped| *stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trace_is_marked_before_it_is_switched_off() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || std::fs::OpenOptions::new().append(true).open(file.path()).unwrap();
+        let control = Control::new(Some(open()), Some(open()));
+        let sample = Sample { due: Nanos(7), latency: Nanos(5000), skipped: 0 };
+        control.stop_because_of(Some(CpuId(1)), sample);
+        // What comes later is another's.
+        control.stop_because_of(None, sample);
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "tardy: latency 5000 ns on CPU 1, due at 7 ns\n0");
     }
 }

@@ -6,8 +6,8 @@ use clap::{ArgAction, Args};
 use tardy_core::cpu::{CpuId, CpuList};
 use tardy_core::units::Nanos;
 use tardy_formats::export::cyclictest::{HistogramShape, Thread, Unit};
+use tardy_measure::cyclictest_words::{Group, clock, cpus, duration, number};
 use tardy_measure::request::{CpuDmaLatency, MeasuredCpus, Request};
-use tardy_probes::probe::ProbeSpec;
 use tardy_run::keep::Keep;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
@@ -27,6 +27,7 @@ const BUCKETS_MAX: i64 = 1_000_000;
 #[command(
     disable_help_flag = true,
     args_override_self = true,
+    infer_long_args = true,
     override_usage = "tardy cyclictest [OPTIONS OF cyclictest] [--tardy-out <FOLDER>]",
     after_help = "Prints what cyclictest prints. Threads are always bound to a CPU, and memory is always locked.
 With --tardy-out the run is kept: `tardy show`, `report`, `explain` and `compare` take it.
@@ -39,9 +40,9 @@ pub struct CyclictestArgs {
     /// Keep the run in this folder, which must not exist
     #[arg(long, value_name = "FOLDER")]
     pub tardy_out: Option<PathBuf>,
-    /// Threads on CPUs of this list in turn; thread N on CPU N without one
+    /// Threads on CPUs of this list in turn, or of all but those of !LIST; thread N on CPU N without one
     #[arg(short = 'a', long, value_name = "CPUSET", num_args = 0..=1)]
-    pub affinity: Option<Option<CpuList>>,
+    pub affinity: Option<Option<String>>,
     /// Due times of all threads coincide, or lie so many us apart
     #[arg(short = 'A', long, value_name = "US", num_args = 0..=1)]
     pub aligned: Option<Option<i64>>,
@@ -49,15 +50,17 @@ pub struct CyclictestArgs {
     #[arg(short = 'b', long = "breaktrace", value_name = "US", value_parser = number::<i64>(1, i64::MAX))]
     pub break_above: Option<i64>,
     /// Clock: 0 for monotonic, 1 for realtime
-    #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = number::<u8>(0, 1))]
+    #[arg(short = 'c', long, value_name = "CLOCK", default_value = "0", value_parser = clock)]
     pub clock: u8,
+    #[arg(long, value_name = "N", hide = true, allow_hyphen_values = true)]
+    pub deepest_idle_state: Option<String>,
     /// Leave the power management as it is
     #[arg(long)]
     pub default_system: bool,
     /// Each thread's interval is so much longer than that of the thread before [default: 500; 0 with a histogram]
     #[arg(short = 'd', long, value_name = "US", value_parser = number::<i64>(0, 3_600_000_000))]
     pub distance: Option<i64>,
-    /// How long, in s, or with m, h or d
+    /// How long, in s, or with m, h or d; 0 for until a signal
     #[arg(short = 'D', long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Nanos>,
     #[arg(short = 'F', long, value_name = "PATH", hide = true)]
@@ -98,7 +101,7 @@ pub struct CyclictestArgs {
     #[arg(short = 'o', long, value_name = "RED", hide = true)]
     pub oscope: Option<u64>,
     /// Real-time priority of the threads
-    #[arg(short = 'p', long, value_name = "PRIO", default_value = "0", value_parser = number::<u32>(0, 99))]
+    #[arg(short = 'p', long, alias = "prio", value_name = "PRIO", default_value = "0", value_parser = number::<u32>(0, 99))]
     pub priority: u32,
     /// Policy: other, normal, fifo or rr [default: fifo with a priority, other without]
     #[arg(long, value_name = "NAME")]
@@ -133,7 +136,7 @@ pub struct CyclictestArgs {
     /// So many threads; one a CPU without a number
     #[arg(short = 't', long, value_name = "NUM", num_args = 0..=1, value_parser = number::<u32>(1, THREADS_MAX as i64))]
     pub threads: Option<Option<u32>>,
-    /// With -b: mark the place in the kernel's trace, which tardy always does
+    /// With -b: mark the place in the kernel's trace, which tardy always does, and then switch the trace off
     #[arg(long)]
     pub tracemark: bool,
     #[arg(short = 'u', long, hide = true)]
@@ -191,7 +194,7 @@ impl CyclictestArgs {
     /// What is refused, in one line that says why.
     pub fn setup(&self, usable: &CpuList) -> Result<Setup, String> {
         self.refuse()?;
-        let mut notes = Vec::new();
+        let mut notes = self.passed_over();
         let cpus = self.cpus(usable, &mut notes)?;
         let (policy, priority) = self.scheduling(cpus.len(), &mut notes)?;
         let priority_of = |place: usize| match priority {
@@ -225,8 +228,9 @@ impl CyclictestArgs {
         let shortest = groups.iter().map(|group| group.interval).min().unwrap_or(Nanos::from_micros(self.interval));
         // cyclictest ends with the first thread that has made all its cycles.
         let by_loops = (self.loops > 0).then(|| Nanos(shortest.get().saturating_mul(i64::try_from(self.loops).unwrap_or(i64::MAX))));
-        let is_counted = self.loops > 0 && self.duration.is_none() && groups.iter().all(|group| group.interval == shortest);
-        let length = self.duration.into_iter().chain(by_loops).min().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);
+        let duration = self.duration.filter(|duration| duration.get() > 0);
+        let is_counted = self.loops > 0 && duration.is_none() && groups.iter().all(|group| group.interval == shortest);
+        let length = duration.into_iter().chain(by_loops).min().unwrap_or(LENGTH_MAX).min(LENGTH_MAX);
         let request = Request {
             scenario: None,
             length: (!is_counted).then_some(length),
@@ -254,7 +258,7 @@ impl CyclictestArgs {
             move_irqs: false,
             seed: None,
             stop_above: self.break_above.map(Nanos::from_micros),
-            tracing_off: false,
+            tracing_off: self.tracemark && self.break_above.is_some(),
             on_threshold: Vec::new(),
             explain: Explain::Off,
             keep_trace: false,
@@ -272,6 +276,10 @@ impl CyclictestArgs {
             (self.fifo.is_some(), "-F: no figures go to a FIFO: `tardy top FOLDER` shows a run of --tardy-out while it lasts"),
             (self.system, "-s: sleeps without a clock are not measured: leave it out, or use -x for POSIX timers"),
             (self.oscope.is_some(), "-o: values are not thinned out: leave it out, and take those of -v"),
+            (
+                self.deepest_idle_state.is_some(),
+                "--deepest-idle-state: idle states are limited by their time to wake up: give it with --latency, or to tardy run --resume-latency",
+            ),
             (self.smi, "--smi: SMIs are no column here: with --tardy-out the run has them, where the machine counts them"),
             (self.posix_timers && self.relative, "-r: POSIX timers are absolute here: leave -r or -x out"),
             (self.aligned.flatten().is_some_and(|us| us != 0), "-A: due times coincide or are drawn: give -A 0 or leave it out"),
@@ -280,14 +288,34 @@ impl CyclictestArgs {
         refused.into_iter().find(|(is_asked, _)| *is_asked).map_or(Ok(()), |(_, why)| Err(why.to_owned()))
     }
 
+    /// Options that change nothing here, a sentence each.
+    fn passed_over(&self) -> Vec<String> {
+        let passed_over = [
+            (self.mainaffinity.is_some(), "--mainaffinity changes nothing: the main thread sleeps until the end"),
+            (self.refresh_on_max, "-M changes nothing: figures are printed at the end"),
+            (self.resolution, "-R changes nothing: the clock's resolution is checked at each start, and a coarse one is warned of"),
+            (self.unbuffered, "-u changes nothing: figures are printed at the end"),
+            (self.dbg_cyclictest, "--dbg_cyclictest changes nothing: there is no such output"),
+        ];
+        passed_over.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| what.to_owned()).collect()
+    }
+
+    /// The CPUs that -a lists, of those that may be used.
+    ///
+    /// # Errors
+    /// What is no list.
+    pub fn listed(&self, usable: &CpuList) -> Result<Option<CpuList>, String> {
+        self.affinity.as_ref().and_then(Option::as_ref).map(|text| cpus(text, usable)).transpose()
+    }
+
     /// The CPU of each thread.
     fn cpus(&self, usable: &CpuList, notes: &mut Vec<String>) -> Result<Vec<CpuId>, String> {
-        let list = match self.affinity.as_ref().and_then(Option::as_ref) {
-            Some(list) => list.clone(),
-            None => usable.clone(),
-        };
+        let list = self.listed(usable)?.unwrap_or_else(|| usable.clone());
         let absent = list.minus(usable);
-        if list.is_empty() || !absent.is_empty() {
+        if list.is_empty() {
+            return Err(format!("-a: no CPU is left of {usable}: name one"));
+        }
+        if !absent.is_empty() {
             return Err(format!("-a: CPUs {absent} cannot be used here, of {usable}"));
         }
         let is_smp = self.smp && self.threads.flatten().is_none();
@@ -336,63 +364,12 @@ impl CyclictestArgs {
     }
 }
 
-/// Threads of one interval and priority, one a CPU: a probe.
-#[derive(Debug)]
-struct Group {
-    name: String,
-    interval: Nanos,
-    priority: u32,
-    cpus: CpuList,
-}
-
-impl Group {
-    fn spec(&self, kind: &str) -> Result<ProbeSpec, String> {
-        let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
-        if self.name != kind {
-            text += &format!(":name={}", self.name);
-        }
-        if self.priority > 0 {
-            text += &format!(":priority={}", self.priority);
-        }
-        ProbeSpec::parse(&text).map_err(|error| error.to_string())
-    }
-}
-
-/// A whole number within limits, blanks around it or not.
-fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
-    least: i64,
-    most: i64,
-) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let number = text.trim().parse::<i64>().ok().filter(|number| (least..=most).contains(number));
-        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
-    }
-}
-
-/// A time as cyclictest reads it: seconds, or a number with m, h or d.
-fn duration(text: &str) -> Result<Nanos, String> {
-    let (number, unit) = match text.char_indices().last() {
-        Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
-        _ => (text, 's'),
-    };
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => 0,
-    };
-    let count = number.parse::<i64>().ok().filter(|&count| count > 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
-    count
-        .map(|count| Nanos::from_secs(count * seconds))
-        .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::cli::suggest::in_a_line;
     use crate::cli::{Cli, Command};
 
     fn args(line: &str) -> CyclictestArgs {
@@ -419,11 +396,114 @@ mod tests {
         assert_eq!(threads("-t5 -a 1,3 -p 80 -d0"), [(1, 80, 1000), (3, 80, 1000), (1, 80, 1000), (3, 80, 1000), (1, 80, 1000)]);
         assert_eq!(threads("-t 3 -p 80 --priospread"), [(0, 80, 1000), (1, 79, 1500), (2, 78, 2000)]);
         assert_eq!(threads("--policy=rr -a 2"), [(2, 2, 1000)]);
-        // As OpenShift's runner calls it.
-        assert_eq!(
-            threads("-q -D 24h -p 1 -t 2 -a 1,3 -h 30 -i 1000 --mainaffinity 0 -m -b 100 --tracemark"),
-            [(1, 1, 1000), (3, 1, 1000)]
-        );
+        assert_eq!(threads("-t2 -a !1-2 -p 80 -d0"), [(0, 80, 1000), (3, 80, 1000)]);
+        assert_eq!(threads("-S -a all -d0"), [(0, 0, 1000), (1, 0, 1000), (2, 0, 1000), (3, 0, 1000)]);
+    }
+
+    /// Each option of the manual of rt-tests 2.8, in the order of the manual: done (`+`), passed over with a note that names it (`-`), or refused.
+    #[test]
+    fn each_option_of_the_manual_is_done_or_said_to_be_passed_over_or_refused() {
+        let options = [
+            ("--default-system", "+"),
+            ("--latency=50", "+"),
+            ("--deepest-idle-state=1", "--deepest-idle-state: idle states are limited by their time"),
+            ("--deepest-idle-state -1", "--deepest-idle-state: "),
+            ("--laptop", "+"),
+            ("-c 0", "+"),
+            ("--clock=1", "+"),
+            ("--clock=aux0", "invalid value 'aux0' for '--clock <CLOCK>': only clocks 0"),
+            ("-x", "+"),
+            ("--posix_timers", "+"),
+            ("-s", "-s: sleeps without a clock"),
+            ("--system", "-s: "),
+            ("-r", "+"),
+            ("--relative", "+"),
+            ("-R", "-R changes nothing"),
+            ("--resolution", "-R changes nothing"),
+            ("-d 0", "+"),
+            ("--distance=500", "+"),
+            ("-i 200", "+"),
+            ("--interval=200", "+"),
+            ("--secaligned", "+"),
+            ("--secaligned 100", "--secaligned: due times begin with the second"),
+            ("-A 0", "+"),
+            ("--align=0", "+"),
+            ("--align=7", "-A: due times coincide"),
+            ("-a", "+"),
+            ("-a 1-2", "+"),
+            ("--affinity=!1-2", "+"),
+            ("--affinity=1-x", "-a: `1-x` is not a list of CPUs"),
+            ("-b 100", "+"),
+            ("--breaktrace=100", "+"),
+            ("-D 0", "+"),
+            ("--duration=2h", "+"),
+            ("-D -5", "unexpected argument '-5'"),
+            ("-F pipe", "-F: no figures go to a FIFO"),
+            ("--fifo=pipe", "-F: "),
+            ("-h 400", "+"),
+            ("--histogram=400", "+"),
+            ("-H 400", "+"),
+            ("--histofall=400", "+"),
+            ("--histfile=x", "+"),
+            ("--json=x", "+"),
+            ("-l 100", "+"),
+            ("--loops=100", "+"),
+            ("--mainaffinity=1", "--mainaffinity changes nothing"),
+            ("-m", "+"),
+            ("--mlockall", "+"),
+            ("-M", "-M changes nothing"),
+            ("--refresh_on_max", "-M changes nothing"),
+            ("-N", "+"),
+            ("--nsecs", "+"),
+            ("-o 5", "-o: values are not thinned out"),
+            ("--oscope=5", "-o: "),
+            ("-p 80", "+"),
+            ("--prio=80", "+"),
+            ("--priority=80", "+"),
+            ("--policy=other", "+"),
+            ("--policy=normal", "+"),
+            ("--policy=rr", "+"),
+            ("--policy=fifo", "+"),
+            ("--policy=batch", "--policy=batch: "),
+            ("--policy=idle", "--policy=idle: "),
+            ("--priospread", "+"),
+            ("-q", "+"),
+            ("--quiet", "+"),
+            ("-S", "+"),
+            ("--smp", "+"),
+            ("--spike=100", "+"),
+            ("--spike-nodes=10", "+"),
+            ("--smi", "--smi: SMIs are no column here"),
+            ("-t", "+"),
+            ("-t 3", "+"),
+            ("--threads=3", "+"),
+            ("--tracemark", "+"),
+            ("-u", "-u changes nothing"),
+            ("--unbuffered", "-u changes nothing"),
+            ("-v", "+"),
+            ("--verbose", "+"),
+            ("--dbg_cyclictest", "--dbg_cyclictest changes nothing"),
+            ("--bogus", "unexpected argument '--bogus'"),
+            ("-i x", "invalid value 'x' for '--interval <US>': `x` is no number"),
+            ("-b", "a value is required for '--breaktrace <US>'"),
+        ];
+        for (option, wanted) in options {
+            let words = ["tardy", "cyclictest"].into_iter().chain(option.split(' '));
+            let said = match Cli::try_parse_from(words) {
+                Ok(Cli { command: Command::Cyclictest(args) }) => args.setup(&"0-3".parse().unwrap()).map(|setup| setup.notes),
+                Ok(_) => panic!("another command"),
+                Err(error) => Err(in_a_line(&error)),
+            };
+            match said {
+                Ok(notes) => {
+                    let usual = |note: &&String| note.contains("bound to CPUs in turn") || note.starts_with("real-time priority");
+                    let notes: Vec<&String> = notes.iter().filter(|note| !usual(note)).collect();
+                    let is_as_wanted = if notes.is_empty() { wanted == "+" } else { notes[0].starts_with(wanted) };
+                    assert!(is_as_wanted && notes.len() < 2, "{option}: {notes:?}");
+                }
+                Err(line) => assert!(line.starts_with(wanted) && !line.contains('\n'), "{option}: {line}"),
+            }
+        }
     }
 
     #[test]
@@ -454,7 +534,14 @@ mod tests {
         assert_eq!(length("-l 500 -S"), (Some(Nanos::from_millis(500)), None));
         assert_eq!(length("-D 2m"), (Some(Nanos::from_secs(120)), None));
         assert_eq!(length("-D 1 -l 100"), (Some(Nanos::from_millis(100)), None));
-        assert_eq!(length(""), (Some(LENGTH_MAX), None));
+        assert_eq!((length(""), length("-D 0")), ((Some(LENGTH_MAX), None), (Some(LENGTH_MAX), None)));
+        assert_eq!(length("-D 0 -l 100"), (None, Some(100)));
+    }
+
+    #[test]
+    fn a_trace_mark_switches_the_trace_off_where_a_latency_breaks_the_run() {
+        let is_off = |line| setup(line).unwrap().request.tracing_off;
+        assert_eq!((is_off("-b 100 --tracemark"), is_off("-b 100"), is_off("--tracemark")), (true, false, false));
     }
 
     #[test]
@@ -467,11 +554,11 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_refused_in_a_line() {
         for (line, begin) in [
-            ("-F x", "-F:"),
-            ("--smi", "--smi:"),
             ("-a 9", "-a: CPUs 9"),
-            ("--policy=batch", "--policy=batch:"),
+            ("-a !0-3", "-a: no CPU is left"),
             ("--policy=other -p 3", "--policy=other"),
+            ("-x -r", "-r: "),
+            ("word", "`word` belongs to no option"),
         ] {
             let error = setup(line).unwrap_err();
             assert!(error.starts_with(begin) && !error.contains('\n'), "{line}: {error}");

@@ -40,7 +40,24 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
         keep_used(&mut configuration, &matches);
         Cli::from_arg_matches(&matches)
     });
-    Ok((parsed.unwrap_or_else(|error| with_flag_meant(error, &arguments).exit()), configuration))
+    Ok((parsed.unwrap_or_else(|error| refused(error, &arguments)), configuration))
+}
+
+/// Ends the process with what is wrong; scripts that call cyclictest get it in a line.
+fn refused(error: Error, arguments: &[String]) -> ! {
+    let is_cyclictest = arguments.get(1).is_some_and(|name| name == CYCLICTEST);
+    if !is_cyclictest || !error.use_stderr() {
+        with_flag_meant(error, arguments).exit();
+    }
+    eprintln!("tardy: {}: tardy cyclictest --help has the options", in_a_line(&error));
+    std::process::exit(error.exit_code());
+}
+
+/// What is wrong, without clap's advice below.
+pub(super) fn in_a_line(error: &Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// The command line; that of a link named cyclictest with the command of that name.

@@ -66,8 +66,8 @@ fn announce(args: &CyclictestArgs, setup: &Setup, warnings: &[Warning], processo
         eprintln!("tardy: {warning}");
     }
     let mut text = String::new();
-    let listed = args.affinity.as_ref().and_then(Option::as_ref).filter(|_| args.verbose);
-    let using = listed.map_or_else(String::new, |list| format!("Using {} cpus.\n", list.len()));
+    let listed = args.listed(&processors.usable).ok().flatten().filter(|_| args.verbose);
+    let using = listed.as_ref().map_or_else(String::new, |list| format!("Using {} cpus.\n", list.len()));
     if args.verbose {
         let online = processors.usable.len();
         text += &format!("{using}Max CPUs = {online}\nOnline CPUs = {online}\n{using}");

@@ -133,7 +133,16 @@ fn a_link_of_that_name_is_the_command() {
 #[test]
 fn what_cannot_be_had_is_refused_in_a_line_that_says_why() {
     let place = Workplace::new();
-    for (line, begin) in [("--smi -l5", "tardy: --smi: "), ("-F pipe -l5", "tardy: -F: "), ("-a 4000 -l5", "tardy: -a: ")] {
+    for (line, begin) in [
+        ("--smi -l5", "tardy: --smi: "),
+        ("-F pipe -l5", "tardy: -F: "),
+        ("-a 4000 -l5", "tardy: -a: "),
+        ("-a 1-x -l5", "tardy: -a: "),
+        ("--deepest-idle-state=1 -l5", "tardy: --deepest-idle-state: "),
+        ("--bogus", "tardy: unexpected argument '--bogus'"),
+        ("-i x", "tardy: invalid value 'x' for '--interval <US>'"),
+        ("-l5 -b", "tardy: a value is required for '--breaktrace <US>'"),
+    ] {
         let outcome = place.tardy(&format!("cyclictest {line}")).ends_with(2);
         assert!(outcome.stderr.starts_with(begin) && outcome.stderr.lines().count() == 1, "{line}: {}", outcome.stderr);
     }
@@ -191,4 +200,41 @@ fn kernelcis_job_finds_its_keys_in_the_json() {
             assert!(of_thread("min") <= of_thread("avg") && of_thread("avg") <= of_thread("max") && of_thread("max") > 0.0, "{found}");
         }
     }
+}
+
+/// OpenShift's runner (cnf-features-deploy, cnf-tests/pod-utils/cyclictest-runner) takes what it prints on both streams together, and its test
+/// (cluster-node-tuning-operator, functests/4_latency) of that log the words behind the first `# Max Latencies:`, each of which has to be a number.
+#[test]
+fn openshifts_runner_finds_a_number_of_each_thread_behind_max_latencies() {
+    let place = Workplace::new();
+    let cpus = machine::cpus();
+    let words = ["-D", "1", "-p", "1", "-t", &cpus.len().to_string(), "-a", &cpus.to_string(), "-h", "30", "-i", "1000", "--quiet"];
+    let outcome = place.tardy_with(&[&["cyclictest"][..], &words].concat()).ends_with(0);
+    let log = outcome.stdout + &outcome.stderr;
+    let behind = log.split_once("# Max Latencies:").unwrap().1.lines().next().unwrap();
+    let values: Vec<u64> = behind.trim().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect();
+    assert!(values.len() == cpus.len() && values.iter().all(|&value| value > 0), "{log}");
+}
+
+/// cyclictest marks the trace, and then switches it off. Here in an instance of tracefs that stands in for the kernel's own trace.
+#[test]
+fn a_trace_is_marked_and_then_switched_off() {
+    const TEST: &str = "a_trace_is_marked_and_then_switched_off";
+    let place = Workplace::new();
+    let name = format!("tardy-test-{}", std::process::id());
+    let script = format!(
+        "mkdir at && mount -t tracefs none at || exit 77; mkdir at/instances/{name} || exit 77; \
+         mount --bind at/instances/{name} /sys/kernel/tracing || exit 77; echo 1 > /sys/kernel/tracing/tracing_on; \
+         \"$0\" cyclictest -q -b 1 -p 80 -a 0 --tracemark; \
+         cat /sys/kernel/tracing/trace > trace; cat /sys/kernel/tracing/tracing_on > on; \
+         umount /sys/kernel/tracing; rmdir at/instances/{name}"
+    );
+    let command = std::process::Command::new("unshare");
+    let outcome = finish(place.prepared(command, ["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_tardy")]));
+    if !place.path("on").exists() {
+        return machine::left_out(TEST, &format!("tracefs cannot be mounted here: {}", outcome.stderr));
+    }
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap();
+    assert!(read("trace").contains("tardy: latency "), "{}\n{outcome:?}", read("trace"));
+    assert_eq!(read("on").trim(), "0");
 }

@@ -76,6 +76,18 @@ impl Rack {
 
     /// Boards that find programs there; `.` is the folder of the test.
     fn with_path(path: &str) -> Self {
+        Self::with(path, "")
+    }
+
+    /// Boards whose shell does this with the command that starts a command, in place of doing it; `$SSH_ORIGINAL_COMMAND` is what was asked for.
+    fn with_start(line: &str) -> Self {
+        let shell = format!("case \"$SSH_ORIGINAL_COMMAND\" in *\"on-board start\"*) {line} ;; *) eval \"$SSH_ORIGINAL_COMMAND\" ;; esac");
+        let rack = Self::with("/usr/bin:/bin", "ForceCommand sh \"$TARDY_TEST_MARK/shell\"\n");
+        std::fs::write(rack.place.path("shell"), shell).unwrap();
+        rack
+    }
+
+    fn with(path: &str, more: &str) -> Self {
         let place = Workplace::new();
         let path = path.replace('.', &place.folder().display().to_string());
         let key = |name: &str| {
@@ -92,7 +104,7 @@ impl Rack {
         let settings = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {host}\nAuthorizedKeysFile {user}.pub\nPidFile none\nStrictModes no\nUsePAM no\n\
              PasswordAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 100\n\
-             SetEnv PATH={path} TMPDIR={folder}/board TARDY_STATE_DIR={folder}/state TARDY_CONFIG= TARDY_TEST_MARK={folder} LC_ALL=C\n"
+             SetEnv PATH={path} TMPDIR={folder}/board TARDY_STATE_DIR={folder}/state TARDY_CONFIG= TARDY_TEST_MARK={folder} LC_ALL=C\n{more}"
         );
         std::fs::write(place.path("sshd_config"), settings).unwrap();
         let mut command = program("sshd", "openssh-server");
@@ -163,6 +175,27 @@ fn several_boards_give_one_table_and_a_folder_each_and_keep_nothing() {
     // The same table later, of the folder.
     let again = place.tardy("show rack").ends_with(0);
     assert_eq!(again.stdout, all.stdout);
+    // And a page of all of them.
+    place.tardy("report rack --html rack.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("rack.html")).unwrap();
+    assert!(page.contains("arm1") && page.contains("the-x86"));
+}
+
+#[test]
+fn a_board_explains_its_own_runs_and_plans_its_own_settings() {
+    let rack = Rack::new();
+    let place = &rack.place;
+    // The board's disk is this one.
+    let run = place.path("run").display().to_string();
+    place.tardy(&format!("run --for 1s --load none --explain --quiet --out {run}"));
+    for question in [format!("explain {run} --json"), "explain nowhere".to_owned(), "tune --plan --json".to_owned()] {
+        let (here, there) = (place.tardy(&question), place.tardy(&format!("{question} --on ssh://arm --ssh-config ssh_config")));
+        assert_eq!((here.code(), &here.stdout), (there.code(), &there.stdout), "{question}: {there:?}");
+        assert_eq!(here.code() == 0, !question.contains("nowhere"), "{here:?}");
+    }
+    let both = place.tardy("tune --plan --on ssh://x86 --on ssh://arm --ssh-config ssh_config").ends_with(0);
+    assert!(both.stdout.starts_with("x86:\n") && both.stdout.contains("\narm:\n"), "{}", both.stdout);
+    assert_eq!(rack.left(), Vec::<String>::new());
 }
 
 #[test]
@@ -206,6 +239,49 @@ fn a_run_goes_on_when_its_connection_breaks() {
     let ended = run.wait();
     assert!([0, 4].contains(&ended.code()), "{ended:?}");
     assert!(ended.stderr.contains("the connection broke"), "{}", ended.stderr);
+    assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
+}
+
+/// The board starts the run, or loses what was to start it, and its answer never arrives.
+#[test]
+fn a_run_whose_connection_breaks_while_it_starts_is_started_once_and_brought_back() {
+    let withheld = "mkdir \"$TARDY_TEST_MARK/asked\" 2>/dev/null && while [ ! -e \"$TARDY_TEST_MARK/cut\" ]; do sleep 0.05; done";
+    let started = format!("eval \"$SSH_ORIGINAL_COMMAND\"; ended=$?; {withheld}; exit $ended");
+    let never = format!("{withheld} || eval \"$SSH_ORIGINAL_COMMAND\"");
+    for line in [started, never] {
+        let rack = Rack::with_start(&line);
+        let place = &rack.place;
+        let mut run = place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
+        run.until("the board was asked", || place.path("asked").exists().then_some(()));
+        rack.relay.cut();
+        std::fs::write(place.path("cut"), "").unwrap();
+        thread::sleep(Duration::from_millis(200));
+        rack.relay.mend();
+        let ended = run.wait();
+        assert!([0, 4].contains(&ended.code()), "{ended:?}");
+        assert!(ended.stderr.contains("the connection broke") && ended.stderr.contains("arm: started"), "{}", ended.stderr);
+        assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
+        place.assert_no_process_is_left();
+    }
+}
+
+/// Where the board stays away nothing of the run is removed, and the last line says how to get it.
+#[test]
+fn a_run_that_perhaps_started_is_left_and_fetched() {
+    let rack = Rack::with_start(
+        "eval \"$SSH_ORIGINAL_COMMAND\"; mkdir \"$TARDY_TEST_MARK/asked\"; while [ -d \"$TARDY_TEST_MARK\" ]; do sleep 0.1; done",
+    );
+    let place = &rack.place;
+    let mut run = place.start("run --for 2s --load none --on ssh://arm --ssh-config ssh_config --out r");
+    run.until("the board was asked", || place.path("asked").exists().then_some(()));
+    rack.relay.cut();
+    let ended = run.wait().ends_with(3);
+    rack.relay.mend();
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.contains("the connection broke while it was started") && last.contains("it may go on there"), "{last}");
+    let words = last.split_once("tardy fetch ").unwrap().1;
+    let fetched = place.tardy(&format!("fetch {words} --ssh-config ssh_config --out r"));
+    assert!([0, 4].contains(&fetched.code()), "{fetched:?}");
     assert_eq!((place.record("r")["state"].as_str(), rack.left()), (Some("finished"), Vec::new()));
 }
 

@@ -42,10 +42,11 @@ impl Progress {
     pub(super) fn event(&mut self, index: usize, event: &Event) {
         let text = match event {
             Event::Copied { bytes } => format!("tardy is copied ({:.1} MB)", *bytes as f64 / 1e6),
-            Event::Started { folder } => {
+            Event::Starting { folder } => {
                 self.steps[index] = Step::UnderWay { folder: folder.clone() };
-                "started".to_owned()
+                return;
             }
+            Event::Started { .. } => "started".to_owned(),
             Event::Interrupted { said, tries_left } => format!("the connection broke ({said}); it goes on there; {tries_left} more tries"),
             Event::Ended => "ended".to_owned(),
         };

@@ -1,0 +1,87 @@
+//! The words of cyclictest's options as values: numbers, times, clocks and sets of CPUs as it reads them, and what threads of its kind are as a probe.
+
+use tardy_core::cpu::CpuList;
+use tardy_core::units::Nanos;
+use tardy_probes::probe::ProbeSpec;
+
+/// Threads of one interval and priority, one a CPU: a probe.
+#[derive(Debug)]
+pub struct Group {
+    pub name: String,
+    pub interval: Nanos,
+    pub priority: u32,
+    pub cpus: CpuList,
+}
+
+impl Group {
+    /// The probe of this kind.
+    ///
+    /// # Errors
+    /// What the probe refuses.
+    pub fn spec(&self, kind: &str) -> Result<ProbeSpec, String> {
+        let mut text = format!("{kind}:period={}:cpus={}", self.interval.exact(), self.cpus);
+        if self.name != kind {
+            text += &format!(":name={}", self.name);
+        }
+        if self.priority > 0 {
+            text += &format!(":priority={}", self.priority);
+        }
+        ProbeSpec::parse(&text).map_err(|error| error.to_string())
+    }
+}
+
+/// A whole number within limits, blanks around it or not.
+pub fn number<T: TryFrom<i64> + Clone + Send + Sync + 'static>(
+    least: i64,
+    most: i64,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.trim().parse::<i64>().ok().filter(|number| (least..=most).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("`{}` is no number from {least} to {most}", text.trim()))
+    }
+}
+
+/// A clock as cyclictest numbers it.
+///
+/// # Errors
+/// A clock that is not measured.
+pub fn clock(text: &str) -> Result<u8, String> {
+    match text.trim() {
+        "0" => Ok(0),
+        "1" => Ok(1),
+        _ => Err("only clocks 0 (monotonic) and 1 (realtime) are measured".to_owned()),
+    }
+}
+
+/// A time as cyclictest reads it: seconds, or a number with m, h or d.
+///
+/// # Errors
+/// What is no time.
+pub fn duration(text: &str) -> Result<Nanos, String> {
+    let (number, unit) = match text.char_indices().last() {
+        Some((end, letter)) if letter.is_ascii_alphabetic() => (&text[..end], letter),
+        _ => (text, 's'),
+    };
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => 0,
+    };
+    let count = number.parse::<i64>().ok().filter(|&count| count >= 0 && seconds > 0 && count <= 3650 * 86_400 / seconds);
+    count
+        .map(|count| Nanos::from_secs(count * seconds))
+        .ok_or_else(|| format!("`{text}` is no time: write seconds, or a number with m, h or d"))
+}
+
+/// CPUs as libnuma reads them: a list, `all` that may be used, or those of them that a list behind `!` does not name.
+///
+/// # Errors
+/// What is no list.
+pub fn cpus(text: &str, usable: &CpuList) -> Result<CpuList, String> {
+    let (is_all_but, list) = text.trim().strip_prefix('!').map_or((false, text.trim()), |list| (true, list));
+    let list = if list == "all" { Ok(usable.clone()) } else { list.parse::<CpuList>() };
+    let list = list.map_err(|error| format!("-a: {error}, or !0-3,6 for all others"))?;
+    Ok(if is_all_but { usable.minus(&list) } else { list })
+}

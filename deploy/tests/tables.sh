@@ -1,0 +1,61 @@
+#!/bin/bash
+# The table of `tardy history --table` with DuckDB, polars and pandas: the lines of docs/history.md are run as they stand, the three agree with one
+# another, and what each of them writes is read back as the same history.
+# Needs a tardy built with the feature arrow, and duckdb, polars, pandas and pyarrow in the Python environment at $VENV.
+#     tables.sh TARDY FOLDER
+set -euo pipefail
+tardy=$(readlink -f "$1")
+folder=$(mkdir -p "$2" && cd "$2" && pwd)
+document=$(cd "$(dirname "$0")/../.." && pwd)/docs/history.md
+mkdir -p "$folder/bin"
+ln -sf "$tardy" "$folder/bin/tardy"
+# DuckDB's own program is no package of Python; its module takes the same statements.
+printf '#!/bin/sh\nexec "%s/bin/python" -c "import duckdb, sys; answer = duckdb.sql(sys.argv[2]); print(answer)" "$@"\n' "$VENV" > "$folder/bin/duckdb"
+chmod +x "$folder/bin/duckdb"
+export PATH=$folder/bin:$VENV/bin:$PATH
+cd "$folder"
+
+for board in arm1 x86; do
+    for build in 6.12.8 6.12.9; do
+        tardy run --for 2s --period 100us --load memory --label build=$build --label board=$board --quiet --out "nightly/$board-$build" > said || [ $? -eq 4 ]
+    done
+done
+tardy history nightly --table made.parquet > said || [ $? -eq 4 ]
+duckdb -c "select 'runs: ' || count(distinct folder) as runs from 'made.parquet'" | grep -q 'runs: 4 '
+# The document asks for kernels 6.12, whatever this machine has.
+duckdb -c "copy (select * replace ('6.12.9' as kernel) from 'made.parquet') to 'all.parquet'" > said
+
+# Each line of the document that a shell or Python runs on the table.
+grep '^    duckdb -c ' "$document" | sed 's/^    //' > lines.sh
+[ "$(wc -l < lines.sh)" = 2 ]
+{ bash -euo pipefail lines.sh || [ $? -eq 4 ]; } | tee said
+python3 - "$document" <<'PYTHON'
+import subprocess
+import sys
+
+import duckdb
+import pandas
+import polars
+
+lines = [line.strip() for line in open(sys.argv[1])]
+of_polars = [eval(line) for line in lines if line.startswith("polars.")]
+of_pandas = [eval(line) for line in lines if line.startswith("pandas.")]
+assert len(of_polars) == len(of_pandas) == 1, (of_polars, of_pandas)
+medians = dict(of_polars[0].iter_rows())
+rows = duckdb.sql("select board, median(p99_9), max(max) from 'all.parquet' where load = 'memory' group by board").fetchall()
+assert {board: median for board, median, _ in rows} == medians and len(medians) == 2, (rows, medians)
+table = pandas.read_parquet("all.parquet")
+worst = table[table.load == "memory"].groupby("board")["max"].max().to_dict()
+assert {board: most for board, _, most in rows} == worst, (rows, worst)
+assert list(of_pandas[0].index.names) == ["load", "build"] and of_pandas[0].notna().all(), of_pandas[0]
+
+# What they write is the same history; columns of one's own are left alone.
+polars.read_parquet("all.parquet").with_columns(polars.lit("mine").alias("rack")).write_parquet("polars.parquet", compression="snappy")
+table.to_parquet("pandas.parquet")
+rows = lambda name: sorted(duckdb.sql(f"select * from '{name}'").fetchall(), key=repr)
+for name in ["all", "polars", "pandas"]:
+    history = subprocess.run(["tardy", "history", f"{name}.parquet", "--table", f"again-{name}.parquet"], capture_output=True, text=True)
+    assert history.returncode in (0, 4) and history.stdout.startswith("2 builds of 2 boards, 8 numbers"), history
+    assert rows(f"again-{name}.parquet") == rows("all.parquet"), name
+print(history.stdout)
+PYTHON

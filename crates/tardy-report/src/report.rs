@@ -14,6 +14,8 @@ pub mod explain_text;
 pub mod history_html;
 pub mod html;
 pub mod junit;
+pub mod lab_cost_text;
+pub mod lab_text;
 pub mod ladder_text;
 mod page;
 pub mod plan_text;

@@ -1,6 +1,7 @@
 //! `tardy lab run`.
 
 use tardy_lab::comparison::Comparison;
+use tardy_report::report::lab_text;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
@@ -45,7 +46,7 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
     let text = if is_json {
         Format::LAB_RUN.document(comparison)
     } else {
-        output::fitted(&super::comparison_text::text(comparison, output::screen_or_page().columns))
+        output::fitted(&lab_text::text(comparison, output::screen_or_page().columns))
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

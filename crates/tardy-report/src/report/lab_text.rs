@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
-use tardy_report::report::atlas_text::blind_spot;
-use tardy_report::report::table::Table;
+
+use super::atlas_text::blind_spot;
+use super::table::Table;
 
 /// What stands in place of the probe's blind spot.
 const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe was due in them: none was longer. \
@@ -12,7 +13,7 @@ const WATCHED: &str = "Sections are those of every instruction executed, whether
 
 /// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
-pub(super) fn text(comparison: &Comparison, width: usize) -> String {
+pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
     for phase in comparison.variants.iter().flat_map(|variant| &variant.phases) {
         let column = (phase.label(), phase.probe.clone());

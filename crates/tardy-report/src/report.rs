@@ -20,6 +20,7 @@ pub mod ladder_text;
 mod page;
 pub mod plan_text;
 pub mod repeat;
+pub mod reproduce_figures;
 pub mod reproduce_html;
 pub mod reproduce_text;
 pub mod runs_text;

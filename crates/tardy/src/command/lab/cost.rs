@@ -30,11 +30,7 @@ pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Settin
     if let Some(shard) = arguments.shard {
         return print_shard(shard, outcomes.len(), &arguments.out).map(|()| exit);
     }
-    let text = if arguments.json {
-        Format::LAB_COST.document(&comparison)
-    } else {
-        output::fitted(&lab_cost_text::text(&comparison))
-    };
+    let text = if arguments.json { Format::LAB_COST.document(&comparison) } else { output::fitted(&lab_cost_text::text(&comparison)) };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(exit)
 }

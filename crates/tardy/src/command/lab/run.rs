@@ -31,7 +31,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     let outcomes = run_all(&setting, &variants, &arguments.measure, Ensemble::of(arguments), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     match &arguments.shard {
-        None => print(&comparison, arguments.json)?,
+        None => {
+            print(&comparison, arguments.json)?;
+            if !arguments.json {
+                let is_of_program = arguments.measure.program.is_some();
+                let shown = if is_of_program { lab_text::said(&outcomes) } else { lab_text::next(&arguments.out) };
+                output::print(&output::fitted(&shown)).map_err(|error| LabError::Unable(error.to_string()))?;
+            }
+        }
         Some(shard) => print_shard(*shard, outcomes.len(), &arguments.out)?,
     }
     Ok(with_absent(code(comparison.variants.iter().flat_map(|variant| &variant.runs)), absent.len()))

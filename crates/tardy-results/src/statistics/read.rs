@@ -128,7 +128,9 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
     let groups: Vec<Group> = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
-    let rule_of_thumb = RuleOfThumb::new(&run.record, question.mhz, &groups);
+    let latencies = groups.iter().filter(|group| group.quantity == "latency");
+    let maxima: Vec<(&str, i64)> = latencies.map(|group| (group.probe.as_str(), group.observed.max_ns)).collect();
+    let rule_of_thumb = RuleOfThumb::new(&run.record, question.mhz, &maxima);
     Statistics { groups, rule_of_thumb_ns: rule_of_thumb.worst_case_ns.zip(rule_of_thumb.mhz), rule_of_thumb }
 }
 

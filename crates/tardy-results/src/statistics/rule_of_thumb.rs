@@ -5,8 +5,6 @@ use tardy_core::series::ClockKind;
 use tardy_machine::facts::ClockRateSource;
 use tardy_run::record::RunRecord;
 
-use super::read::Group;
-
 /// Clock cycles of the worst case.
 const CYCLES: f64 = 1e5;
 
@@ -52,16 +50,16 @@ pub struct RuleVerdict {
 }
 
 impl RuleOfThumb {
-    pub(super) fn new(record: &RunRecord, given: Option<f64>, groups: &[Group]) -> Self {
+    /// By the latencies' maxima, each with its probe; those of one probe follow one another.
+    pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
         let (mhz, source) = rate(record, given);
         let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);
-        let of_probe = |groups: &[Group]| {
-            let (max_ns, worst) = (groups.iter().map(|group| group.observed.max_ns).max()?, worst_case_ns?);
+        let of_probe = |maxima: &[(&str, i64)]| {
+            let (max_ns, worst) = (maxima.iter().map(|(_, max)| *max).max()?, worst_case_ns?);
             let of_worst_case = max_ns as f64 / worst;
-            Some(RuleVerdict { probe: groups[0].probe.clone(), max_ns, of_worst_case, is_kept: of_worst_case <= 1.0 })
+            Some(RuleVerdict { probe: maxima[0].0.to_owned(), max_ns, of_worst_case, is_kept: of_worst_case <= 1.0 })
         };
-        let latencies = groups.chunk_by(|a, b| a.probe == b.probe).filter(|groups| groups[0].quantity == "latency");
-        Self { worst_case_ns, mhz, source, verdicts: latencies.filter_map(of_probe).collect() }
+        Self { worst_case_ns, mhz, source, verdicts: maxima.chunk_by(|a, b| a.0 == b.0).filter_map(of_probe).collect() }
     }
 
     /// That of a probe.

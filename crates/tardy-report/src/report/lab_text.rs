@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use tardy_lab::boot::{STDERR_NAME, STDOUT_NAME};
 use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
 use tardy_lab::experiment::Outcome;
-use tardy_lab::qemu::CONSOLE_NAME;
 
 use super::atlas_text::blind_spot;
 use super::table::Table;
@@ -14,7 +14,9 @@ use super::table::Table;
 const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe was due in them: none was longer. \
 `tardy show` of the folder names their functions.";
 
-/// Lines of a console that are shown, the last ones.
+/// What programs write in the guest, below the run's folder.
+const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
+/// Lines of each that are shown, the last ones.
 const LINES_SAID: usize = 20;
 
 /// What columns without a load hold besides.
@@ -84,22 +86,20 @@ pub fn next(out: &Path) -> String {
     format!("next: tardy report {out} --html {out}.html | tardy show {out} | tardy compare {out}\n")
 }
 
-/// The last lines that programs of the user's own left on their guests' consoles, and where all of it lies.
+/// The last lines of what programs of the user's own wrote, and where all of it lies.
 #[must_use]
 pub fn said(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    for outcome in outcomes {
-        let console = outcome.folder.join(CONSOLE_NAME);
-        writeln!(text, "{}:", console.display()).expect("writing to a string cannot fail");
-        // A console is no UTF-8 by nature, and must not command the terminal.
-        let all = std::fs::read(&console).unwrap_or_default();
+    for file in outcomes.iter().flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name))) {
+        // It is no UTF-8 by nature, and must not command the terminal.
+        let all = std::fs::read(&file).unwrap_or_default();
         let all = String::from_utf8_lossy(&all).replace(|letter: char| letter.is_control() && letter != '\n', "");
         let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+        if !lines.is_empty() {
+            writeln!(text, "{}:", file.display()).expect("writing to a string cannot fail");
+        }
         for line in &lines[lines.len().saturating_sub(LINES_SAID)..] {
             writeln!(text, "  {line}").expect("writing to a string cannot fail");
-        }
-        if lines.is_empty() {
-            text.push_str("  nothing\n");
         }
     }
     text

@@ -48,6 +48,8 @@ pub struct Comparison {
     pub fast: String,
     /// The real-time kernel.
     pub real_time: String,
+    /// Whose time both were measured in; of virtual time only the lengths of code paths compare.
+    pub clock: ClockKind,
     /// Share of wake-ups that the latencies of the curves hold for.
     pub probability: f64,
     /// By which share work takes longer on the real-time kernel; absent where no runs of costs tell, and the curves have none.
@@ -63,11 +65,11 @@ pub struct Comparison {
 pub fn advice(kernels: &[Kernel], task: &Task, probe: Option<&str>, root: &Root) -> Result<Advice, SummaryError> {
     let here = MachineFacts::read(root);
     let is_hardware = |kernel: &&Kernel| kernel.clock != ClockKind::Virtual;
-    let fast = kernels.iter().filter(is_hardware).find(|kernel| kernel.is_real_time == Some(false));
+    let fast = |clock: ClockKind| kernels.iter().find(|kernel| kernel.is_real_time == Some(false) && kernel.clock == clock);
     let mut judged = Vec::new();
     let mut comparisons = Vec::new();
     for kernel in kernels {
-        let of_kernel = fast.filter(|_| kernel.is_real_time == Some(true) && kernel.clock != ClockKind::Virtual);
+        let of_kernel = fast(kernel.clock).filter(|_| kernel.is_real_time == Some(true));
         let slower = of_kernel.and_then(|fast| slowdown(task.kind, &fast.costs, &kernel.costs));
         // The work's length is that on the fast kernel: it is not stretched there, and elsewhere by what was measured.
         let stretch = if kernel.is_real_time == Some(true) { slower.as_ref().map(|slower| slower.estimate.value) } else { Some(0.0) };
@@ -76,7 +78,9 @@ pub fn advice(kernels: &[Kernel], task: &Task, probe: Option<&str>, root: &Root)
             comparisons.extend(comparison(fast, kernel, slower)?);
         }
     }
-    let crossover_ns = comparisons.first().filter(|comparison| comparison.slowdown.is_some()).and_then(crossover_of);
+    // What code paths cost in an emulated machine does not tell how long work of so many microseconds is.
+    let of_a_machine = |comparison: &&Comparison| comparison.slowdown.is_some() && comparison.clock != ClockKind::Virtual;
+    let crossover_ns = comparisons.iter().find(of_a_machine).and_then(crossover_of);
     let machine = kernels.iter().find(is_hardware).map_or(&here, |kernel| &kernel.machine);
     let path = path(&Situation { task, machine: Some(machine), crossover_ns });
     let (kernel, outcome, conclusion) = conclude(&path, &judged, task);
@@ -106,10 +110,12 @@ fn comparison(fast: &Kernel, real_time: &Kernel, slower: Option<Slowdown>) -> Re
         interval: percentile.lower_ns.zip(percentile.upper_ns).map(|(lower, upper)| Interval { lower: lower as f64, upper: upper as f64 }),
     };
     let share = slower.as_ref().map_or(Estimate::exact(0.0), |slower| slower.estimate);
-    let title = format!("{} against {}", real_time.name, fast.name);
+    let time = if real_time.clock == ClockKind::Virtual { " (virtual time: lengths of code paths)" } else { "" };
+    let title = format!("{} against {}{time}", real_time.name, fast.name);
     Ok(Some(Comparison {
         fast: fast.name.clone(),
         real_time: real_time.name.clone(),
+        clock: real_time.clock,
         probability: a.probability,
         slowdown: slower,
         curves: curves(title, estimate(a), estimate(b), share),

@@ -7,12 +7,14 @@ use tardy_core::units::Nanos;
 use tardy_machine::facts::MachineFacts;
 use tardy_statistics::confidence::Interval;
 
-use super::task::Task;
+use super::task::{Task, WorkKind};
 
 /// From here on peaks of load degrade response: the paper limits CPU utilisation to so much, for example (mckenney2009, section 5, principle 2).
 pub const UTILISATION_HIGH: f64 = 0.5;
 /// "Hundreds of milliseconds" (mckenney2009, section 5).
 pub const WORK_LONG: Nanos = Nanos::from_millis(100);
+/// Where the lines cross for work that is all system time: "about one millisecond" (mckenney2009, section 3).
+pub const WORK_LONG_IN_KERNEL: Nanos = Nanos::from_millis(1);
 
 /// Which kind of kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,6 +39,8 @@ pub enum Rule {
     Memory,
     /// Is the machine virtual?
     Virtual,
+    /// Does the work spend its time in the kernel's services?
+    KernelServices,
     /// Is a unit of work long?
     LongWork,
 }
@@ -152,12 +156,21 @@ const FLOW: &[Entry] = &[
         source: "mckenney2009, section 5: \"for now\", which was 2009; what a run in the machine measured holds today, its host's delays included",
         answer: is_virtual,
         yes: Next::End(Choice::RealFast),
+        no: Next::Ask(Rule::KernelServices),
+    },
+    Entry {
+        rule: Rule::KernelServices,
+        question: "does the work spend its time in the kernel's services?",
+        source: "mckenney2009, section 5, principle 5, and section 3: real time makes the kernel's work slower, hardly that of user mode",
+        answer: kernel_services,
+        // Both lead on; the answer says what long is.
+        yes: Next::Ask(Rule::LongWork),
         no: Next::Ask(Rule::LongWork),
     },
     Entry {
         rule: Rule::LongWork,
         question: "does a unit of work take so long that a late start does not matter?",
-        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds; or the crossover, where it was measured",
+        source: "mckenney2009, sections 3 and 5: hundreds of milliseconds, in the kernel's services about one; or the crossover, where it was measured",
         answer: long_work,
         yes: Next::End(Choice::RealFast),
         no: Next::End(Choice::RealTime),
@@ -236,14 +249,24 @@ fn memory(situation: &Situation<'_>) -> Answer {
 }
 
 fn is_virtual(situation: &Situation<'_>) -> Answer {
+    if let Some(is_virtual) = situation.task.is_virtual {
+        return (is_virtual, Basis::Stated, format!("--virtual {}", yes_no(is_virtual)));
+    }
     let virtualization = situation.machine.map(|machine| &machine.virtualization);
     match virtualization.and_then(|found| Some((found, found.is_virtual()?))) {
         Some((found, true)) => {
             let sign = found.hypervisor.as_ref().or(found.vendor.as_ref()).map_or_else(|| "flag of the CPU".to_owned(), Clone::clone);
-            (true, Basis::Measured, format!("it has a hypervisor ({sign})"))
+            (true, Basis::Measured, format!("it has a hypervisor ({sign}); --virtual no asks about another machine"))
         }
         Some((_, false)) => (false, Basis::Measured, "it has no sign of a hypervisor".to_owned()),
         None => (false, Basis::Assumed, "nothing tells".to_owned()),
+    }
+}
+
+fn kernel_services(situation: &Situation<'_>) -> Answer {
+    match situation.task.kind {
+        Some(kind) => (kind == WorkKind::Syscalls, Basis::Stated, format!("--kind {}", kind.name())),
+        None => (false, Basis::Assumed, "--kind was not given".to_owned()),
     }
 }
 
@@ -255,7 +278,11 @@ fn long_work(situation: &Situation<'_>) -> Answer {
         return (true, Basis::Stated, format!("{} is at least {}", work.exact(), WORK_LONG.exact()));
     }
     let Some((crossover, interval)) = situation.crossover_ns else {
-        return (false, Basis::Stated, format!("{} is shorter than {}; no crossover was measured", work.exact(), WORK_LONG.exact()));
+        let is_in_kernel = situation.task.kind == Some(WorkKind::Syscalls);
+        let (long, of_what) = if is_in_kernel { (WORK_LONG_IN_KERNEL, " in the kernel's services") } else { (WORK_LONG, "") };
+        let (is_long, compared) = if work >= long { (true, "at least") } else { (false, "shorter than") };
+        let reason = format!("{} is {compared} {}{of_what}; no crossover was measured", work.exact(), long.exact());
+        return (is_long, Basis::Stated, reason);
     };
     let upper = interval.map_or(crossover, |interval| interval.upper);
     let is_longer = work.get() as f64 > upper;
@@ -311,7 +338,7 @@ mod tests {
         let (steps, choice) = walk(&task, &machine(None, 1 << 30));
         assert_eq!(choice, Choice::RealTime);
         let rules: Vec<Rule> = steps.iter().map(|step| step.0).collect();
-        assert_eq!(rules, [Rule::ThroughputOnly, Rule::Utilisation, Rule::Memory, Rule::Virtual, Rule::LongWork]);
+        assert_eq!(rules, [Rule::ThroughputOnly, Rule::Utilisation, Rule::Memory, Rule::Virtual, Rule::KernelServices, Rule::LongWork]);
         assert!(steps.iter().all(|step| !step.1));
         assert_eq!(steps.iter().map(|step| step.2).filter(|basis| *basis == Basis::Measured).count(), 2);
     }
@@ -332,6 +359,28 @@ mod tests {
         assert_eq!(ends(&long, &plain), Rule::LongWork);
         let filled = Task { utilisation: None, work_ns: Some(Nanos::from_micros(200)), period_ns: Some(Nanos::from_micros(250)), ..task() };
         assert_eq!(ends(&filled, &plain), Rule::Barriers);
+    }
+
+    #[test]
+    fn work_in_the_kernel_is_long_sooner() {
+        let of = |work_ms, kind| Task { work_ns: Some(Nanos::from_millis(work_ms)), deadline_ns: None, period_ns: None, kind, ..task() };
+        let plain = machine(None, 1 << 30);
+        let choice = |work_ms, kind| walk(&of(work_ms, kind), &plain).1;
+        assert_eq!(choice(2, Some(WorkKind::Syscalls)), Choice::RealFast);
+        assert_eq!(choice(2, Some(WorkKind::Compute)), Choice::RealTime);
+        assert_eq!(choice(2, None), Choice::RealTime);
+        assert_eq!(choice(150, Some(WorkKind::Compute)), Choice::RealFast);
+        let (steps, _) = walk(&of(2, Some(WorkKind::Syscalls)), &plain);
+        assert_eq!(steps[4], (Rule::KernelServices, true, Basis::Stated));
+    }
+
+    #[test]
+    fn what_is_said_of_the_machine_goes_before_what_it_is() {
+        let guest = machine(Some("kvm"), 1 << 30);
+        let (steps, choice) = walk(&Task { is_virtual: Some(false), ..task() }, &guest);
+        assert_eq!((steps[3], choice), ((Rule::Virtual, false, Basis::Stated), Choice::RealTime));
+        let (steps, choice) = walk(&Task { is_virtual: Some(true), ..task() }, &machine(None, 1 << 30));
+        assert_eq!((*steps.last().unwrap(), choice), ((Rule::Virtual, true, Basis::Stated), Choice::RealFast));
     }
 
     #[test]

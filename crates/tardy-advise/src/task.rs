@@ -27,6 +27,8 @@ pub struct Task {
     pub is_throughput_only: Option<bool>,
     /// Whether parallel threads wait for each other at barriers.
     pub has_barriers: Option<bool>,
+    /// Whether the machine that the work is for is virtual, in place of the one that was measured or asked.
+    pub is_virtual: Option<bool>,
 }
 
 /// Why no advice can be given on such work.

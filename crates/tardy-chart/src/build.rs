@@ -3,6 +3,7 @@
 mod bars;
 pub mod costs;
 mod cpu_map;
+pub mod curves;
 mod distribution;
 mod grid;
 mod hist;

@@ -93,6 +93,13 @@ impl Kernel {
         self.version.as_deref()?.split_whitespace().next()
     }
 
+    /// What tells two builds of one release apart: its package's version, else the release.
+    #[must_use]
+    pub fn short_version(&self) -> Option<String> {
+        let of_package = self.package.as_deref().and_then(|package| package.split_once(' ')).map(|(_, version)| version);
+        of_package.or(self.release()).map(str::to_owned)
+    }
+
     /// Whether the image says that it was built with PREEMPT_RT; unknown where it says nothing.
     #[must_use]
     pub fn is_real_time(&self) -> Option<bool> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::kernel::{CompiledPreemption, KernelFacts, Preemption, PreemptionSource};
 pub use self::memory::MemoryFacts;
-pub use self::processors::{IdleFacts, IdleState, ProcessorFacts};
+pub use self::processors::{ClockRate, ClockRateSource, IdleFacts, IdleState, ProcessorFacts};
 pub use self::virtualization::Virtualization;
 use super::cgroup::CgroupLimits;
 use super::root::Root;

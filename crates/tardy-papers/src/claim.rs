@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::experiment::Experiment;
+use crate::figure::Figure;
 use crate::quantity::{PublishedCell, Quantity, QuantityError};
 use crate::rule::{Rule, RuleError};
 
@@ -25,6 +26,8 @@ pub struct Paper {
     pub experiments: Vec<Experiment>,
     pub claims: Vec<Claim>,
     pub tables: Vec<TableBeside>,
+    /// Figures of the paper of which ours are drawn.
+    pub figures: Vec<Figure>,
 }
 
 /// What a paper says.
@@ -67,13 +70,21 @@ pub struct TableBeside {
     /// The table's name.
     pub published: String,
     pub experiment: String,
-    /// The unit of its cells, as of [`PublishedCell`].
+    /// The unit of its cells, as of [`PublishedCell`]; `own` where the row's cell `unit` or the column's ending says it.
     pub unit: String,
-    /// Keys of its rows, with commas between, and the words that stand for them in a quantity.
+    /// Keys of its rows, with commas between, and the words that stand for them in a quantity: [`NOTHING`] where nothing of ours does.
     pub rows: Vec<(String, String)>,
-    /// Its columns, with the rest of the quantity.
+    /// Its columns, with the rest of the quantity, or [`NOTHING`].
     pub columns: Vec<(String, String)>,
+    /// Columns are kernels, and rows the rest of a quantity.
+    #[serde(default)]
+    pub is_of_services: bool,
+    /// Why there is nothing of ours, or how to read it.
+    pub note: Option<String>,
 }
+
+/// In place of words: the paper's number stands alone.
+pub const NOTHING: &str = "-";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +93,8 @@ struct File {
     experiment: Vec<Experiment>,
     #[serde(default)]
     table: Vec<TableBeside>,
+    #[serde(default)]
+    figure: Vec<Figure>,
     claim: Vec<WrittenClaim>,
 }
 
@@ -136,12 +149,17 @@ pub fn papers() -> Vec<Paper> {
 fn parse(name: &'static str, text: &str) -> Result<Paper, ClaimError> {
     let file: File = toml::from_str(text)?;
     let claims = file.claim.into_iter().map(WrittenClaim::read).collect::<Result<Vec<_>, _>>()?;
-    let paper = Paper { name, title: file.title, experiments: file.experiment, claims, tables: file.table };
+    let paper = Paper { name, title: file.title, experiments: file.experiment, claims, tables: file.table, figures: file.figure };
     let knows = |experiment: &str| paper.experiments.iter().any(|known| known.name == experiment);
     for claim in &paper.claims {
         let of_values = claim.values.iter().filter_map(|value| value.ours.experiment.as_deref());
         if let Some(unknown) = of_values.chain([claim.experiment.as_str()]).find(|name| !knows(name)) {
             return Err(ClaimError::Experiment { what: claim.id.clone(), experiment: unknown.to_owned() });
+        }
+    }
+    for figure in &paper.figures {
+        if let Some(unknown) = figure.experiments.iter().find(|name| !knows(name)) {
+            return Err(ClaimError::Experiment { what: figure.place.clone(), experiment: unknown.clone() });
         }
     }
     match paper.tables.iter().find(|table| !knows(&table.experiment)) {
@@ -188,7 +206,23 @@ impl TableBeside {
     pub fn published(&self, row: &str, column: &str) -> Option<PublishedCell> {
         // Spaces within a key would end it.
         let keys = row.replace(' ', "_").replace(',', " ");
-        format!("{} {keys} {column} {}", self.published, self.unit).parse().ok()
+        let unit = if self.unit == "own" { self.own_unit(&keys, column)? } else { &self.unit };
+        format!("{} {keys} {column} {unit}", self.published).parse().ok()
+    }
+
+    fn own_unit<'a>(&self, keys: &str, column: &'a str) -> Option<&'a str> {
+        let keys: Vec<&str> = keys.split(' ').collect();
+        let of_row = crate::published::find(&self.published)?.cell(&keys, "unit");
+        of_row.or_else(|| column.rsplit_once('_').map(|(_, unit)| unit))
+    }
+
+    /// Our number for a cell, by the words of its row and column; `None` where nothing of ours stands for it.
+    ///
+    /// # Errors
+    /// [`QuantityError`] for words that are no quantity.
+    pub fn quantity(&self, row: &str, column: &str) -> Result<Option<Quantity>, QuantityError> {
+        let (kernel, rest) = if self.is_of_services { (column, row) } else { (row, column) };
+        if [row, column].contains(&NOTHING) { Ok(None) } else { format!("{kernel} {rest}").parse().map(Some) }
     }
 }
 
@@ -248,11 +282,52 @@ mod tests {
             for (row, kernel) in &table.rows {
                 assert!(table.columns.iter().any(|(column, _)| table.published(row, column).is_some()), "{} {row}", table.published);
                 for (column, rest) in &table.columns {
-                    let quantity: Result<Quantity, _> = format!("{kernel} {rest}").parse();
+                    let quantity = table.quantity(kernel, rest);
                     assert!(quantity.is_ok(), "{} {column}: {quantity:?}", table.published);
                 }
             }
+            let is_open = table.rows.iter().chain(&table.columns).any(|(_, words)| words == NOTHING);
+            assert!(!is_open || table.note.is_some(), "{}: why nothing of ours stands there", table.published);
         }
+    }
+
+    #[test]
+    fn every_published_table_is_set_beside_ours_with_all_of_its_rows() {
+        let papers = papers();
+        let tables: Vec<&TableBeside> = papers.iter().flat_map(|paper| &paper.tables).collect();
+        for published in published::TABLES {
+            let of_table = |table: &&&TableBeside| table.published == published.name;
+            let shown: Vec<&str> = tables.iter().filter(of_table).flat_map(|table| &table.rows).map(|(row, _)| row.as_str()).collect();
+            for row in published.rows() {
+                let is_there = shown.iter().any(|keys| keys.split(',').zip(&row).all(|(key, cell)| key == *cell));
+                assert!(is_there, "{}: {row:?}", published.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_figure_is_of_kernels_that_its_experiments_boot_and_every_curve_is_a_quantity() {
+        use crate::figure::FigureKind;
+        let mut drawn = 0;
+        for paper in papers() {
+            for figure in &paper.figures {
+                for name in &figure.experiments {
+                    let experiment = paper.experiments.iter().find(|known| known.name == *name).unwrap();
+                    let kernels = experiment.kernel_names();
+                    assert!(figure.kernels.iter().all(|kernel| kernels.contains(kernel)), "{}: {kernels:?}", figure.place);
+                    assert!(!experiment.is_for_culprits, "{}", figure.place);
+                }
+                let is_sweep = figure.kind == FigureKind::Sweep;
+                assert_eq!((figure.at.len() == figure.experiments.len(), !figure.curves.is_empty()), (is_sweep, is_sweep));
+                for (curve, rest) in &figure.curves {
+                    assert!(format!("rt {rest}").parse::<Quantity>().is_ok(), "{curve}");
+                }
+                drawn += 1;
+            }
+            let of_culprits = |name: &str| paper.experiments.iter().any(|known| known.name == name && known.is_for_culprits);
+            assert!(paper.claims.iter().all(|claim| !of_culprits(&claim.experiment)), "a look at culprits takes time");
+        }
+        assert!(drawn >= 4, "{drawn}");
     }
 
     #[test]

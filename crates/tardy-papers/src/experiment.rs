@@ -47,6 +47,12 @@ pub struct Experiment {
     /// Further options of `tardy lab run`.
     #[serde(default)]
     pub lab: Vec<String>,
+    /// Further options of `tardy run` on this machine.
+    #[serde(default)]
+    pub local: Vec<String>,
+    /// Whether it is run to learn who makes samples late: no claim is tested on it, because being looked at takes time.
+    #[serde(default)]
+    pub is_for_culprits: bool,
 }
 
 impl Experiment {
@@ -67,7 +73,7 @@ impl Experiment {
                 let each = metrics.iter().flat_map(|metric| ["--metric".to_owned(), metric.clone()]);
                 Some(words(&["cost"]).into_iter().chain(each).chain(measured).collect())
             }
-            (Place::Local, None) => Some(words(&["run"]).into_iter().chain(measured).collect()),
+            (Place::Local, None) => Some(words(&["run"]).into_iter().chain(measured).chain(self.local.iter().cloned()).collect()),
             (Place::Lab, _) if self.kernels.is_empty() => None,
             (Place::Lab, metrics) => {
                 // Most of what a short experiment takes would else be boots.
@@ -137,13 +143,15 @@ mod tests {
             cost: None,
             kernels: words(&["debian:6.1 preempt=none", "debian:6.1 highres=off nohz=off", "debian:6.1-rt", "debian:5.10"]),
             lab: words(&["--module", "snd-dummy"]),
+            local: words(&["--explain=stacks"]),
+            is_for_culprits: false,
         }
     }
 
     #[test]
     fn an_experiment_is_a_command_that_a_user_could_type() {
         let line = |place, extent| experiment().command(place, extent, 2).unwrap().join(" ");
-        assert_eq!(line(Place::Local, Extent::Quick), "run --scenario abeni2002 --for 2s");
+        assert_eq!(line(Place::Local, Extent::Quick), "run --scenario abeni2002 --for 2s --explain=stacks");
         assert_eq!(
             line(Place::Lab, Extent::Full),
             "lab run --snapshots --replicas 2 --kernel debian:6.1 --preempt none --kernel debian:6.1 --cmdline highres=off nohz=off --kernel debian:6.1-rt \

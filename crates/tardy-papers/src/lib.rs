@@ -3,6 +3,7 @@
 
 pub mod claim;
 pub mod experiment;
+pub mod figure;
 pub mod published;
 pub mod quantity;
 pub mod rule;

@@ -1,5 +1,6 @@
 //! What papers claimed, tested on runs: the folders of their experiments, read back to quantities, and each claim's outcome by its rule.
 
+pub mod culprits;
 pub mod measured;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use tardy_papers::experiment::{Extent, Place};
 use tardy_papers::published;
 use tardy_papers::quantity::{EACH, Quantity, Unit};
 
+use culprits::{Culprit, culprits};
 use measured::{Measured, Refusal};
 
 /// All that was reproduced.
@@ -51,6 +53,8 @@ pub struct ExperimentResult {
     pub kernels: Vec<(String, usize)>,
     /// What was not as asked for: loads that did not run, folders that cannot be read.
     pub remarks: Vec<String>,
+    /// Who made samples late, where it was run to learn that.
+    pub culprits: Vec<Culprit>,
 }
 
 /// How a claim came out.
@@ -105,6 +109,8 @@ pub struct TableResult {
     pub source: &'static str,
     pub columns: Vec<String>,
     pub rows: Vec<TableRow>,
+    /// Why there is nothing of ours, or how to read it.
+    pub note: Option<String>,
 }
 
 /// One row of both.
@@ -141,6 +147,7 @@ fn of_paper(paper: &Paper, folder: &Path, place: Place, extent: Extent, replicas
         command: experiment.command(place, extent, replicas).map(|words| typed(&words)),
         kernels: measured.kernels(&experiment.name),
         remarks: measured.remarks(&experiment.name),
+        culprits: if experiment.is_for_culprits { culprits(&Measured::first_runs(&experiment.name, folder)) } else { Vec::new() },
     };
     PaperResult {
         name: paper.name,
@@ -241,7 +248,7 @@ fn middle(mut values: Vec<f64>) -> Option<[f64; 3]> {
 fn of_table(table: &TableBeside, measured: &Measured) -> TableResult {
     let cell = |row: &str, kernel: &str, column: &str, rest: &str| {
         let published = table.published(row, column).map(|cell| cell.printed);
-        let quantity: Quantity = format!("{kernel} {rest}").parse().expect("a test parses every cell");
+        let Some(quantity) = table.quantity(kernel, rest).expect("a test parses every cell") else { return (published, None) };
         let replicas = 0..measured.replicas(&quantity, &table.experiment);
         let values = replicas.filter_map(|replica| measured.value(&quantity, &table.experiment, replica).ok()).collect();
         (published, middle(values).map(|[median, ..]| quantity.unit().show(median)))
@@ -255,6 +262,7 @@ fn of_table(table: &TableBeside, measured: &Measured) -> TableResult {
         source: published::find(&table.published).map_or("", published::Table::source),
         columns: table.columns.iter().map(|(column, _)| column.clone()).collect(),
         rows: table.rows.iter().map(row).collect(),
+        note: table.note.clone(),
     }
 }
 

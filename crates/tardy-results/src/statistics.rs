@@ -3,5 +3,7 @@
 
 pub mod bounds;
 pub mod observed;
+pub mod preset;
 pub mod read;
+pub mod rule_of_thumb;
 pub mod tail;

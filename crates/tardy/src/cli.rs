@@ -32,6 +32,7 @@ use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
 use tardy_results::cost::reference::Reference;
+use tardy_results::statistics::preset::Preset;
 
 /// Tells whether a Linux system is on time.
 #[derive(Debug, Parser)]
@@ -196,16 +197,19 @@ pub struct ShowArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Statistics")]
 pub struct StatisticsArgs {
+    /// Buckets and limits as a paper has them, in place of --bucket and --limits
+    #[arg(long, value_name = "PAPER", value_parser = choice::parser::<Preset>(), requires = "statistics", conflicts_with_all = ["limits", "bucket"])]
+    pub preset: Option<Preset>,
     /// Limits to count samples below and above, as in 50us,200us [default: round ones, median to maximum]
     #[arg(long, value_name = "TIME,...", value_delimiter = ',', value_parser = positive_duration, requires = "statistics")]
     pub limits: Vec<Nanos>,
-    /// Width of the buckets that are counted; the mode is the fullest one
+    /// Width of the buckets that are counted; the mode is the middle of the fullest one
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive_duration, requires = "statistics")]
     pub bucket: Nanos,
     /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration, requires = "statistics")]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, if the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: what the machine says]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000), requires = "statistics")]
     pub mhz: Option<u32>,
     /// Print a model of the tail that a check refused, too, marked as refused: to look at, not to rely on
@@ -217,10 +221,10 @@ impl StatisticsArgs {
     /// The same as a question.
     #[must_use]
     pub fn question(&self) -> tardy_results::statistics::read::Question {
-        let limits = self.limits.clone();
+        let limits = self.preset.map_or_else(|| self.limits.clone(), Preset::limits);
         let question = tardy_results::statistics::read::Question {
             limits,
-            bucket: self.bucket,
+            bucket: self.preset.map_or(self.bucket, Preset::bucket),
             horizon: self.horizon,
             series_max: usize::MAX,
             mhz: self.mhz.map(f64::from),

@@ -58,7 +58,7 @@ impl ModuleFinder<'_> {
 
     fn unpack(&mut self, name: &str) -> Result<Vec<u8>, KernelError> {
         if self.package.is_none() {
-            self.package = Some(self.open()?);
+            self.package = Some(self.open(name)?);
         }
         let files = match &self.package {
             Some(Package::Own(file)) => std::slice::from_ref(file),
@@ -74,12 +74,12 @@ impl ModuleFinder<'_> {
         Err(self.missing(name))
     }
 
-    fn open(&self) -> Result<Package, KernelError> {
+    fn open(&self, module: &str) -> Result<Package, KernelError> {
         if self.kernel.source.ends_with(".deb") {
             return Ok(Package::Own(PathBuf::from(&self.kernel.source)));
         }
         let name = self.kernel.package.as_deref().and_then(|package| package.split_once(' ')).map(|(name, _)| name.to_owned());
-        let name = name.ok_or_else(|| self.missing("modules"))?;
+        let name = name.ok_or_else(|| self.missing(module))?;
         let folder = self.cache.scratch("downloads")?;
         let files = fetch_companions(self.kernel, &[name], self.cache, folder.path())?;
         Ok(Package::Fetched { files, _folder: folder })

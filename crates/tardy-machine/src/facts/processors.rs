@@ -30,8 +30,31 @@ pub struct ProcessorFacts {
     pub frequency_driver: Option<String>,
     /// The CPUs by frequency governor.
     pub governors: BTreeMap<String, CpuList>,
+    /// The fastest that a CPU runs at.
+    pub clock_rate: Option<ClockRate>,
     /// How idle CPUs sleep.
     pub idle: IdleFacts,
+}
+
+/// A CPU's clock rate, and who says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockRate {
+    /// In kHz.
+    pub khz: u64,
+    pub source: ClockRateSource,
+}
+
+/// Where a clock rate was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockRateSource {
+    /// `cpufreq/cpuinfo_max_freq`, the most that the driver gives.
+    CpufreqMax,
+    /// `cpu MHz` of /proc/cpuinfo, that of the moment it was read where the rate changes.
+    Cpuinfo,
+    /// A source of a later version.
+    #[serde(other)]
+    Other,
 }
 
 /// How idle CPUs sleep.
@@ -71,6 +94,8 @@ impl ProcessorFacts {
         }
         let frequency_driver = cpus().find_map(|cpu| root.text(format!("{FOLDER}/cpu{cpu}/cpufreq/scaling_driver")));
         let idle = IdleFacts::read(root, cpus());
+        let cpufreq = cpus().filter_map(|cpu| root.number::<u64>(format!("{FOLDER}/cpu{cpu}/cpufreq/cpuinfo_max_freq"))).max();
+        let clock_rate = cpufreq.map(|khz| ClockRate { khz, source: ClockRateSource::CpufreqMax }).or_else(|| named_clock_rate(cpuinfo));
         Self {
             model: model(cpuinfo),
             isolated: root.cpu_list(format!("{FOLDER}/isolated")),
@@ -78,6 +103,7 @@ impl ProcessorFacts {
             smt_active: root.number::<u32>(format!("{FOLDER}/smt/active")).map(|active| active == 1),
             frequency_driver,
             governors,
+            clock_rate,
             idle,
             online,
         }
@@ -113,6 +139,15 @@ impl IdleFacts {
             states,
         }
     }
+}
+
+/// x86 and PowerPC say how fast each CPU runs; the fastest counts.
+fn named_clock_rate(cpuinfo: &str) -> Option<ClockRate> {
+    let rates = cpuinfo.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| matches!(key.trim(), "cpu MHz" | "clock"));
+    let khz = rates.filter_map(|(_, value)| value.trim().trim_end_matches("MHz").parse::<f64>().ok().map(|mhz| (mhz * 1e3).round()));
+    let khz =
+        khz.filter(|khz| (1e3..1e8).contains(khz)).fold(None, |most: Option<f64>, khz| Some(most.map_or(khz, |most| most.max(khz))))?;
+    Some(ClockRate { khz: khz as u64, source: ClockRateSource::Cpuinfo })
 }
 
 /// x86 and PowerPC name the CPU, RISC-V its ISA or `uarch`, Arm gives numbers.
@@ -156,6 +191,18 @@ mod tests {
         );
         assert_eq!((facts.smt_active, facts.isolated, facts.nohz_full), (Some(false), Some(CpuList::default()), None));
         assert_eq!(facts.model, None);
+    }
+
+    #[test]
+    fn the_clock_rate_is_the_most_that_the_driver_gives_else_the_named_one() {
+        let cpuinfo = "processor\t: 0\ncpu MHz\t\t: 2596.146\nprocessor\t: 1\ncpu MHz\t\t: 1400.000\n";
+        let fake = || FakeRoot::new().with("sys/devices/system/cpu/online", "0-1\n");
+        let of = |fake: FakeRoot, cpuinfo: &str| ProcessorFacts::read(&fake.root(), cpuinfo).clock_rate;
+        assert_eq!(of(fake(), cpuinfo), Some(ClockRate { khz: 2_596_146, source: ClockRateSource::Cpuinfo }));
+        let driver = fake().with("sys/devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "3700000\n");
+        assert_eq!(of(driver, cpuinfo), Some(ClockRate { khz: 3_700_000, source: ClockRateSource::CpufreqMax }));
+        assert_eq!(of(fake(), "clock\t\t: 3425.000000MHz\n").map(|rate| rate.khz), Some(3_425_000), "PowerPC");
+        assert_eq!((of(fake(), ""), of(fake(), "cpu MHz : fast\n"), of(fake(), "cpu MHz : 0.000\n")), (None, None, None));
     }
 
     #[test]

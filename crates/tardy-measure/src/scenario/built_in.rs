@@ -22,6 +22,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "abeni2002-split", text: include_str!("built_in/abeni2002-split.toml") },
     BuiltIn { name: "williams2002", text: include_str!("built_in/williams2002.toml") },
     BuiltIn { name: "mckenney2009", text: include_str!("built_in/mckenney2009.toml") },
+    BuiltIn { name: "mckenney2009-sweep", text: include_str!("built_in/mckenney2009-sweep.toml") },
     BuiltIn { name: "koolwal2009", text: include_str!("built_in/koolwal2009.toml") },
     BuiltIn { name: "koolwal2009-gtod", text: include_str!("built_in/koolwal2009-gtod.toml") },
     BuiltIn { name: "wake-ups", text: include_str!("built_in/wake-ups.toml") },

@@ -141,7 +141,8 @@ fn told(found: &History, change: &LastingChange, index: usize) -> Markup {
     }
 }
 
-fn drawn(chart: &Chart, index: usize) -> Markup {
+/// A chart with its legend and its numbers; `index` tells drawings of one page apart.
+pub(super) fn drawn(chart: &Chart, index: usize) -> Markup {
     let (scene, _) = draw(chart, SIZE, Frame::Plot);
     html! {
         p.note { (chart.note) }

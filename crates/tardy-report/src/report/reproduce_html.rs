@@ -4,27 +4,28 @@ use maud::{Markup, html};
 use tardy_papers::experiment::Place;
 use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult};
 
-use super::page::{Page, maker};
-use super::reproduce_text::{VIRTUAL, note, outcome, summary, times, value};
+use super::page::{Page, maker, themed};
+use super::reproduce_figures::{Drawn, of_figure};
+use super::reproduce_text::{VIRTUAL, late, note, outcome, summary, times, value};
 
 const STYLE: &str = include_str!("reproduce_html/style.css");
 
 /// The whole file.
 #[must_use]
-pub fn page(found: &Reproduction) -> String {
+pub fn page(found: &Reproduction, figures: &[Drawn]) -> String {
     let body = html! {
         main {
             h1 { "Papers reproduced" }
             p { (summary(found)) "." }
             @if found.place == Place::Lab { p { (VIRTUAL) } }
-            @for paper in &found.papers { (of_paper(paper)) }
+            @for paper in &found.papers { (of_paper(paper, figures)) }
             footer { "Made by " (maker()) ". This file is complete in itself." }
         }
     };
-    Page { title: "Papers reproduced", style: STYLE, scripts: "" }.around(&body)
+    Page { title: "Papers reproduced", style: &themed(STYLE), scripts: "" }.around(&body)
 }
 
-fn of_paper(paper: &PaperResult) -> Markup {
+fn of_paper(paper: &PaperResult, figures: &[Drawn]) -> Markup {
     html! {
         section {
             h2 id=(paper.name) { (paper.name) }
@@ -36,6 +37,7 @@ fn of_paper(paper: &PaperResult) -> Markup {
                 }
             }
             @for table in &paper.tables { (of_table(table)) }
+            @for (index, figure) in figures.iter().enumerate().filter(|(_, figure)| figure.paper == paper.name) { (of_figure(figure, index)) }
             h3 { "Experiments" }
             dl { @for experiment in &paper.experiments { (of_experiment(experiment)) } }
         }
@@ -84,6 +86,7 @@ fn of_table(found: &TableResult) -> Markup {
                 }
             }
         }
+        @if let Some(note) = &found.note { p.note { (note) } }
     }
 }
 
@@ -97,6 +100,10 @@ fn of_experiment(found: &ExperimentResult) -> Markup {
                 p { @for (kernel, replicas) in &found.kernels { span.kernel { (kernel) " x " (replicas) } " " } }
             }
             @for remark in &found.remarks { p.note { (remark) } }
+            @if !found.culprits.is_empty() {
+                p { "Who made samples late:" }
+                ul { @for culprit in &found.culprits { li { (late(culprit)) } } }
+            }
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use tardy_core::units::Nanos;
 use tardy_papers::experiment::{Extent, Place};
+use tardy_results::reproduce::culprits::Culprit;
 use tardy_results::reproduce::{ClaimResult, ExperimentResult, Outcome, PaperResult, Reproduction, TableResult, ValueResult};
 
 use super::table::Table;
@@ -103,7 +105,8 @@ fn of_table(found: &TableResult) -> String {
             row.cells.iter().flat_map(|(published, ours)| [published, ours]).map(|cell| cell.clone().unwrap_or_else(|| "-".to_owned()));
         table.row([format!("{} ({})", row.published_name, row.our_name)].into_iter().chain(cells));
     }
-    format!("{}\n{}", found.source, table.text())
+    let note = found.note.as_ref().map_or_else(String::new, |note| format!("  {note}\n"));
+    format!("{}\n{}{note}", found.source, table.text())
 }
 
 fn of_experiment(out: &mut String, found: &ExperimentResult) {
@@ -116,4 +119,13 @@ fn of_experiment(out: &mut String, found: &ExperimentResult) {
     for remark in &found.remarks {
         let _ = writeln!(out, "    ! {remark}");
     }
+    for culprit in &found.culprits {
+        let _ = writeln!(out, "    late on {}", late(culprit));
+    }
+}
+
+/// `none by 11.1 ms: kernel code of cp, ... (a < b)`.
+pub(super) fn late(culprit: &Culprit) -> String {
+    let functions = if culprit.functions.is_empty() { String::new() } else { format!(" ({})", culprit.functions.join(", ")) };
+    format!("{} by {}: {}{functions}", culprit.kernel, Nanos(i64::try_from(culprit.late_ns).unwrap_or(i64::MAX)), culprit.who)
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tardy_core::summary::numbers::Percentile;
 use tardy_results::statistics::read::{Group, Statistics};
+use tardy_results::statistics::rule_of_thumb::{RateSource, RuleOfThumb};
 use tardy_results::statistics::tail::{CheckResult, LoadTail, Model, TailModel};
 use tardy_statistics::confidence::Interval;
 
@@ -33,23 +34,44 @@ pub fn text(statistics: &Statistics) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    if statistics.rule_of_thumb_ns.is_none() {
-        let _ = writeln!(out, "{NO_RULE_OF_THUMB}");
-    }
+    out.extend(without_rule_of_thumb(statistics).map(|words| format!("{words}\n")));
     out
 }
 
 /// What is said where the rule of thumb cannot be.
-pub const NO_RULE_OF_THUMB: &str = "OSADL's rule of thumb (10^5 clock cycles) needs the CPU's clock rate: give --mhz";
+#[must_use]
+pub fn without_rule_of_thumb(statistics: &Statistics) -> Option<String> {
+    let why = match (statistics.rule_of_thumb.source, statistics.rule_of_thumb.mhz) {
+        (_, Some(_)) => return None,
+        (RateSource::VirtualTime, None) => "virtual time counts instructions, not cycles",
+        (_, None) => "the CPU's clock rate is unknown",
+    };
+    Some(format!("OSADL's rule of thumb (10^5 clock cycles) decides nothing here, because {why}: give --mhz"))
+}
 
 /// All layers, those of a probe together.
 #[must_use]
 pub fn sections(statistics: &Statistics) -> Vec<Section> {
     let of_probe = statistics.groups.chunk_by(|a, b| a.probe == b.probe);
-    of_probe.flat_map(|groups| probe(groups, statistics.rule_of_thumb_ns)).collect()
+    of_probe.flat_map(|groups| probe(groups, &statistics.rule_of_thumb)).collect()
 }
 
-fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
+/// `OSADL's rule of thumb: kept. ...`
+fn verdict_of_rule(rule: &RuleOfThumb, probe: &str) -> Option<String> {
+    let (verdict, worst, mhz) = (rule.of(probe)?, rule.worst_case_ns?, rule.mhz?);
+    let word = if verdict.is_kept { "kept" } else { "not kept" };
+    let max = five_digits(verdict.max_ns as f64);
+    Some(format!(
+        "OSADL's rule of thumb: {word}. 10^5 clock cycles are {} us at {mhz:.0} MHz ({}); the maximum of {max} us is {:.2} of it. \
+         --deadline {}ns makes it the run's verdict",
+        five_digits(worst),
+        rule.source.words(),
+        verdict.of_worst_case,
+        worst.round()
+    ))
+}
+
+fn probe(groups: &[Group], rule_of_thumb: &RuleOfThumb) -> Vec<Section> {
     let series: Vec<&Group> = groups.iter().filter(|group| !group.is_together).collect();
     let together = groups.iter().find(|group| group.is_together);
     let shown: Vec<&Group> = series.iter().take(COLUMNS_SHOWN).copied().chain(together).collect();
@@ -57,17 +79,10 @@ fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
     let left_out = all.of_series.saturating_sub(COLUMNS_SHOWN);
     let more = if left_out > 0 { format!(" ({left_out} more series in tardy show --statistics --json)") } else { String::new() };
     let name = format!("{} {}", all.probe, all.quantity);
-    let for_comparison = rule_of_thumb.map(|(worst, mhz)| {
-        format!(
-            "for comparison: OSADL's rule of thumb, 10^5 clock cycles, is {:.1} us at {mhz:.0} MHz; the maximum seen is {:.2} of it",
-            worst / 1e3,
-            all.observed.max_ns as f64 / worst
-        )
-    });
     let bounds_head = format!("{name}: bounds at {} %, whatever the distribution", all.bounds.confidence * 100.0);
     let mut sections = vec![
-        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: Vec::new() },
-        Section { head: bounds_head, table: Some(bounds(&shown)), lines: for_comparison.into_iter().collect() },
+        Section { head: format!("{name}: observed{more}"), table: Some(observed(&shown)), lines: skipped(all).into_iter().collect() },
+        Section { head: bounds_head, table: Some(bounds(&shown)), lines: verdict_of_rule(rule_of_thumb, &all.probe).into_iter().collect() },
     ];
     for group in series.iter().take(COLUMNS_SHOWN) {
         sections.push(match &group.tail {
@@ -81,6 +96,12 @@ fn probe(groups: &[Group], rule_of_thumb: Option<(f64, f64)>) -> Vec<Section> {
         sections.extend(group.tail_by_load.iter().map(|of_load| of_one_load(group, of_load)));
     }
     sections
+}
+
+/// A deadline that failed beside "below it 100 %" is read as a contradiction without it.
+fn skipped(group: &Group) -> Option<String> {
+    let words = "they have no sample and are in no share above; a deadline counts those that came too late as misses";
+    (group.skipped > 0).then(|| format!("skipped periods: {}; {words}", group.skipped))
 }
 
 /// The model of one load's samples; of the checks that refuse it the first, because there may be many loads.
@@ -117,16 +138,14 @@ fn observed(shown: &[&Group]) -> Table {
     let width = shown[0].observed.bucket_ns.exact();
     row(&mut table, "samples", shown, |group| group.observed.samples.to_string());
     row(&mut table, &format!("buckets of {width} in use"), shown, |group| group.observed.buckets.to_string());
-    row(&mut table, "min", shown, |group| micros(group.observed.min_ns as f64));
-    row(&mut table, "median", shown, |group| micros(group.observed.median_ns as f64));
-    row(&mut table, &format!("mode, to {width}"), shown, |group| micros(group.observed.mode_ns as f64));
+    row(&mut table, "min", shown, |group| five_digits(group.observed.min_ns as f64));
+    row(&mut table, "median", shown, |group| five_digits(group.observed.median_ns as f64));
+    row(&mut table, &format!("mode, middle of its {width}"), shown, |group| five_digits(group.observed.mode_middle_ns as f64));
     row(&mut table, "samples in it", shown, |group| group.observed.mode_samples.to_string());
-    row(&mut table, "mean", shown, |group| format!("{:.3}", group.observed.mean_ns / 1e3));
-    row(&mut table, "variance, us^2", shown, |group| group.observed.variance_ns2.map_or_else(dash, |value| format!("{:.3}", value / 1e6)));
-    row(&mut table, "standard deviation", shown, |group| {
-        group.observed.standard_deviation_ns.map_or_else(dash, |value| format!("{:.3}", value / 1e3))
-    });
-    row(&mut table, "max", shown, |group| micros(group.observed.max_ns as f64));
+    row(&mut table, "mean", shown, |group| five_digits(group.observed.mean_ns));
+    row(&mut table, "variance, us^2", shown, |group| group.observed.variance_ns2.map_or_else(dash, |value| five_digits(value / 1e3)));
+    row(&mut table, "standard deviation", shown, |group| group.observed.standard_deviation_ns.map_or_else(dash, five_digits));
+    row(&mut table, "max", shown, |group| five_digits(group.observed.max_ns as f64));
     for index in 0..shown[0].observed.below.len() {
         let limit = shown[0].observed.below[index].limit_ns.exact();
         row(&mut table, &format!("below {limit}"), shown, |group| {
@@ -134,7 +153,7 @@ fn observed(shown: &[&Group]) -> Table {
         });
     }
     row(&mut table, "five nines: 99.999 % up to", shown, |group| {
-        group.observed.five_nines_ns.map_or_else(|| "n>=100000".to_owned(), |value| micros(value as f64))
+        group.observed.five_nines_ns.map_or_else(|| "n>=100000".to_owned(), |value| five_digits(value as f64))
     });
     table
 }
@@ -240,12 +259,35 @@ fn micros(nanos: f64) -> String {
     format!("{:.1}", nanos / 1e3)
 }
 
-/// A share as percent with enough digits to tell it from all, unless it is all.
+/// In us, with the five digits that papers print of a distribution and never finer than the clock's ns.
+fn five_digits(nanos: f64) -> String {
+    let micros = nanos / 1e3;
+    let before_point = micros.abs().max(1.0).log10().floor() as usize + 1;
+    format!("{micros:.*}", 5_usize.saturating_sub(before_point).min(3))
+}
+
+/// A share as percent, with as many digits as williams2002 prints, enough to tell it from all, unless it is all.
 fn percent(share: f64, is_partial: bool) -> String {
-    let text = format!("{:.4} %", share * 100.0);
-    if is_partial && text == "100.0000 %" { format!("100 % - {:.1e}", (1.0 - share) * 100.0) } else { text }
+    let text = format!("{:.5} %", share * 100.0);
+    if is_partial && text == "100.00000 %" { format!("100 % - {:.1e}", (1.0 - share) * 100.0) } else { text }
 }
 
 fn significant(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_papers_print() {
+        let of = |nanos: f64| five_digits(nanos);
+        assert_eq!(
+            [of(88_323.06), of(232_600_000.0), of(-1_600.0), of(13.0), of(99_999.96)],
+            ["88.323", "232600", "-1.600", "0.013", "100.000"]
+        );
+        assert_eq!([percent(0.999_999_84, true), percent(1.0, false)], ["99.99998 %", "100.00000 %"]);
+        assert_eq!(percent(0.999_999_999, true), "100 % - 1.0e-7");
+    }
 }

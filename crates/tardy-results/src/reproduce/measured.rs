@@ -87,6 +87,20 @@ impl Measured {
         remarks
     }
 
+    /// The first run of each kernel of an experiment, as it lies below `folder`.
+    #[must_use]
+    pub fn first_runs(experiment: &str, folder: &Path) -> Vec<(String, PathBuf)> {
+        let mut found: Vec<(String, PathBuf)> = Vec::new();
+        for path in runs_below(&folder.join(experiment)) {
+            let Ok(record) = folder::open(&path) else { continue };
+            let kernel = kernel_of(&record);
+            if record.kind != RunKind::Cost && !found.iter().any(|(known, _)| *known == kernel) {
+                found.push((kernel, path));
+            }
+        }
+        found
+    }
+
     /// How many replicas there are of what a quantity is of.
     #[must_use]
     pub fn replicas(&self, quantity: &Quantity, experiment: &str) -> usize {

@@ -24,6 +24,8 @@ pub struct ObservedStatistics {
     pub median_ns: i64,
     /// Lower edge of the fullest bucket; of several the lowest.
     pub mode_ns: i64,
+    /// Middle of the same bucket, which is what williams2002 prints.
+    pub mode_middle_ns: i64,
     pub mode_samples: u64,
     /// With n - 1; absent for one sample.
     pub variance_ns2: Option<f64>,
@@ -82,6 +84,7 @@ pub fn observed(histogram: &Histogram, bucket: Nanos, limits: &[Nanos]) -> Optio
         mean_ns: moments.mean()?,
         median_ns: median?,
         mode_ns: mode.0,
+        mode_middle_ns: mode.0.saturating_add(width / 2),
         mode_samples: mode.1,
         variance_ns2: moments.variance(),
         standard_deviation_ns: moments.standard_deviation(),
@@ -106,6 +109,7 @@ mod tests {
     fn a_few_values_by_hand() {
         let found = of(&[1_000, 1_999, 2_000, 10_000, -1]).unwrap();
         assert_eq!((found.samples, found.buckets, found.median_ns, found.mode_ns, found.mode_samples), (5, 4, 1_999, 1_000, 2));
+        assert_eq!(found.mode_middle_ns, 1_500);
         assert_eq!(found.below.iter().map(|below| below.samples).collect::<Vec<_>>(), [4, 5]);
         assert!((found.mean_ns - 2_999.6).abs() < 1e-9);
         assert_eq!(found.five_nines_ns, None);

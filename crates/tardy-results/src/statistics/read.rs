@@ -12,12 +12,10 @@ use tardy_run::read_series::{SeriesError, SeriesFile};
 
 use super::bounds::{Bounds, bounds};
 use super::observed::{ObservedStatistics, observed};
+use super::rule_of_thumb::RuleOfThumb;
 use super::tail::{LoadSpans, LoadTail, TailModel, TailOptions, TailReader, Tails};
 use crate::summary::by_phase::{self, OfName};
 use crate::summary::read::{LoadedRun, SeriesData};
-
-/// Clock cycles of the worst case by OSADL's rule of thumb (koolwal2009, section 4.4).
-const OSADL_CYCLES: f64 = 1e5;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +28,7 @@ pub struct Question {
     pub horizon: Nanos,
     /// Series of a probe that are looked at one by one, the worst; all of them together are looked at anyway.
     pub series_max: usize,
-    /// Clock rate of the CPUs in MHz, where the machine's facts do not have it.
+    /// Clock rate of the CPUs in MHz, in place of what the machine says.
     pub mhz: Option<f64>,
     /// Whether models that the gate refused are given too, marked as such.
     pub show_refused: bool,
@@ -67,6 +65,8 @@ pub struct Statistics {
     pub groups: Vec<Group>,
     /// The worst case by OSADL's rule of thumb, and the clock rate in MHz that it is for.
     pub rule_of_thumb_ns: Option<(f64, f64)>,
+    /// The same as a verdict on each probe, and who says what the clock rate is.
+    pub rule_of_thumb: RuleOfThumb,
 }
 
 /// Of one series, or of all of a probe.
@@ -82,6 +82,8 @@ pub struct Group {
     pub copy: Option<u32>,
     /// Whether it is all series of the probe together.
     pub is_together: bool,
+    /// Periods that passed while the previous wake-up was still late: they have no sample, and a deadline counts those that were too late.
+    pub skipped: u64,
     /// Series of the probe, also those that have no group of their own.
     #[serde(skip)]
     pub of_series: usize,
@@ -125,9 +127,11 @@ pub fn tail_readers(run: &LoadedRun, question: &Question) -> TailReaders {
 /// The same as [`statistics`], from readers that have had their series.
 #[must_use]
 pub fn statistics_of(run: &LoadedRun, question: &Question, readers: &TailReaders) -> Statistics {
-    let groups = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
-    let mhz = question.mhz.or_else(|| clock_rate(run.record.machine.processors.model.as_deref()?));
-    Statistics { groups, rule_of_thumb_ns: mhz.map(|mhz| (OSADL_CYCLES / mhz * 1e3, mhz)) }
+    let groups: Vec<Group> = by_probe(run).iter().flat_map(|series| of_series(run, series, question, readers)).collect();
+    let latencies = groups.iter().filter(|group| group.quantity == "latency");
+    let maxima: Vec<(&str, i64)> = latencies.map(|group| (group.probe.as_str(), group.observed.max_ns)).collect();
+    let rule_of_thumb = RuleOfThumb::new(&run.record, question.mhz, &maxima);
+    Statistics { groups, rule_of_thumb_ns: rule_of_thumb.worst_case_ns.zip(rule_of_thumb.mhz), rule_of_thumb }
 }
 
 /// The series of each probe.
@@ -190,6 +194,7 @@ fn of_series(run: &LoadedRun, series: &[&SeriesData], question: &Question, reade
             cpu: descriptor.and_then(|descriptor| descriptor.cpu),
             copy: descriptor.and_then(|descriptor| descriptor.copy),
             is_together: one.is_none(),
+            skipped: one.map_or_else(|| series.iter().map(|read| read.whole().skipped).sum(), |one| one.whole().skipped),
             of_series: series.len(),
             observed: observed(histogram, question.bucket, &limits)?,
             bounds: bounds(histogram, dependence, run.measured(), &limits)?,
@@ -228,16 +233,6 @@ fn round_limits(histogram: &Histogram) -> Vec<Nanos> {
     limits.into_iter().map(Nanos).collect()
 }
 
-/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz.
-fn clock_rate(model: &str) -> Option<f64> {
-    let text = model.rsplit_once('@')?.1.trim();
-    let (number, factor) = match text.strip_suffix("GHz") {
-        Some(number) => (number, 1e3),
-        None => (text.strip_suffix("MHz")?, 1.0),
-    };
-    number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|mhz| (1.0..100_000.0).contains(mhz))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,11 +243,5 @@ mod tests {
         [13_000, 14_000, 15_000, 230_000].iter().for_each(|&value| histogram.record(value));
         assert_eq!(round_limits(&histogram), [10_000, 20_000, 50_000, 100_000, 200_000, 500_000].map(Nanos));
         assert!(round_limits(&Histogram::new(Budget::ANALYSIS)).is_empty());
-    }
-
-    #[test]
-    fn a_clock_rate_stands_behind_the_name() {
-        assert_eq!(clock_rate("Intel(R) Xeon(R) CPU @ 2.30GHz"), Some(2_300.0));
-        assert_eq!((clock_rate("AMD EPYC"), clock_rate("x @ fast")), (None, None));
     }
 }

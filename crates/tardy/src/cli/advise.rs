@@ -17,7 +17,7 @@ pub struct AdviseArgs {
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Published numbers to judge by, in place of runs
-    #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers"])]
+    #[arg(long, alias = "paper", value_name = "PAPER", value_enum, conflicts_with_all = ["runs", "work", "deadline", "period", "kind", "misses", "utilisation", "memory", "throughput_only", "barriers", "virtual"])]
     pub paper: Option<AdviseSource>,
     #[command(flatten)]
     pub task: TaskArgs,
@@ -62,6 +62,9 @@ pub struct TaskArgs {
     /// Parallel threads of the work wait for each other at barriers
     #[arg(long, value_name = "yes|no", value_parser = yes_no, num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
     pub barriers: Option<bool>,
+    /// Whether the machine that the work is for is virtual [default: what the machine of the runs is, else this one]
+    #[arg(long = "virtual", id = "virtual", value_name = "yes|no", value_parser = yes_no)]
+    pub is_virtual: Option<bool>,
 }
 
 const AFTER_HELP: &str = "Work is judged by completion times where a run has them (the probe `work`), else by late starts and a model, which says so.
@@ -90,6 +93,7 @@ impl TaskArgs {
             memory_bytes: self.memory,
             is_throughput_only: self.throughput_only,
             has_barriers: self.barriers,
+            is_virtual: self.is_virtual,
         }
     }
 }

@@ -5,6 +5,7 @@ use tardy_chart::model::Kind;
 use tardy_formats::import::Unit;
 use tardy_machine::checks::{Importance, Profile};
 use tardy_results::cost::reference::Reference;
+use tardy_results::statistics::preset::Preset;
 use tardy_run::plan::PolicyName;
 use tardy_run::system_clock::SystemClock;
 use tardy_run::tracing::Explain;
@@ -172,6 +173,18 @@ impl Choice for Reference {
             Self::Koolwal2009 => "LMbench on a 500 MHz AMD Geode LX, three kernels of 2009",
             Self::Mckenney2009 => "Kernel builds on two kernels, 2008 and 2009",
         }
+    }
+}
+
+impl Choice for Preset {
+    const ALL: &'static [Self] = &Preset::ALL;
+
+    fn name(self) -> &'static str {
+        Preset::name(self)
+    }
+
+    fn about(self) -> &'static str {
+        "Buckets of 100 us; limits of 0.1, 0.2, 0.5, 0.7, 1, 5, 10, 50 and 100 ms"
     }
 }
 

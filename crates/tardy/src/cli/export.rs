@@ -11,13 +11,13 @@ use super::DeadlineArgs;
 /// `tardy export`.
 #[derive(Debug, Clone, Args)]
 pub struct ExportArgs {
-    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown, openmetrics)
+    /// Folder that `tardy run`, `tardy import` or `tardy cost` made (costs: csv, json, markdown, openmetrics), or a folder of such folders
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub format: String,
-    /// File to write, or - for standard output; it is replaced only when complete [default: -]
+    /// File to write, or - for standard output; it is replaced only when complete [default: -]; of a folder of runs the folder for a file a run
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write only this probe

@@ -87,7 +87,7 @@ pub struct ReportArgs {
     /// Time over which the model of the tail predicts the maximum
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = positive_duration)]
     pub horizon: Nanos,
-    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb, if the machine does not name it
+    /// Clock rate of the CPUs in MHz, for OSADL's rule of thumb [default: what the machine says]
     #[arg(long, value_name = "MHZ", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub mhz: Option<u32>,
     #[command(flatten)]

@@ -40,7 +40,7 @@ enum AdviseError {
     #[error("--plot: {0}")]
     Picture(#[from] PictureError),
     #[error(
-        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel and of another one, both on a machine's clock (the lab's is virtual)"
+        "--plot: there are no curves to draw: they take runs of latencies of a real-time kernel and of another one, both on a machine's clock or both of the lab"
     )]
     NoCurves,
 }

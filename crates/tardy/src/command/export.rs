@@ -6,6 +6,7 @@ use tardy_formats::export::run::ExportedRun;
 use tardy_formats::export::{self, ExportError, Exporter, Options};
 use tardy_results::cost::run::{CostRun, is_cost};
 use tardy_results::exit::Exit;
+use tardy_run::folder::folders;
 
 use super::output;
 use crate::cli::export::ExportArgs;
@@ -31,6 +32,28 @@ pub fn run(args: &ExportArgs) -> Exit {
 }
 
 fn exported(args: &ExportArgs) -> Result<(), ExportError> {
+    let runs = folders(&args.run);
+    if runs.len() < 2 && runs.first() == Some(&args.run) {
+        return exported_run(args);
+    }
+    let Some(into) = args.file() else {
+        let why = "the folder holds several runs, of which each becomes a file in that folder";
+        return Err(ExportError::Needs { format: export_name(args), flag: "--output FOLDER", why });
+    };
+    std::fs::create_dir_all(into)?;
+    for run in runs {
+        let below = run.strip_prefix(&args.run).unwrap_or(&run).display().to_string().replace('/', "-");
+        let output = Some(into.join(format!("{below}.{}", args.format)));
+        exported_run(&ExportArgs { run, output, ..args.clone() })?;
+    }
+    Ok(())
+}
+
+fn export_name(args: &ExportArgs) -> &'static str {
+    export::find(&args.format).map_or("this", Exporter::name)
+}
+
+fn exported_run(args: &ExportArgs) -> Result<(), ExportError> {
     let file = args.file();
     let exporter = export::find(&args.format).expect("the command line takes names of exporters only");
     if exporter.is_binary() && file.is_none() && io::stdout().is_terminal() {

@@ -3,9 +3,7 @@
 pub(super) mod atlas;
 mod bisect;
 mod check;
-mod comparison_text;
 mod cost;
-mod cost_comparison_text;
 mod ensemble;
 mod fetch;
 mod list;

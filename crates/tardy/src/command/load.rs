@@ -95,8 +95,9 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     let changes: Vec<_> = plans.iter().flat_map(|plan| plan.undo.clone()).collect();
     let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
     let mut guardian = Guardian::start(GuardianOptions::default())?;
-    let outcome = Session { guardian: &mut guardian, json: arguments.json, code, started: Vec::new(), previous: Vec::new() }
-        .run(&plans, arguments.duration);
+    let outcome =
+        Session { guardian: &mut guardian, json: arguments.json, code, cpus: Vec::new(), started: Vec::new(), previous: Vec::new() }
+            .run(&plans, arguments.duration);
     guardian.shutdown()?;
     // The guardian has undone it already; what it could not, it is told here once more, and stays in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
@@ -111,6 +112,8 @@ struct Session<'a> {
     guardian: &'a mut Guardian,
     json: bool,
     code: u8,
+    /// How many CPUs each load has.
+    cpus: Vec<(String, usize)>,
     /// When each load started.
     started: Vec<(String, Nanos)>,
     /// The last work of each worker, to make rates of totals.
@@ -142,6 +145,7 @@ impl Session<'_> {
         for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration))) {
             eprintln!("writes {line}");
         }
+        self.cpus = plans.iter().map(|plan| (plan.label.clone(), plan.cpus.len())).collect();
         self.guardian.begin(PHASE, plans)?;
         let end = Nanos(clock::monotonic()).saturating_add(duration);
         let (mut left, mut finishing) = (plans.len(), false);
@@ -202,7 +206,9 @@ impl Session<'_> {
                 if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
                     return String::new();
                 }
-                let text = rate_line(&self.previous[index], &now, &on, *errors);
+                // Of what is summed over CPUs more than 100 % is no mistake.
+                let summed = self.cpus.iter().find(|(label, _)| cpu.is_none() && label == load).map(|(_, cpus)| *cpus);
+                let text = rate_line(&self.previous[index], &now, (&on, summed), *errors);
                 self.previous[index] = now;
                 text
             }
@@ -218,10 +224,31 @@ impl Session<'_> {
     }
 }
 
-fn rate_line(before: &Previous, now: &Previous, on: &str, errors: u64) -> String {
+fn rate_line(before: &Previous, now: &Previous, (on, summed): (&str, Option<usize>), errors: u64) -> String {
+    let of = summed.map_or_else(String::new, |cpus| format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     let operations = (now.operations - before.operations) as f64 / seconds;
     let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
     let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
-    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU {errors:>6} errors", now.load)
+    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of} {errors:>6} errors", now.load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_summed_over_cpus_says_over_how_many() {
+        let at = |seconds| Previous {
+            load: "hackbench".to_owned(),
+            cpu: None,
+            operations: 0,
+            bytes: 0,
+            cpu_time: Nanos::from_millis(2_908 * seconds),
+            at: Nanos::from_secs(seconds),
+        };
+        let line = rate_line(&at(1), &at(2), ("all", Some(2)), 0);
+        assert!(line.contains(" 290.8 % CPU of 2 CPUs "), "{line}");
+        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains(" of "), "{line}");
+    }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use tardy_papers::claim::{Paper, papers};
 use tardy_papers::experiment::Experiment;
+use tardy_report::report::reproduce_figures::drawn;
 use tardy_report::report::{reproduce_html, reproduce_text};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -70,7 +71,7 @@ fn all(papers: &[Paper], args: &ReproduceArgs, out: &Path) -> io::Result<Exit> {
     let found = reproduce(papers, out, args.place(), args.extent(), args.replicas());
     let json = Format::REPRODUCE.document(&found);
     fs::write(out.join("reproduce.json"), &json)?;
-    fs::write(out.join("reproduce.html"), reproduce_html::page(&found))?;
+    fs::write(out.join("reproduce.html"), reproduce_html::page(&found, &drawn(papers, out)))?;
     let shown = if args.json { json } else { output::fitted(&reproduce_text::text(&found)) };
     output::print(&shown)?;
     if !args.quiet {

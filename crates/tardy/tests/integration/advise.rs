@@ -205,12 +205,19 @@ fn each_branch_of_the_flow_ends_where_the_paper_ends_it() {
     assert_eq!(of(real_time(), "--work 100us --memory 2GiB"), (step("memory", true, "measured"), fast_choice.clone()));
     let mut guest = real_time();
     guest["virtualization"] = json!({"hypervisor": "kvm"});
-    assert_eq!(of(guest, WORK), (step("virtual", true, "measured"), fast_choice.clone()));
+    assert_eq!(of(guest.clone(), WORK), (step("virtual", true, "measured"), fast_choice.clone()));
+    // Advice for another machine than this one.
+    assert_eq!(of(guest, &format!("{WORK} --virtual no")), (step("long-work", false, "stated"), real_time_choice.clone()));
+    assert_eq!(of(real_time(), &format!("{WORK} --virtual yes")), (step("virtual", true, "stated"), fast_choice.clone()));
+    // In the kernel's services work is long at one millisecond, which is where the paper's lines cross.
+    let service = "--work 2ms --utilisation 40%";
+    assert_eq!(of(real_time(), &format!("{service} --kind syscalls")), (step("long-work", true, "stated"), fast_choice.clone()));
+    assert_eq!(of(real_time(), &format!("{service} --kind compute")), (step("long-work", false, "stated"), real_time_choice.clone()));
     assert_eq!(of(real_time(), "--work 200ms --deadline 1s"), (step("long-work", true, "stated"), fast_choice));
     assert_eq!(of(real_time(), WORK), (step("long-work", false, "stated"), real_time_choice));
     let whole = advise(&run, &format!("{WORK} --json"));
     let rules: Vec<String> = steps(&whole).into_iter().map(|(rule, _, _)| rule).collect();
-    assert_eq!(rules, ["throughput-only", "utilisation", "memory", "virtual", "long-work"]);
+    assert_eq!(rules, ["throughput-only", "utilisation", "memory", "virtual", "kernel-services", "long-work"]);
 }
 
 #[test]
@@ -241,8 +248,29 @@ fn two_kernels_and_their_costs_give_the_crossover_and_stretch_the_work() {
     // Work that is longer than all of the interval is done sooner by the other kernel.
     let long = all.replace("--work 100us --deadline 250us --period 1ms", "--work 2ms --deadline 5ms --period 10ms");
     let json = place.tardy(&format!("{long} --json")).ends_with(0).json();
-    assert_eq!((&json["path"]["choice"], &json["path"]["steps"][4]["basis"]), (&"real-fast".into(), &"measured".into()));
+    assert_eq!((&json["path"]["choice"], &json["path"]["steps"][5]["basis"]), (&"real-fast".into(), &"measured".into()));
     assert_eq!(json["kernel"], "Linux 6.1.0 no PREEMPT");
+}
+
+#[test]
+fn runs_of_the_lab_have_curves_of_their_own_and_decide_nothing() {
+    let place = Workplace::new();
+    let emulated = |run: MadeRun| MadeRun { clock: ClockKind::Virtual, ..run };
+    emulated(starts(fast(), vec![900_000; 20_000])).write(&place.path("fast"));
+    emulated(starts(real_time(), vec![20_000; 20_000])).write(&place.path("rt"));
+    let json = place.tardy(&format!("advise fast rt {WORK} --json")).ends_with(4).json();
+    let comparison = &json["comparisons"][0];
+    assert_eq!((&comparison["clock"], &comparison["fast"]), (&"virtual".into(), &"Linux 6.1.0 no PREEMPT".into()));
+    assert_eq!(comparison["curves"]["latency_fast_ns"]["value"], 900_000.0);
+    assert!(comparison["curves"]["title"].as_str().unwrap().ends_with("(virtual time: lengths of code paths)"), "{comparison}");
+    assert_eq!((&json["kernel"], &json["kernels"][1]["verdict"]), (&Value::Null, &Value::Null));
+    let text = place.tardy(&format!("advise fast rt {WORK} --plot own.svg")).ends_with(4).stdout;
+    assert!(text.contains("model of total delay in VIRTUAL TIME") && !text.contains("PASSED"), "{text}");
+    assert!(std::fs::read_to_string(place.path("own.svg")).unwrap().contains("virtual time"));
+    // One of each clock is no pair.
+    starts(real_time(), vec![20_000; 20_000]).write(&place.path("board"));
+    let refused = place.tardy(&format!("advise fast board {WORK} --plot mixed.svg")).stderr;
+    assert!(refused.contains("both on a machine's clock or both of the lab"), "{refused}");
 }
 
 #[test]

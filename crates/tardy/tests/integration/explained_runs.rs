@@ -282,6 +282,16 @@ fn with_stacks_the_functions_of_late_samples_are_named_and_nothing_is_compared()
     assert!(page.contains("Flame graph of lateness") && page.contains("Functions that made samples late"));
     let refused = place.tardy("explain plain --folded none").ends_with(2);
     assert!(refused.stderr.contains("--explain=stacks") && !place.path("none").exists(), "{}", refused.stderr);
+    // `tardy reproduce` tells them of the experiment that is run to learn them.
+    std::fs::create_dir(place.path("out")).unwrap();
+    std::fs::rename(place.path("run"), place.path("out/williams-culprits")).unwrap();
+    let report = place.tardy("reproduce williams2002 --out out --report-only --quiet --json").ends_with(0).json();
+    let experiments = report["papers"][0]["experiments"].as_array().unwrap();
+    let of_name = |name: &str| experiments.iter().find(|experiment| experiment["name"] == name).unwrap();
+    let culprits = of_name("williams-culprits")["culprits"].as_array().unwrap();
+    let first = &found["stacks"][0];
+    assert_eq!((&culprits[0]["late_ns"], &culprits[0]["functions"][0]), (&first["max_ns"], &first["functions"][0]), "{culprits:?}");
+    assert!(of_name("williams-realfeel")["culprits"].as_array().unwrap().is_empty());
 }
 
 /// Compiles a C program against the header that users include.

@@ -243,3 +243,20 @@ fn arrow_holds_every_sample_and_its_units() {
     let expected: Vec<_> = first.chain(second.map(|(due, latency, skipped)| (1, phase(due), due, latency, skipped))).collect();
     assert!(rows == expected, "{} rows, {} expected", rows.len(), expected.len());
 }
+
+#[test]
+fn a_folder_of_runs_becomes_a_file_a_run() {
+    let place = Workplace::new();
+    for (variant, latency) in [("6.1-none", 11_000), ("6.1-full", 12_000)] {
+        let folder = place.path(&format!("lab/{variant}/replica-000"));
+        std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        MadeRun::new(vec![vec![latency; 3]]).write(&folder);
+    }
+    place.tardy("export lab -f csv -o files").ends_with(0);
+    for (variant, latency) in [("6.1-none", "11000"), ("6.1-full", "12000")] {
+        let text = std::fs::read_to_string(place.path(&format!("files/{variant}-replica-000.csv"))).unwrap();
+        assert!(text.contains(latency), "{text}");
+    }
+    let refused = place.tardy("export lab -f csv").ends_with(2);
+    assert!(refused.stdout.is_empty() && refused.stderr.contains("--output FOLDER"), "{refused:?}");
+}

@@ -30,6 +30,7 @@ mod import;
 mod import_damage;
 mod interrupted;
 mod isolated;
+mod lab_checks;
 mod large_machine;
 mod leftovers;
 mod live;

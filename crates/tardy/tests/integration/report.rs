@@ -176,7 +176,7 @@ fn statistics_stand_in_three_layers_and_the_model_dashed_in_the_tail() {
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
     assert!(at("observed") < at("bounds at 95 %") && at("bounds at 95 %") < at("MODEL, not measured: exceeded once in 30m"));
     for words in [
-        "mode, to 1us",
+        "mode, middle of its 1us",
         "variance, us^2",
         "below 50us",
         "five nines",

@@ -96,3 +96,57 @@ fn a_dry_run_prints_commands_and_makes_nothing() {
     place.tardy("reproduce nobody1999 --dry-run").ends_with(2);
     place.tardy("reproduce all --report-only").ends_with(2);
 }
+
+/// A run of an experiment on a kernel, as the lab leaves it.
+fn write_run(place: &Workplace, experiment: &str, mode: &str, run: &MadeRun) {
+    let folder = place.path(&format!("out/{experiment}/6.1-{mode}/replica-000"));
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    run.write(&folder);
+}
+
+#[test]
+fn the_papers_figures_are_drawn_from_the_runs_that_there_are() {
+    let place = Workplace::new();
+    write(&place, "none", 0, vec![10_000, 3_000_000, 12_000]);
+    write(&place, "rt", 0, vec![10_000, 20_000, 13_000]);
+    for (threads, worst) in [(1, 20_000), (4, 30_000), (12, 70_000)] {
+        let run = MadeRun { machine: kernel("rt"), probe: ("parallel", "latency"), ..MadeRun::new(vec![vec![10_000, worst]]) };
+        write_run(&place, &format!("mckenney-sweep-{threads}"), "rt", &run);
+    }
+    place.tardy(REPORT).ends_with(0);
+    let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
+    let figure = |name: &str| page.split("<h3>").find(|part| part.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {page}"));
+    let sweep = figure("Figure 4</h3>");
+    // A row a number of threads that was measured, with mean, 99.999 % and max.
+    for cells in ["<td>1</td><td>15.000</td><td>20.000</td><td>20.000</td>", "<td>12</td><td>40.000</td><td>70.000</td><td>70.000</td>"] {
+        assert!(sweep.contains(cells), "{cells}: {sweep}");
+    }
+    assert!(sweep.contains("<svg") && !sweep.contains("<td>2</td><td>"), "{sweep}");
+    let histogram = figure("Figure 6</h3>");
+    for kernel in ["none", "rt"] {
+        assert!(histogram.contains("<svg") && histogram.contains(&format!("</i> {kernel}</span>").replace("</i> ", "</i>")), "{histogram}");
+    }
+    assert!(!page.contains("http://") || !page.contains("src="), "it loads nothing");
+    // Figures of papers whose experiments were not run say so.
+    place.tardy("reproduce abeni2002 --on lab --out out --report-only --quiet").ends_with(0);
+    let page = std::fs::read_to_string(place.path("out/reproduce.html")).unwrap();
+    assert!(page.split("<h3>").any(|part| part.starts_with("Figure 3</h3>") && part.contains("no run")), "{page}");
+}
+
+#[test]
+fn every_published_table_stands_in_the_report_and_says_why_nothing_of_ours_does() {
+    let place = Workplace::new();
+    std::fs::create_dir(place.path("out")).unwrap();
+    let text = place.tardy("reproduce all --on lab --out out --report-only --quiet").ends_with(0).stdout;
+    for words in [
+        "mckenney2009, Tables 5 and 6",
+        "mckenney2009, Table 7",
+        "koolwal2009, Appendix III d and e",
+        "williams2002, long runs",
+        "17.8 and 2.77 ms for the paper's own latencies",
+        "it takes a second machine and a parallel port",
+    ] {
+        assert!(text.replace(['\n', ' '], "").contains(&words.replace(' ', "")), "{words}: {text}");
+    }
+    assert!(text.contains("127.16 us") && text.contains("1350.4 s"), "{text}");
+}

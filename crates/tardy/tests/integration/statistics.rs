@@ -26,7 +26,7 @@ fn three_layers_stand_under_their_own_heads_and_a_model_is_named_one() {
         "cyclic latency: observed",
         "five nines: 99.999 % up to",
         "cyclic latency: bounds at 95 %, whatever the distribution",
-        "OSADL's rule of thumb, 10^5 clock cycles, is 50.0 us at 2000 MHz",
+        "OSADL's rule of thumb: not kept. 10^5 clock cycles are 50.000 us at 2000 MHz (as given)",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -139,4 +139,66 @@ fn a_refused_model_is_shown_where_it_is_asked_for_and_marked() {
     }
     let alone = show(&run, "").ends_with(0);
     assert!(!alone.stdout.contains("REFUSED"));
+}
+
+#[test]
+fn osadls_rule_is_a_verdict_at_the_machines_own_clock_rate() {
+    let run = |machine| MadeRun { machine, ..MadeRun::new(vec![vec![10_000, 12_000, 30_000], vec![11_000, 45_000]]) };
+    let processors = |rate: serde_json::Value| serde_json::json!({"processors": {"model": "AMD EPYC", "clock_rate": rate}});
+    let known = run(processors(serde_json::json!({"khz": 2_500_000, "source": "cpuinfo"})));
+    let json = show(&known, "--json").ends_with(0).json();
+    let rule = &json["statistics"]["rule_of_thumb"];
+    assert_eq!((&rule["worst_case_ns"], &rule["source"]), (&40_000.0.into(), &"cpuinfo".into()));
+    let verdict = &rule["verdicts"][0];
+    assert_eq!((&verdict["max_ns"], &verdict["is_kept"]), (&45_000.into(), &false.into()), "of all series: {rule}");
+    let text = show(&known, "").ends_with(0).stdout;
+    let expected =
+        "rule of thumb: not kept. 10^5 clock cycles are 40.000 us at 2500 MHz (/proc/cpuinfo); the maximum of 45.000 us is 1.12 of it";
+    assert!(text.contains(expected), "{text}");
+    // What it recommends is the verdict of the run.
+    assert!(text.contains("--deadline 40000ns makes it the run's verdict"), "{text}");
+    show(&known, "--deadline 40000ns").ends_with(1);
+    // A flag goes before the machine.
+    let given = show(&known, "--mhz 2000").ends_with(0).stdout;
+    assert!(given.contains("rule of thumb: kept. 10^5 clock cycles are 50.000 us at 2000 MHz (as given)"), "{given}");
+    let unknown = show(&run(serde_json::json!({})), "").ends_with(0).stdout;
+    assert!(unknown.contains("decides nothing here, because the CPU's clock rate is unknown: give --mhz"), "{unknown}");
+    let emulated = MadeRun { clock: tardy_core::series::ClockKind::Virtual, ..known };
+    let text = show(&emulated, "").ends_with(0).stdout;
+    assert!(text.contains("because virtual time counts instructions") && !text.contains("kept"), "{text}");
+}
+
+#[test]
+fn the_block_of_williams2002_is_a_preset_with_its_digits() {
+    // 92.84442 % below 0.1 ms as the paper's vanilla kernel, of 100,000.
+    let mut latencies = vec![88_000; 92_844];
+    latencies.resize(100_000, 150_000);
+    let run = MadeRun::new(vec![latencies]);
+    let text = show(&run, "--preset williams2002").ends_with(0).stdout;
+    let row = |name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        line.trim_start()[name.len()..].trim().to_owned()
+    };
+    assert_eq!(row("buckets of 100us in use"), "2");
+    assert_eq!(row("mode, middle of its 100us"), "50.000");
+    assert_eq!((row("below 100us"), row("below 200us")), ("92.84400 %".to_owned(), "100.00000 %".to_owned()));
+    assert_eq!((row("median"), row("max"), row("mean")), ("88.000".to_owned(), "150.00".to_owned(), "92.437".to_owned()));
+    let typed = show(&run, "--bucket 100us --limits 100us,200us,500us,700us,1ms,5ms,10ms,50ms,100ms").ends_with(0).stdout;
+    assert_eq!(text, typed, "the preset is what is typed by hand");
+    show(&run, "--preset williams2002 --bucket 1us").ends_with(2);
+    let refused = show(&run, "--preset nosuch").ends_with(2).stderr;
+    assert!(refused.contains("williams2002"), "{refused}");
+}
+
+#[test]
+fn shares_below_a_limit_say_that_skipped_periods_are_in_none() {
+    // One wake-up 3.5 ms late: it skips three periods of 1 ms, and a deadline of 1 ms counts two of them.
+    let mut latencies = vec![10_000; 1000];
+    latencies[500] = 3_500_000;
+    let run = MadeRun::new(vec![latencies]);
+    let outcome = show(&run, "--limits 5ms --deadline 1ms").ends_with(1);
+    let (text, words) = (&outcome.stdout, "skipped periods: 3; they have no sample and are in no share above; a deadline counts those");
+    assert!(text.contains("FAILED") && text.contains("100.00000 %") && text.contains(words), "{text}");
+    let none = show(&MadeRun::new(vec![vec![10_000; 100]]), "").ends_with(0).stdout;
+    assert!(!none.contains("skipped periods"), "{none}");
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::figure;
-use crate::report::statistics_text::{NO_RULE_OF_THUMB, Section, sections};
+use crate::report::statistics_text::{Section, sections, without_rule_of_thumb};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
@@ -16,7 +16,7 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
                 @if let Some(statistics) = &run.statistics {
                     @for section in sections(statistics) { (layer(&section)) }
                     @if statistics.groups.is_empty() { p class="quiet" { "No sample, and no histogram." } }
-                    @if statistics.rule_of_thumb_ns.is_none() { p class="note" { (NO_RULE_OF_THUMB) } }
+                    @if let Some(words) = without_rule_of_thumb(statistics) { p class="note" { (words) } }
                 }
             } } }
         }

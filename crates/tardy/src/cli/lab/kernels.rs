@@ -89,7 +89,7 @@ impl Args for KernelArguments {
             .action(ArgAction::Append)
             .value_parser(|text: &str| text.parse::<KernelSource>().map_err(|error| error.to_string()))
             .help("A kernel: bzImage, vmlinuz, .deb, folder, or debian:VERSION[-rt]; repeat it to compare several");
-        let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).help(
+        let preempt = Arg::new("preempt").long("preempt").value_name("MODEL,...").action(ArgAction::Append).value_parser(models).help(
             "Preemption models (none, voluntary, full, lazy). Each makes a variant of the kernel before it, or of every kernel if it comes first",
         );
         let words = Arg::new("cmdline")
@@ -104,6 +104,15 @@ impl Args for KernelArguments {
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
+    }
+}
+
+/// `none,full`: a word that no kernel knows would cost a boot of every guest.
+fn models(text: &str) -> Result<String, String> {
+    const KNOWN: [&str; 4] = ["none", "voluntary", "full", "lazy"];
+    match text.split(',').find(|model| !model.is_empty() && !KNOWN.contains(model)) {
+        Some(unknown) => Err(format!("`{unknown}` is no preemption model: write none, voluntary, full or lazy, with commas between")),
+        None => Ok(text.to_owned()),
     }
 }
 

@@ -132,6 +132,7 @@ mod tests {
             memory_bytes: Some(512 << 20),
             is_throughput_only: Some(false),
             has_barriers: Some(true),
+            is_virtual: None,
         };
         assert_eq!(task, expected);
     }

@@ -8,7 +8,7 @@ use tardy_lab::bisect::Answer;
 use tardy_lab::comparison::{Comparison, PhaseResult};
 use tardy_lab::diagnosis::Blame;
 use tardy_lab::experiment::Outcome;
-use tardy_lab::kernel;
+use tardy_lab::kernel::{self, KernelError};
 use tardy_lab::variant::Variant;
 use tardy_results::compare::margin::Margin;
 use tardy_results::document::Format;
@@ -25,9 +25,10 @@ use crate::command::output;
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
         eprintln!("tardy: {error}");
-        match error.exit_code() {
-            Exit::Machine => Exit::StopBisect,
-            code => code,
+        match (error.exit_code(), &error) {
+            // It depends on the kernel, and 2 would be a bad one.
+            (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => Exit::StopBisect,
+            (code, _) => code,
         }
     })
 }

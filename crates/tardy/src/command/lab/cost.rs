@@ -5,6 +5,7 @@ use tardy_lab::cost_comparison::CostComparison;
 use tardy_lab::experiment::Outcome;
 use tardy_lab::plan::{OUTPUT_FOLDER, Program};
 use tardy_lab::variant::Variant;
+use tardy_report::report::lab_cost_text;
 use tardy_results::cost::summary::summarize;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -29,11 +30,7 @@ pub(super) fn run(arguments: &RunArguments, metrics: &[String], setting: &Settin
     if let Some(shard) = arguments.shard {
         return print_shard(shard, outcomes.len(), &arguments.out).map(|()| exit);
     }
-    let text = if arguments.json {
-        Format::LAB_COST.document(&comparison)
-    } else {
-        output::fitted(&super::cost_comparison_text::text(&comparison))
-    };
+    let text = if arguments.json { Format::LAB_COST.document(&comparison) } else { output::fitted(&lab_cost_text::text(&comparison)) };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))?;
     Ok(exit)
 }

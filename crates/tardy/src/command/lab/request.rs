@@ -11,12 +11,26 @@ use crate::cli::{Cli, Command};
 
 /// Reads the guests' command line as they will; what a guest lacks only it can tell.
 pub(super) fn check(measure: &MeasureArguments) -> Result<(), LabError> {
-    if measure.program.is_some() {
+    if let Some(added) = measure.add.iter().find(|added| !added.0.source.is_file()) {
+        return Err(LabError::Usage(format!("--add: there is no file {}: give one of this machine", added.0.source.display())));
+    }
+    if let Some(program) = &measure.program {
+        check_program(program, measure)?;
         return check_loads(measure.load.iter());
     }
     // The scenario's file lies elsewhere in the guest.
     let here = |word: String| if word == SCENARIO_PATH { scenario_file(measure).map_or(word, str::to_owned) } else { word };
     check_run(program(measure, 0).arguments.into_iter().map(here))
+}
+
+/// A guest has what was added and tardy itself, nothing else.
+fn check_program(program: &str, measure: &MeasureArguments) -> Result<(), LabError> {
+    let path = program.trim_start_matches('/');
+    let is_added = measure.add.iter().any(|added| added.0.path == path);
+    if is_added || ["init", "bin/tardy"].contains(&path) {
+        return Ok(());
+    }
+    Err(LabError::Usage(format!("--program: the guest has no {program}: copy it there with --add FILE:{program}")))
 }
 
 /// Reads the arguments of a guest's `tardy run` as the guest will.
@@ -63,7 +77,10 @@ mod tests {
             ("--load io -- --probe nosuch", "nosuch"),
             ("--cycles 100 -- --for 2s", "--for"),
             ("-- --misses 0.1", "--deadline"),
-            ("--program /bin/mine --load nosuch", "nosuch"),
+            ("--program /init --load nosuch", "nosuch"),
+            ("--program /bin/mine", "--add FILE:/bin/mine"),
+            ("--add Cargo.toml:/bin/other --program /bin/mine", "no /bin/mine"),
+            ("--add nosuch:/bin/mine --program /bin/mine", "no file nosuch"),
         ] {
             let refused = checked(words).unwrap_err();
             assert!(refused.starts_with("Usage: ") && refused.contains(reason), "{words}: {refused}");
@@ -72,9 +89,14 @@ mod tests {
 
     #[test]
     fn cycles_under_load_and_all_that_is_right_boots() {
-        for words in
-            ["", "--cycles 100 --load io", "--scenario abeni2002 --cycles 50", "--for 2s -- --probe futex", "--program /bin/mine --load io"]
-        {
+        for words in [
+            "",
+            "--cycles 100 --load io",
+            "--scenario abeni2002 --cycles 50",
+            "--for 2s -- --probe futex",
+            "--program /init --load io",
+            "--add Cargo.toml:bin/mine --program /bin/mine",
+        ] {
             assert_eq!(checked(words), Ok(()), "{words}");
         }
     }

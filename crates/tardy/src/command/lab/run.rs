@@ -1,6 +1,7 @@
 //! `tardy lab run`.
 
 use tardy_lab::comparison::Comparison;
+use tardy_report::report::lab_text;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 
@@ -30,7 +31,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     let outcomes = run_all(&setting, &variants, &arguments.measure, Ensemble::of(arguments), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);
     match &arguments.shard {
-        None => print(&comparison, arguments.json)?,
+        None => {
+            print(&comparison, arguments.json)?;
+            if !arguments.json {
+                let is_of_program = arguments.measure.program.is_some();
+                let shown = if is_of_program { lab_text::said(&outcomes) } else { lab_text::next(&arguments.out) };
+                output::print(&output::fitted(&shown)).map_err(|error| LabError::Unable(error.to_string()))?;
+            }
+        }
         Some(shard) => print_shard(*shard, outcomes.len(), &arguments.out)?,
     }
     Ok(with_absent(code(comparison.variants.iter().flat_map(|variant| &variant.runs)), absent.len()))
@@ -45,7 +53,7 @@ pub(super) fn print(comparison: &Comparison, is_json: bool) -> Result<(), LabErr
     let text = if is_json {
         Format::LAB_RUN.document(comparison)
     } else {
-        output::fitted(&super::comparison_text::text(comparison, output::screen_or_page().columns))
+        output::fitted(&lab_text::text(comparison, output::screen_or_page().columns))
     };
     output::print(&text).map_err(|error| LabError::Unable(format!("cannot write the comparison: {error}")))
 }

@@ -47,7 +47,8 @@ impl LabError {
                 | KernelError::Architecture { .. }
                 | KernelError::NoImage(_)
                 | KernelError::SeveralImages { .. }
-                | KernelError::Deb(_),
+                | KernelError::Deb(_)
+                | KernelError::NoModule { .. },
             ) => Exit::Usage,
             Self::Watch(WatchError::Accelerator | WatchError::Memory(_)) => Exit::Usage,
             Self::Watch(_) | Self::Kernel(_) | Self::Qemu(_) | Self::Binary(_) | Self::Cache(_) | Self::Unable(_) => Exit::Machine,

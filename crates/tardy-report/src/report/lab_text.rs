@@ -1,18 +1,31 @@
 //! A comparison of the lab as text: a row a variant, a column a phase.
 
 use std::fmt::Write;
+use std::path::Path;
 
+use tardy_lab::boot::{STDERR_NAME, STDOUT_NAME};
 use tardy_lab::comparison::{Comparison, PhaseResult, RunResult};
-use tardy_report::report::atlas_text::blind_spot;
-use tardy_report::report::table::Table;
+use tardy_lab::experiment::Outcome;
+
+use super::atlas_text::blind_spot;
+use super::table::Table;
 
 /// What stands in place of the probe's blind spot.
 const WATCHED: &str = "Sections are those of every instruction executed, whether or not the probe was due in them: none was longer. \
 `tardy show` of the folder names their functions.";
 
+/// What programs write in the guest, below the run's folder.
+const WRITTEN: [&str; 2] = [STDOUT_NAME, STDERR_NAME];
+/// Lines of each that are shown, the last ones.
+const LINES_SAID: usize = 20;
+
+/// What columns without a load hold besides.
+const IDLE: &str =
+    "Columns without a load include what tardy's own threads do on the guest's CPU: its start, and a line of its state log once a second.";
+
 /// The text, on a screen of so many columns; it names what could not be measured.
 #[must_use]
-pub(super) fn text(comparison: &Comparison, width: usize) -> String {
+pub fn text(comparison: &Comparison, width: usize) -> String {
     let mut columns: Vec<(String, String)> = Vec::new();
     for phase in comparison.variants.iter().flat_map(|variant| &variant.phases) {
         let column = (phase.label(), phase.probe.clone());
@@ -59,7 +72,36 @@ pub(super) fn text(comparison: &Comparison, width: usize) -> String {
     } else if let Some(period) = comparison.period_ns {
         writeln!(text, "{}", blind_spot(period)).expect("writing to a string cannot fail");
     }
+    if comparison.variants.iter().flat_map(|variant| &variant.phases).any(|phase| phase.loads.is_empty()) {
+        writeln!(text, "{IDLE}").expect("writing to a string cannot fail");
+    }
     writeln!(text, "{}", comparison.meaning).expect("writing to a string cannot fail");
+    text
+}
+
+/// What to type next.
+#[must_use]
+pub fn next(out: &Path) -> String {
+    let out = out.display();
+    format!("next: tardy report {out} --html {out}.html | tardy show {out} | tardy compare {out}\n")
+}
+
+/// The last lines of what programs of the user's own wrote, and where all of it lies.
+#[must_use]
+pub fn said(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for file in outcomes.iter().flat_map(|outcome| WRITTEN.map(|name| outcome.folder.join(name))) {
+        // It is no UTF-8 by nature, and must not command the terminal.
+        let all = std::fs::read(&file).unwrap_or_default();
+        let all = String::from_utf8_lossy(&all).replace(|letter: char| letter.is_control() && letter != '\n', "");
+        let lines: Vec<&str> = all.lines().filter(|line| !line.trim().is_empty()).collect();
+        if !lines.is_empty() {
+            writeln!(text, "{}:", file.display()).expect("writing to a string cannot fail");
+        }
+        for line in &lines[lines.len().saturating_sub(LINES_SAID)..] {
+            writeln!(text, "  {line}").expect("writing to a string cannot fail");
+        }
+    }
     text
 }
 

@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use tardy_lab::cost_comparison::{Absence, CostComparison, MetricResult};
-use tardy_report::report::cost_text::{IDLE_SHARE_TOLD, waiting_share};
-use tardy_report::report::table::Table;
 use tardy_results::cost::shown::number;
 
-use super::comparison_text::remarks;
+use super::cost_text::{IDLE_SHARE_TOLD, waiting_share};
+use super::lab_text::remarks;
+use super::table::Table;
 
 /// The text; it names what could not be measured.
 #[must_use]
-pub(super) fn text(comparison: &CostComparison) -> String {
+pub fn text(comparison: &CostComparison) -> String {
     let mut text = String::new();
     let names = metrics(comparison);
     if !names.is_empty() {

@@ -1,0 +1,109 @@
+//! Figures of papers, drawn from the runs of their experiments.
+
+use std::path::Path;
+
+use maud::{Markup, html};
+use tardy_chart::build::{self, curves};
+use tardy_chart::data::{Detail, RunData, What};
+use tardy_chart::model::{Chart, Kind};
+use tardy_core::verdict::requirement::Requirement;
+use tardy_papers::claim::Paper;
+use tardy_papers::figure::{Figure, FigureKind};
+use tardy_papers::quantity::Quantity;
+use tardy_results::reproduce::measured::Measured;
+
+use super::history_html::drawn as chart_drawn;
+
+/// Stretches of time of a time line: about one a px.
+const COLUMNS: usize = 1000;
+
+/// A figure with ours.
+pub struct Drawn {
+    /// By the name that the project uses.
+    pub paper: &'static str,
+    place: String,
+    about: String,
+    /// Ours; none where no experiment of it was run.
+    charts: Vec<Chart>,
+}
+
+/// The figures of `papers` from the folders of their experiments below `folder`.
+#[must_use]
+pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<Drawn> {
+    let of_paper = |paper: &Paper| -> Vec<Drawn> {
+        let draw = |figure: &Figure| Drawn {
+            paper: paper.name,
+            place: figure.place.clone(),
+            about: figure.about.clone(),
+            charts: charts(paper, figure, folder),
+        };
+        paper.figures.iter().map(draw).collect()
+    };
+    papers.iter().flat_map(of_paper).collect()
+}
+
+fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
+    let kind = match figure.kind {
+        FigureKind::Sweep => return sweep(paper, figure, folder).into_iter().collect(),
+        FigureKind::Cdf => Kind::Cdf,
+        FigureKind::Hist => Kind::Hist,
+        FigureKind::Timeline => Kind::Timeline,
+    };
+    let runs = runs(figure, folder);
+    let Some(probe) = figure.probe.clone().or_else(|| Some(runs.first()?.probes.first()?.probe.clone())) else { return Vec::new() };
+    if let Some(chart) = build::overlaid(kind, &runs, &probe) {
+        return vec![chart];
+    }
+    let each = build::each(kind, &runs, &probe).into_iter().zip(&runs);
+    each.filter_map(|(chart, run)| Some(Chart { subtitle: run.name.clone(), ..chart? })).collect()
+}
+
+/// The first run of each kernel of the figure, under its kernel's name; of samples those under the figure's load.
+fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
+    let Some(experiment) = figure.experiments.first() else { return Vec::new() };
+    let found = Measured::first_runs(experiment, folder);
+    let detail = Detail { columns: COLUMNS, points: 0, statistics: None };
+    let run = |kernel: &String| {
+        let (_, path) = found.iter().find(|(name, _)| name == kernel)?;
+        let mut run = RunData::read(path, &Requirement::default(), &detail).ok()?;
+        run.name.clone_from(kernel);
+        if let Some(load) = &figure.load {
+            for probe in &mut run.probes {
+                if let Some(place) = probe.groups.iter().position(|group| group.what == What::Load && group.name == *load) {
+                    probe.groups.swap(0, place);
+                }
+            }
+        }
+        Some(run)
+    };
+    figure.kernels.iter().filter_map(run).collect()
+}
+
+/// Each curve from the first replica of each experiment.
+fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
+    let measured = Measured::read(paper, folder);
+    let kernel = figure.kernels.first()?;
+    let curve = |(name, rest): &(String, String)| {
+        let quantity: Option<Quantity> = format!("{kernel} {rest}").parse().ok();
+        let value = |experiment: &String| measured.value(quantity.as_ref()?, experiment, 0).ok();
+        let points = figure.at.iter().zip(&figure.experiments).filter_map(|(at, experiment)| Some((f64::from(*at), value(experiment)?)));
+        (name.clone(), points.collect())
+    };
+    let curves: Vec<curves::Curve> = figure.curves.iter().map(curve).collect();
+    curves::chart(&figure.place, &figure.about, &figure.axis, &curves)
+}
+
+/// The figure in the page; `index` tells its drawings apart.
+pub(super) fn of_figure(figure: &Drawn, index: usize) -> Markup {
+    html! {
+        h3 { (figure.place) }
+        p.note { (figure.about) }
+        @if figure.charts.is_empty() { p { "no run" } }
+        @for (place, chart) in figure.charts.iter().enumerate() {
+            figure {
+                @if !chart.subtitle.is_empty() { figcaption { (chart.subtitle) } }
+                (chart_drawn(chart, index * 100 + place))
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Questions as papers asked them.
+
+use tardy_core::units::Nanos;
+
+/// Whose buckets and limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// The block of statistics of williams2002: buckets of 100 us, and nine limits.
+    Williams2002,
+}
+
+impl Preset {
+    /// Every one.
+    pub const ALL: [Self; 1] = [Self::Williams2002];
+
+    /// As on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        "williams2002"
+    }
+
+    /// Width of its buckets.
+    #[must_use]
+    pub fn bucket(self) -> Nanos {
+        Nanos::from_micros(100)
+    }
+
+    /// Its limits, ascending.
+    #[must_use]
+    pub fn limits(self) -> Vec<Nanos> {
+        [100, 200, 500, 700, 1_000, 5_000, 10_000, 50_000, 100_000].map(Nanos::from_micros).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tardy_papers::published;
+
+    #[test]
+    fn the_limits_are_the_columns_of_the_published_table() {
+        let table = published::find("williams2002_below").unwrap();
+        let columns: Vec<Nanos> = table.head()[1..].iter().map(|column| column.parse().unwrap()).collect();
+        assert_eq!(Preset::Williams2002.limits(), columns);
+    }
+}

@@ -1,0 +1,124 @@
+//! OSADL's rule of thumb: the worst case is about 10^5 clock cycles (koolwal2009, section 4.4). A verdict on what was seen, never on more.
+
+use serde::Serialize;
+use tardy_core::series::ClockKind;
+use tardy_machine::facts::ClockRateSource;
+use tardy_run::record::RunRecord;
+
+/// Clock cycles of the worst case.
+const CYCLES: f64 = 1e5;
+
+/// The rule at the CPU's own clock rate, held against each probe's maximum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RuleOfThumb {
+    /// The worst case by the rule; absent where the clock rate is unknown.
+    pub worst_case_ns: Option<f64>,
+    /// The clock rate.
+    pub mhz: Option<f64>,
+    /// Who says what it is.
+    pub source: RateSource,
+    /// Of each probe whose values are latencies, all its series together.
+    pub verdicts: Vec<RuleVerdict>,
+}
+
+/// Who says what the clock rate is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RateSource {
+    /// The user.
+    Given,
+    /// The most that cpufreq's driver gives.
+    CpufreqMax,
+    /// /proc/cpuinfo.
+    Cpuinfo,
+    /// The CPU's name, as in `@ 2.30GHz`.
+    Name,
+    /// Nobody: the time of an emulated machine counts instructions, not cycles.
+    VirtualTime,
+    /// Nobody.
+    Unknown,
+}
+
+/// Whether a probe's maximum keeps to the rule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RuleVerdict {
+    pub probe: String,
+    pub max_ns: i64,
+    /// The maximum by the rule's worst case; up to 1 is kept.
+    pub of_worst_case: f64,
+    pub is_kept: bool,
+}
+
+impl RuleOfThumb {
+    /// By the latencies' maxima, each with its probe; those of one probe follow one another.
+    pub(super) fn new(record: &RunRecord, given: Option<f64>, maxima: &[(&str, i64)]) -> Self {
+        let (mhz, source) = rate(record, given);
+        let worst_case_ns = mhz.map(|mhz| CYCLES / mhz * 1e3);
+        let of_probe = |maxima: &[(&str, i64)]| {
+            let (max_ns, worst) = (maxima.iter().map(|(_, max)| *max).max()?, worst_case_ns?);
+            let of_worst_case = max_ns as f64 / worst;
+            Some(RuleVerdict { probe: maxima[0].0.to_owned(), max_ns, of_worst_case, is_kept: of_worst_case <= 1.0 })
+        };
+        Self { worst_case_ns, mhz, source, verdicts: maxima.chunk_by(|a, b| a.0 == b.0).filter_map(of_probe).collect() }
+    }
+
+    /// That of a probe.
+    #[must_use]
+    pub fn of(&self, probe: &str) -> Option<&RuleVerdict> {
+        self.verdicts.iter().find(|verdict| verdict.probe == probe)
+    }
+}
+
+impl RateSource {
+    /// After "at 2596 MHz, ".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Given => "as given",
+            Self::CpufreqMax => "the most that cpufreq gives",
+            Self::Cpuinfo => "/proc/cpuinfo",
+            Self::Name => "the CPU's name",
+            Self::VirtualTime => "virtual time",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+fn rate(record: &RunRecord, given: Option<f64>) -> (Option<f64>, RateSource) {
+    if given.is_some() {
+        return (given, RateSource::Given);
+    }
+    if record.clock == ClockKind::Virtual {
+        return (None, RateSource::VirtualTime);
+    }
+    let processors = &record.machine.processors;
+    if let Some(rate) = processors.clock_rate {
+        let source = if rate.source == ClockRateSource::CpufreqMax { RateSource::CpufreqMax } else { RateSource::Cpuinfo };
+        return (Some(rate.khz as f64 / 1e3), source);
+    }
+    match processors.model.as_deref().and_then(behind_the_name) {
+        Some(mhz) => (Some(mhz), RateSource::Name),
+        None => (None, RateSource::Unknown),
+    }
+}
+
+/// From a CPU's name, as in `Intel(R) Xeon(R) CPU @ 2.30GHz`, in MHz: runs of older versions have nothing else.
+fn behind_the_name(model: &str) -> Option<f64> {
+    let text = model.rsplit_once('@')?.1.trim();
+    let (number, factor) = match text.strip_suffix("GHz") {
+        Some(number) => (number, 1e3),
+        None => (text.strip_suffix("MHz")?, 1.0),
+    };
+    number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|mhz| (1.0..100_000.0).contains(mhz))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_rate_stands_behind_the_name() {
+        assert_eq!(behind_the_name("Intel(R) Xeon(R) CPU @ 2.30GHz"), Some(2_300.0));
+        assert_eq!((behind_the_name("AMD EPYC"), behind_the_name("x @ fast")), (None, None));
+    }
+}

@@ -1,0 +1,39 @@
+//! What `tardy lab` finds wrong on the host, with exit code 2, before any guest boots: within `git bisect run` it would else be found in every guest.
+
+use crate::support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use support::workplace::Workplace;
+
+/// Each with what the answer must name.
+const WRONG: &[(&str, &str)] = &[
+    ("--preempt lazyy", "`lazyy` is no preemption model: write none, voluntary, full or lazy"),
+    ("--preempt none,ful", "`ful` is no preemption model"),
+    ("--program /bin/nothere", "the guest has no /bin/nothere: copy it there with --add FILE:/bin/nothere"),
+    ("--add nosuch:/bin/mine --program /bin/mine", "there is no file nosuch"),
+    ("--load nosuch", "nosuch"),
+    ("--scenario nosuch", "nosuch"),
+];
+
+#[test]
+fn mistakes_are_found_before_the_first_boot() {
+    let place = Workplace::new();
+    // A QEMU that tells that it was started.
+    let qemu = place.path("bin/qemu-system-x86_64");
+    fs::create_dir(place.path("bin")).unwrap();
+    fs::write(&qemu, format!("#!/bin/sh\necho booted >> {}\n", place.path("booted").display())).unwrap();
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    for (words, reason) in WRONG {
+        for command in ["lab run --out runs", "lab check --limit 1ms --replicas 1"] {
+            let line = format!("{command} --kernel debian:6.1 {words}");
+            let path = format!("{}:/usr/bin:/bin", place.path("bin").display());
+            let output = place.command(line.split_whitespace()).env("PATH", path).output().unwrap();
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+            assert!(stderr.contains(reason), "{line}: {stderr}");
+        }
+    }
+    assert!(!place.path("booted").exists() && !place.path("runs").exists());
+}

@@ -6,6 +6,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_live::view;
 use tardy_machine::root::Root;
+use tardy_measure::configuration::{self, Configuration};
 use tardy_measure::measure::live::Shown;
 use tardy_measure::measure::session::{self, SessionError};
 use tardy_measure::plan::resolve::resolve;
@@ -16,7 +17,6 @@ use tardy_results::exit::Exit;
 
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
-use crate::cli::configuration::{self, Configuration};
 use crate::cli::run::RunArgs;
 
 /// Runs the command. Call it before the process has threads.

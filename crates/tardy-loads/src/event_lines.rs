@@ -1,0 +1,75 @@
+//! What loads do, a line an event: their work as rates, and how they end.
+
+use tardy_core::bytes::format_bytes;
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use crate::guardian::{LoadEnd, LoadEvent};
+
+/// Makes lines of events. Rates need the events before, so it must see all.
+#[derive(Debug, Default)]
+pub struct EventLines {
+    /// When each load started.
+    started: Vec<(String, Nanos)>,
+    /// The last work of each worker, to make rates of totals.
+    previous: Vec<Previous>,
+}
+
+const RATE_INTERVAL_MIN: Nanos = Nanos::from_millis(200);
+
+#[derive(Debug)]
+struct Previous {
+    load: String,
+    cpu: Option<CpuId>,
+    operations: u64,
+    bytes: u64,
+    cpu_time: Nanos,
+    at: Nanos,
+}
+
+impl EventLines {
+    /// The line of an event; empty where it says nothing to a person.
+    #[must_use]
+    pub fn line(&mut self, event: &LoadEvent) -> String {
+        match event {
+            LoadEvent::Started { load, at, .. } => {
+                self.started.push((load.clone(), *at));
+                String::new()
+            }
+            LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
+            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
+                let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
+                let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
+                let now = Previous { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
+                let index = index.unwrap_or_else(|| {
+                    let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
+                    self.previous.push(Previous { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
+                    self.previous.len() - 1
+                });
+                // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
+                if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
+                    return String::new();
+                }
+                let text = rate_line(&self.previous[index], &now, &on, *errors);
+                self.previous[index] = now;
+                text
+            }
+            LoadEvent::Ended { load, how, .. } => match how {
+                LoadEnd::Finished => format!("{load}: ended"),
+                LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
+                LoadEnd::Died { status } => format!("{load}: died ({status})"),
+                LoadEnd::Absent => format!("{load}: absent"),
+            },
+            LoadEvent::Absent { load, missing, remedy, .. } => format!("{load}: absent: missing {missing}; {remedy}"),
+            LoadEvent::Problem { load, text } => format!("{}: {text}", load.as_deref().unwrap_or("guardian")),
+        }
+    }
+}
+
+fn rate_line(before: &Previous, now: &Previous, on: &str, errors: u64) -> String {
+    let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
+    let operations = (now.operations - before.operations) as f64 / seconds;
+    let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
+    let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
+    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU {errors:>6} errors", now.load)
+}

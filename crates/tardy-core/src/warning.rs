@@ -106,7 +106,7 @@ pub enum Warning {
     Traced { level: u32, events: u64, absent: Vec<String>, is_leaving_idle_seen: bool },
     /// The kernel's trace could not be recorded.
     NotExplained { reason: String, remedy: String },
-    /// Samples of which a part, or all, has no explanation.
+    /// Samples that are not, or only in part, explained.
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,

@@ -65,7 +65,7 @@ impl Configuration {
     /// The files of this machine and this user.
     ///
     /// # Errors
-    /// [`ConfigurationError`]; a file that is not there is none.
+    /// [`ConfigurationError`]. A file that is not there says nothing.
     pub fn read() -> Result<Self, ConfigurationError> {
         let mut configuration = Self::default();
         for path in paths() {

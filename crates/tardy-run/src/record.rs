@@ -118,7 +118,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl LoadWork {
-    /// A part of a load of which nothing is known yet.
+    /// A part of a load that has not told anything yet.
     #[must_use]
     pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
         Self {

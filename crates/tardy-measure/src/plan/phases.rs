@@ -69,7 +69,7 @@ pub(super) fn resolve(
             phases.push(PhasePlan { name: phase.name, length: phase.length, cycles: phase.cycles, loads });
         }
     }
-    // A list of which nothing is left would pass for one that ran.
+    // An empty list would pass for one that ran.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent { load, missing, remedy }) = warnings.first()

@@ -28,7 +28,7 @@ pub struct ProbeInfo {
     /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has; values without names are in this order, and
     /// before those.
     pub parameters: &'static [Parameter],
-    /// Its series, of which each place has all; the first has the probe's name.
+    /// Its series: each place has all of them, and the first has the probe's name.
     pub series: &'static [SeriesInfo],
     /// Where it runs.
     pub placement: Placement,

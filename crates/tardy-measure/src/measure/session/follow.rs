@@ -240,7 +240,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on without loads that should be gone and of which nobody says that they are.
+    /// Goes on without loads that should be gone, and have not said that they are.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {

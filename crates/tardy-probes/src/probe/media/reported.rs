@@ -175,7 +175,7 @@ struct Film {
     first_due: Nanos,
     /// No frame due then or later belongs to the series.
     end: Nanos,
-    /// Of the first frame of which nothing is known.
+    /// Of the first unknown frame.
     next_due: Nanos,
     /// When the last frame was shown.
     shown: Option<Nanos>,

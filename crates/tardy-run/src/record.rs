@@ -263,3 +263,35 @@ pub struct RunRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<StoredFinding>,
 }
+
+impl RunRecord {
+    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened yet.
+    #[must_use]
+    pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
+            state: State::Running,
+            clock: ClockKind::Hardware,
+            started,
+            ended_ns: None,
+            warnings: Vec::new(),
+            measured_cpus: plan.measured_cpus.clone(),
+            plan,
+            cost: None,
+            imported: None,
+            phases: Vec::new(),
+            load_work: Vec::new(),
+            marks_ns: Vec::new(),
+            samples_folder: None,
+            series: Vec::new(),
+            scheduling_changes: Vec::new(),
+            interference: None,
+            tracing: None,
+            overhead: None,
+            machine,
+            doctor: Vec::new(),
+        }
+    }
+}

@@ -85,7 +85,7 @@ pub(super) fn resolve(
 fn unequal() -> Warning {
     let text = "loads that run together share the CPUs by task, not by load: no control group can be made and the kernel does not group tasks by session \
                 (run as root, or set kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
-    Warning::Note { text: text.to_owned() }
+    Warning::Problem { text: text.to_owned() }
 }
 
 fn not_allowed(name: &str) -> Unsupported {

@@ -147,7 +147,7 @@ fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responde
         let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {
-            start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });
+            start.control.warn(Warning::Problem { text: format!("response: {} answers could not be sent", answered.failures) });
         }
         Ok(())
     });

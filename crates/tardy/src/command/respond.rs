@@ -66,7 +66,7 @@ pub fn run(args: &RespondArgs) -> Exit {
     };
     eprintln!("answering at {}, into {}", args.link, out.display());
     for warning in &warnings {
-        eprintln!("! {warning}");
+        eprintln!("{}", warning.line());
     }
     let is_interrupted = wait(args, &signals, &answering);
     is_over.store(true, Ordering::Relaxed);

@@ -102,7 +102,7 @@ fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
         warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. } | Warning::LoadProblem { .. })
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
-        eprintln!("! {warning}");
+        eprintln!("{}", warning.line());
     }
     for sentence in &plan.defaults {
         eprintln!("{sentence}");

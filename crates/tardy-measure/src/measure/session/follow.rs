@@ -107,7 +107,7 @@ pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<
     follower.take_signals(Nanos(clock::monotonic()))?;
     if let Some(kind) = follower.throttled().filter(|_| follower.overruns > 0).map(|probe| probe.kind().to_owned()) {
         let text = format!("{kind} used up its runtime at least {} times and was throttled until its next period", follower.overruns);
-        follower.armed.record.warnings.push(Warning::Note { text });
+        follower.armed.record.warnings.push(Warning::Problem { text });
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);

@@ -252,7 +252,7 @@ fn watch(mut player: Mpv, mut timeline: Timeline, mut film: Film, plan: &ThreadP
     film.close();
     let status = player.end()?;
     if !is_there {
-        control.warn(Warning::Note { text: format!("media: mpv ended by itself ({status})") });
+        control.warn(Warning::Problem { text: format!("media: mpv ended by itself ({status})") });
     }
     let text = format!("media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew was reported (lost)");
     control.warn(Warning::Note { text });

@@ -35,6 +35,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
+    system_calls: &[],
     open,
     ..ProbeInfo::USUAL
 };

@@ -70,6 +70,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
+    // Over the loopback; a link of another kind has calls of its own.
+    system_calls: &["clock_nanosleep", "write", "read", "ppoll"],
     resolve,
     open,
     ..ProbeInfo::USUAL

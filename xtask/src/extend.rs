@@ -20,7 +20,7 @@ struct Extension {
     seen_by: Option<&'static [&'static str]>,
 }
 
-/// Everything of which there is a list.
+/// Everything that has a list.
 const EXTENSIONS: [Extension; 7] = [
     Extension { name: "probe", patch: include_str!("../extensions/probe.patch"), seen_by: Some(&["list", "probes"]) },
     Extension { name: "load", patch: include_str!("../extensions/load.patch"), seen_by: Some(&["list", "loads"]) },

@@ -7,6 +7,7 @@ mod tally;
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use clap::Args;
 
@@ -77,10 +78,12 @@ pub(crate) fn check() -> Result<()> {
 fn failed_checks() -> Vec<&'static str> {
     let mut failed = Vec::new();
     for (name, mut command) in checks() {
+        let begin = Instant::now();
         if let Err(failure) = program::run(&mut command) {
             eprintln!("xtask: {failure}");
             failed.push(name);
         }
+        eprintln!("xtask: {name} took {} s", begin.elapsed().as_secs());
     }
     failed
 }
@@ -159,11 +162,14 @@ fn test(left_out: &LeftOut) -> Result<Tally> {
     eprintln!("$ {}", program::line(&command));
     let starting = || "running the tests".to_owned();
     let mut child = command.stdout(Stdio::piped()).spawn().while_doing(starting)?;
-    let mut tally = Tally::default();
+    let (mut tally, begin) = (Tally::default(), Instant::now());
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
             let line = line.while_doing(starting)?;
             println!("{line}");
+            if line.starts_with("test result:") {
+                println!("after {} s", begin.elapsed().as_secs());
+            }
             tally.read(&line);
         }
     }

@@ -174,7 +174,7 @@ fn conclude(path: &Path, judged: &[Judgement], task: &Task) -> (Option<String>, 
     let rules = match is_chosen(best) {
         Some(true) => format!("the rules lead to {by_rules} too"),
         Some(false) => format!("the rules alone would lead to {by_rules}"),
-        None => format!("the rules lead to {by_rules}; of which kind this kernel is, the run does not tell"),
+        None => format!("the rules lead to {by_rules}; the run does not tell which kind this kernel is"),
     };
     let others = with_verdict.iter().filter(|(judgement, other)| judgement.kernel != *name && *other == Outcome::Passed);
     let not_needed = if outcome == Outcome::Passed && best.is_real_time == Some(true) && others.clone().count() > 0 {

@@ -80,7 +80,6 @@ pub struct Step {
 pub struct Path {
     /// From the first question to the one that decided.
     pub steps: Vec<Step>,
-    /// Its end.
     pub choice: Choice,
 }
 

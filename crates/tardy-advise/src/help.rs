@@ -1,4 +1,4 @@
-//! What would help most: settings of the machine that are not as they should be, those first of which the runs show that they made tasks late.
+//! What would help most: settings of the machine that are not as they should be. Those that made tasks late in these runs come first.
 
 use serde::Serialize;
 use tardy_core::cpu::CpuList;

@@ -23,6 +23,7 @@
 //!
 //! The memory shared with tardy is that of `include/tardy.h`, which does the same for C and C++.
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 
 #[doc(hidden)]
 pub mod layout;

@@ -8,7 +8,6 @@ use super::threads::{self, Thread};
 use crate::failure::{Failure, Result, While};
 use crate::program;
 
-/// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     Tardy,

@@ -199,8 +199,7 @@ fn measure_memory(bench: &Bench) -> Result<FigureResult> {
         notes: [
             runs.notes.clone(),
             vec![
-                "VmRSS of the measuring process, once a second. VmLck counts address space, of which only what was touched is resident."
-                    .to_owned(),
+                "VmRSS of the measuring process, once a second. VmLck counts address space; only what was touched is resident.".to_owned(),
             ],
         ]
         .concat(),

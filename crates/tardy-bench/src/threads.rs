@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// A thread, with its counts since it began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
-    /// Its number.
     pub(crate) id: u32,
     /// The process that it belongs to.
     pub(crate) process: u32,

@@ -61,7 +61,7 @@ impl CpuList {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one first. Absent if it is none.
+    /// Reads a mask of the kernel, `ff,00000003`: words of 32 bits in hexadecimal, the last one first. Absent if it is something else.
     #[must_use]
     pub fn from_mask(mask: &str) -> Option<Self> {
         let words = mask.trim().split(',').rev().map(|word| u32::from_str_radix(word, 16));

@@ -108,7 +108,7 @@ pub enum Warning {
     Traced { level: u32, events: u64, absent: Vec<String>, is_leaving_idle_seen: bool },
     /// The kernel's trace could not be recorded.
     NotExplained { reason: String, remedy: String },
-    /// Samples of which a part, or all, has no explanation.
+    /// Samples that are not, or only in part, explained.
     ExplanationsLost { samples: u64, lost_events: u64 },
     /// The times are those of an emulated machine.
     VirtualTime,
@@ -116,7 +116,9 @@ pub enum Warning {
     LoopLeftItsGrid { name: String, period: Nanos, before: Nanos, due: Nanos },
     /// Nobody answered any more.
     ResponderGone { link: String, unanswered: u64 },
-    /// Free text from an import or a foreign source.
+    /// Something else that went wrong or falls short. The text says what to do.
+    Problem { text: String },
+    /// Nothing is wrong: a calibration, a tally, what an import says of its file.
     Note { text: String },
 }
 
@@ -153,6 +155,18 @@ impl Warning {
         }
     }
 
+    /// Whether nothing is wrong: it says how the run was, and no number is worth less for it.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Note { .. } | Self::IsolatedCpus { .. } | Self::StoppedAbove { .. })
+    }
+
+    /// The line for people, which tells a warning from a note at its beginning.
+    #[must_use]
+    pub fn line(&self) -> String {
+        if self.is_note() { format!("note: {self}") } else { format!("! {self}") }
+    }
+
     /// Its place in a list: what matters most first.
     #[must_use]
     pub fn rank(&self) -> (u8, Severity) {
@@ -164,6 +178,7 @@ impl Warning {
             _ if self.severity() == Severity::Incomplete => (3, self.severity()),
             // Of all that a set-up can lack it matters most, and what helps against it helps against the others.
             Self::NoRealTimePolicy { .. } => (4, self.severity()),
+            _ if self.is_note() => (6, self.severity()),
             _ => (5, self.severity()),
         }
     }
@@ -354,7 +369,7 @@ impl fmt::Display for Warning {
                 f,
                 "virtual time counts the instructions of the kernel's code paths; it has no caches, buses, firmware or parallel CPUs, and is no worst case of any machine"
             ),
-            Self::Note { text } => f.write_str(text),
+            Self::Problem { text } | Self::Note { text } => f.write_str(text),
         }
     }
 }
@@ -375,6 +390,15 @@ mod tests {
         let severities: Vec<Severity> = warnings.iter().map(Warning::severity).collect();
         assert_eq!(severities, [Severity::Degraded, Severity::Incomplete, Severity::Degraded, Severity::Notice]);
         assert!(matches!(warnings[0], Warning::MostPeriodsSkipped { .. }));
+    }
+
+    #[test]
+    fn notes_come_last_and_only_warnings_are_marked_as_such() {
+        let text = || "calibrated".to_owned();
+        let mut warnings = [Warning::Note { text: text() }, Warning::Problem { text: text() }, Warning::VirtualTime];
+        warnings.sort_by_key(Warning::rank);
+        assert_eq!((warnings[2].line().as_str(), warnings[0].line().as_str()), ("note: calibrated", "! calibrated"));
+        assert!(warnings.iter().all(|warning| warning.severity() == Severity::Notice));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tardy_run::cost::{CostRecord, LeftOut, MetricRecord};
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::overhead::Overhead;
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, PhaseRecord, RunKind, RunRecord, StartTime, State, Tool};
+use tardy_run::record::{PhaseRecord, RunKind, RunRecord, StartTime, State};
 use tardy_sys::clock;
 use tardy_sys::usage::{Who, usage};
 
@@ -213,30 +213,14 @@ fn first_record(cost: &CostRecord, root: &Root) -> RunRecord {
     let measured: tardy_core::cpu::CpuList = cost.cpu.into_iter().collect();
     let machine = MachineFacts::read(root);
     let doctor = checks::stored(&machine, root, &measured);
+    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) };
+    // What is to be done stands in `cost`.
+    let plan = Plan::without_probes("cost", &measured, &measured);
     RunRecord {
-        format: FORMAT,
-        kind: RunKind::Cost,
-        tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
-        state: State::Running,
         clock,
-        started: StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
-        ended_ns: None,
         warnings: (clock == tardy_core::series::ClockKind::Virtual).then_some(Warning::VirtualTime).into_iter().collect(),
-        // What is to be done stands in `cost`.
-        plan: Plan::without_probes("cost", &measured, &measured),
         cost: Some(cost.clone()),
-        imported: None,
-        measured_cpus: measured,
-        phases: Vec::new(),
-        load_work: Vec::new(),
-        marks_ns: Vec::new(),
-        samples_folder: None,
-        series: Vec::new(),
-        scheduling_changes: Vec::new(),
-        interference: None,
-        tracing: None,
-        overhead: None,
-        machine,
         doctor,
+        ..RunRecord::begun(RunKind::Cost, plan, machine, started)
     }
 }

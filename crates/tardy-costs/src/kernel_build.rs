@@ -27,7 +27,6 @@ pub struct BuildRequest {
     pub jobs: u32,
 }
 
-/// The experiment.
 #[derive(Debug)]
 pub struct KernelBuild {
     source: PathBuf,

@@ -70,7 +70,7 @@ impl TrialSeries {
     /// Writes what was added as a chunk.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn flush(&mut self, is_last: bool) -> io::Result<()> {
         if self.encoder.samples() == 0 && !is_last {
             return Ok(());

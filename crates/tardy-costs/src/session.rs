@@ -189,7 +189,7 @@ impl From<Unavailable> for Problem {
 fn bind(asked: Option<CpuId>) -> Result<(CpuId, Option<CpuId>), CostError> {
     let refused = |error| CostError::System { doing: "bind to the CPU (choose another one with --cpu)", error };
     let allowed = affinity::get(0).map_err(refused)?;
-    // An isolated CPU is none of those that the shell runs on, and may be asked for all the same.
+    // The shell does not run on an isolated CPU, which may be asked for all the same.
     let usable = affinity::obtainable().map_err(refused)?;
     if let Some(cpu) = asked.filter(|cpu| !usable.contains(&cpu.0)) {
         let allowed = usable.into_iter().map(CpuId).collect();

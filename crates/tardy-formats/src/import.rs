@@ -175,21 +175,16 @@ pub enum ImportError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
     },
     /// There is nothing in it.
     #[error("{path}: the file is empty: there is nothing to import")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
     /// No format knows it.
     #[error("{path}: not recognised: name its format with --as, one of {known}")]
     Unknown {
-        /// The file.
         path: PathBuf,
         /// All formats.
         known: String,
@@ -197,7 +192,6 @@ pub enum ImportError {
     /// Something else stands there.
     #[error("{path}: line {line}: expected {expected}, found {found}")]
     Expected {
-        /// The file.
         path: PathBuf,
         /// Where, from 1 on.
         line: u64,
@@ -209,7 +203,6 @@ pub enum ImportError {
     /// Something else stands there, in a file without lines.
     #[error("{path}: byte {byte}: expected {expected}, found {found}")]
     ExpectedAt {
-        /// The file.
         path: PathBuf,
         /// Where, from 0 on.
         byte: u64,
@@ -221,7 +214,6 @@ pub enum ImportError {
     /// The file does not say something without which its numbers mean nothing.
     #[error("{path}: {format} does not say {what}: give {flag}")]
     Ask {
-        /// The file.
         path: PathBuf,
         format: &'static str,
         /// What is missing.

@@ -12,7 +12,6 @@ pub enum BinaryError {
     /// It cannot be read.
     #[error("{path}: {error}: give the guest's binary with --guest-binary")]
     Read {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: std::io::Error,
@@ -32,7 +31,6 @@ pub enum BinaryError {
         wanted.rust_target()
     )]
     Architecture {
-        /// The file.
         path: PathBuf,
         /// The guest's architecture.
         wanted: Architecture,

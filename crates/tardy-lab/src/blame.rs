@@ -26,7 +26,6 @@ pub enum BlameError {
     /// A file of it cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

@@ -11,7 +11,6 @@ pub enum DebError {
     /// The system refused to read it.
     #[error("{path}: {error}")]
     Read {
-        /// The package.
         path: PathBuf,
         /// What the system or the decompressor said.
         error: io::Error,
@@ -22,7 +21,6 @@ pub enum DebError {
     /// A compression that we do not know.
     #[error("{path} is compressed in a way that is not known here ({member}): unpack it with dpkg-deb -x and give the folder")]
     Compression {
-        /// The package.
         path: PathBuf,
         /// The member's name.
         member: String,

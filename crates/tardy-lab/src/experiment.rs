@@ -57,7 +57,6 @@ impl std::fmt::Display for Shard {
 
 /// What is to be run.
 pub struct Experiment<'a> {
-    /// The columns.
     pub variants: &'a [Variant],
     /// Where they run.
     pub machine: &'a Machine,

@@ -126,7 +126,7 @@ pub struct InjectedDelay {
 /// Reads the module's log.
 ///
 /// # Errors
-/// The number of the first line that is none of the module's, counted from 1.
+/// The number of the first line that the module did not write, counted from 1.
 pub fn parse_log(text: &str) -> Result<Vec<InjectedDelay>, usize> {
     let firing = |line: &str| {
         let mut fields = line.split(',').skip(3).map(|field| field.parse().ok().map(Nanos));

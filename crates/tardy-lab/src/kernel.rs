@@ -121,18 +121,13 @@ pub enum KernelError {
     /// The file is no image.
     #[error("{path}: {error}")]
     Image {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         error: ImageError,
     },
     /// The image is for another machine.
     #[error("{path} is a kernel for {found}: choose it with --arch {found}")]
-    Architecture {
-        /// The file.
-        path: PathBuf,
-        found: Architecture,
-    },
+    Architecture { path: PathBuf, found: Architecture },
     /// Nothing in the folder or package.
     #[error("{0} holds no kernel image (boot/vmlinuz-*, lib/modules/*/vmlinuz or arch/*/boot): give the image itself")]
     NoImage(PathBuf),

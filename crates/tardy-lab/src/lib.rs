@@ -1,4 +1,11 @@
 //! The lab: boots kernels in QEMU with instruction-counted time, runs the same measurement in each, and compares.
+//!
+//! - Kernels and their packages: [`kernel`], [`apt`], [`deb`], [`cache`], [`digest`], [`image`], [`models`], [`variant`]
+//! - A guest: [`binary`] and [`initramfs`] ([`cpio`]) go in, [`qemu`] and [`machine`] run it ([`architecture`], [`host_cpu`], [`several_cpus`]), [`boot`] and
+//!   [`snapshot`] start it, [`exchange`] and [`diagnosis`] tell what came out
+//! - Experiments: [`plan`], [`experiment`], [`guest`], [`record`]; their answers in [`comparison`], [`cost_comparison`], [`atlas`], [`bisect`]
+//! - Whether explanations are right: [`injection`] makes delays of known truth, [`blame`], [`agreement`] and [`seen_delays`] hold explanations against them;
+//!   [`watch`] sees a guest from outside
 #![forbid(unsafe_code)]
 
 pub mod agreement;

@@ -40,7 +40,6 @@ pub enum QemuError {
     /// Files of the guest.
     #[error("{path}: {error}: check free space and the folder given with --out")]
     File {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

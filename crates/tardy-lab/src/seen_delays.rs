@@ -71,7 +71,7 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
 /// [`SeenError`].
 pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bool) -> Result<SeenDelays, SeenError> {
     let log = std::fs::read_to_string(run.join(LOG_PATH)).map_err(|error| SeenError::Log(error.to_string()))?;
-    let made = parse_log(&log).map_err(|line| SeenError::Log(format!("line {line} is none of the module's")))?;
+    let made = parse_log(&log).map_err(|line| SeenError::Log(format!("line {line} is not one that the module writes")))?;
     let watched = store::read(run)?.ok_or(SeenError::NotWatched)?;
     let truth = truth(context, is_real_time);
     let mut sections = Vec::new();

@@ -7,7 +7,6 @@ use tardy_run::record::{RunRecord, State};
 /// A run at a moment; times are from its start on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunProgress {
-    /// Its folder.
     pub run: String,
     pub state: State,
     /// Below zero before it starts.

@@ -2,7 +2,6 @@
 
 use crate::content::Content;
 
-/// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Letter(char),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod children;
+pub mod event_lines;
 pub mod guardian;
 mod lines;
 pub mod load;

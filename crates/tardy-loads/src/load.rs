@@ -2,7 +2,7 @@
 //!
 //! A load is one file in this folder and one line in [`LOADS`]; the help text, `tardy list loads`, the resolution of requests and the tests
 //! that walk the list follow from its [`LoadInfo`]. The measuring process only resolves requests to plans ([`plan`]); the work itself runs in
-//! processes below the guardian ([`crate::guardian`]), each of which is one [`worker`].
+//! processes below the guardian ([`crate::guardian`]). Each is one [`worker`].
 
 mod allowance;
 pub mod backing;

@@ -16,7 +16,6 @@ use super::root::Root;
 /// An interrupt as found under /proc/irq.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrqState {
-    /// Its number.
     pub irq: u32,
     /// The names of its handlers; none if no driver has requested it.
     pub handlers: Vec<String>,
@@ -47,7 +46,6 @@ pub struct IrqMove {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IrqPlan {
-    /// The changes.
     pub moves: Vec<IrqMove>,
     /// Interrupts that may reach the CPUs and cannot be moved.
     pub staying: Vec<StayingIrq>,

@@ -27,7 +27,6 @@ pub enum Policy {
 /// One task: a thread of a process or of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its number.
     pub thread: u32,
     /// The number of its process.
     pub process: u32,

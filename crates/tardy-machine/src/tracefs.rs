@@ -61,7 +61,7 @@ impl Tracefs {
     /// Removes an instance that a run made; one that is not there is no error.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that is none of this tool's; EBUSY while somebody reads it.
+    /// `InvalidInput` for a name that this tool does not use; EBUSY while somebody reads it.
     pub fn remove_instance(&self, name: &str) -> io::Result<()> {
         if maker(name).is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no trace instance that a run made"));

@@ -1,5 +1,6 @@
 //! Running a plan: arm, measure, disarm, and put everything back.
 
+pub mod answering;
 mod clock_watch;
 mod cycles;
 pub mod interference;

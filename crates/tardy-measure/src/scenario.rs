@@ -200,7 +200,6 @@ pub enum ScenarioError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: std::io::Error,
@@ -211,7 +210,6 @@ pub enum ScenarioError {
     /// The file is not a scenario.
     #[error("{path}: {error}")]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// What is wrong, with line and key.
         error: ParseError,
@@ -221,7 +219,7 @@ pub enum ScenarioError {
 /// What is wrong in the text of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Not TOML, an unknown key, or a value that is none.
+    /// Not TOML, an unknown key, or a wrong value.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
     /// Nothing to measure with.

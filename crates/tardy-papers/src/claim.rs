@@ -63,7 +63,7 @@ pub struct Value {
     pub paper: Option<PublishedCell>,
 }
 
-/// A published table of which ours has the same cells.
+/// A published table; ours has the same cells.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableBeside {

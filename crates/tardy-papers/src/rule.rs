@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tardy_core::units::Nanos;
 
-/// Comparisons, all of which must hold.
+/// Comparisons that must all hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     text: String,

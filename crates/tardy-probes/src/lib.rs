@@ -1,5 +1,10 @@
-//! Probes: ways to cause a wake-up and time it ([`probe`]), with what they stand on: the ring and the recorder of a series ([`record`]), loops in
-//! users' programs ([`app`]), links to what answers a stimulus ([`link`]), and a calibrated unit of work ([`work`]).
+//! Probes, and what they stand on.
+//!
+//! - [`probe`]: the measuring loops, one file each, and what they share
+//! - [`work`]: a calibrated unit of work, for the probe `work`
+//! - [`app`]: loops in users' programs: the shared memory, the program, and the relay from its ring to the recorder
+//! - [`link`]: links to whatever answers a stimulus, one file each with both ends, and the list of them ([`link::LINKS`])
+//! - [`record`]: the ring, the recorder of a series, and the stop signal for measuring threads ([`record::control`])
 #![forbid(unsafe_code)]
 
 pub mod app;

@@ -1,8 +1,28 @@
 //! Probes: the ways to cause a wake-up and time it. One file each; a new probe is one new file and one line in [`PROBES`].
 //!
-//! A probe describes itself ([`ProbeInfo`]), says whether the machine has what it needs, and opens once for each of its places ([`Placement`]):
-//! it gives [`Member`]s, each of which becomes a thread, and hands them the producers of its series. One thread and one series is the usual
-//! case ([`member::one_thread`]); a pair of threads, or several series of one thread, are as good.
+//! Its [`ProbeInfo`] describes it: what it times, where its timer expires, its parameters, its series, where it runs ([`Placement`]), what it waits for,
+//! which system calls its loop makes, whose cycles it times. A description says only what differs from `ProbeInfo::USUAL`. Every probe also has `period`,
+//! `policy`, `priority`, `dither`, `offset` and `name`. Parameters are kinds of [`tardy_run::parameter`]. Two functions belong to it:
+//!
+//! - `resolve` checks the request (exit code 2) and the machine (3). It changes nothing.
+//! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s,
+//!   notes for the reader, and the error of the probe's clock.
+//!
+//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`Ready::wait`] separates preparation from the loop and hands over the start
+//! time and the stop signal. One thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of threads is two members of
+//! one `open`. They share what `open` made, such as an `Arc` or two ends of a pipe. `role` names the second one in reports.
+//!
+//! **Series.** `open` receives a producer for each series, in the order of [`ProbeInfo::series`]. Whoever takes one must close it. The first series has the
+//! probe's name, the others are called `PROBE.PART`. Each has its own file, row and comparison. [`SeriesKind`] says when samples are due and what values mean;
+//! `is_outside_verdict` keeps values that are not lateness out of verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle`
+//! counts them.
+//!
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`counts_small`,
+//! `Producer::count`): recorded, not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The share of time in the summary
+//! rests on it.
+//!
+//! **Tests.** Kernel calls of the loop stand in `tardy-sys`. `tests/alone/hot_loop.rs` walks [`PROBES`]: no loop allocates, and none makes a system call that
+//! its description does not name. Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
 
 pub mod app;
 pub mod cyclic;

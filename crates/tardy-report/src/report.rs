@@ -30,3 +30,5 @@ pub mod statistics_text;
 pub mod summary_text;
 pub mod table;
 pub mod terminal_histogram;
+pub mod tune_lab_text;
+pub mod tune_text;

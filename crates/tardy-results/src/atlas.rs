@@ -76,7 +76,6 @@ pub struct Atlas {
     pub compared: usize,
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AtlasKernel {
     pub name: String,

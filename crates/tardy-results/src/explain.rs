@@ -60,7 +60,6 @@ pub enum ExplainError {
     /// It has no buffer of the name that was given.
     #[error("the trace has no buffer {asked:?}: it has {}", there.join(", "))]
     Buffer {
-        /// The name.
         asked: String,
         /// Those that there are.
         there: Vec<String>,
@@ -73,17 +72,13 @@ pub enum ExplainError {
         "the trace has no wake-up of {asked}: give --task one of {there}, or record sched:sched_waking and sched:sched_switch of all threads"
     )]
     NoWakeUp {
-        /// The thread.
         asked: String,
         /// Threads that are woken in it.
         there: String,
     },
     /// There are too few wake-ups for a grid.
     #[error("the trace has less than two periods in which an interrupt woke {asked}: no due times can be fitted; leave --period out")]
-    NoPeriod {
-        /// The thread.
-        asked: String,
-    },
+    NoPeriod { asked: String },
     /// The trace for Perfetto cannot be written.
     #[error("the trace for Perfetto cannot be written: {0}")]
     Perfetto(#[from] io::Error),
@@ -169,7 +164,7 @@ pub struct WakeUpCounts {
     pub periodic: u64,
     /// Those later than what was asked for.
     pub ranked: u64,
-    /// Those of which the switch is not in the trace.
+    /// Those whose switch is not in the trace.
     pub lower_bounds: u64,
     /// Those that did not end in the trace.
     pub unfinished: u64,

@@ -179,7 +179,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Table<T> {
-    /// The place of a value, of which `owned` makes one to keep.
+    /// The place of a value; `owned` makes one to keep.
     fn place<Q: Eq + std::hash::Hash + ?Sized>(&mut self, value: &Q, owned: impl FnOnce(&Q) -> T) -> usize
     where
         T: std::borrow::Borrow<Q>,
@@ -334,7 +334,7 @@ impl DelayWriter {
     /// Takes in a sample, whose pieces name holders by their places in `holders`, a list that only grows from call to call; writes a chunk when there are enough for one.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn push(&mut self, sample: &SampleDelay, holders: &[DelayHolder]) -> io::Result<()> {
         self.encoder.push(sample, holders);
         self.samples += 1;
@@ -344,7 +344,7 @@ impl DelayWriter {
     /// Writes what waits.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.encoder.samples > 0 {
             let chunk = self.encoder.finish();
@@ -372,7 +372,7 @@ impl DelayReader {
     /// Opens the file.
     ///
     /// # Errors
-    /// Those of reading, and `InvalidData` for a file that is none of this kind.
+    /// Those of reading, and `InvalidData` for a file of another kind.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = io::BufReader::with_capacity(1 << 18, regular_file::open(path)?);
         let mut magic = [0; 8];
@@ -386,7 +386,7 @@ impl DelayReader {
     /// The next chunk; nothing at the end. A cut-off end is no damage.
     ///
     /// # Errors
-    /// Those of reading.
+    /// If it cannot be read.
     pub fn next_chunk(&mut self) -> io::Result<Option<DelayChunk>> {
         loop {
             let mut head = [0; CHUNK_HEAD_BYTES];

@@ -32,9 +32,9 @@ pub struct StatedTotals {
     pub mean_ns: Option<f64>,
     /// Values are multiples of this.
     pub resolution_ns: Nanos,
-    /// Samples of which only limits are known; they are counted at the maximum.
+    /// Samples whose limits alone are known; they are counted at the maximum.
     pub overflow: Option<Overflow>,
-    /// Samples of which nothing is known at all.
+    /// Samples about which nothing is known.
     #[serde(default)]
     pub lost: u64,
     /// Periods that passed while the wake-up before them was still late; absent where the tool does not count them.

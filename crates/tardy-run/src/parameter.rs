@@ -258,7 +258,7 @@ pub enum ValueError {
         source: tardy_core::units::ParseNanosError,
     },
     /// Not one of the words.
-    #[error("`{text}` is none of the values of `{parameter}`: {}", choices.join(", "))]
+    #[error("`{text}` is not one of the values of `{parameter}`: {}", choices.join(", "))]
     NotAChoice {
         /// Whose value.
         parameter: &'static str,
@@ -423,6 +423,6 @@ mod tests {
         assert!(matches!(count.parse("0"), Err(ValueError::OutOfRange { .. })));
         assert!(matches!(count.parse("many"), Err(ValueError::NotCount { .. })));
         let choice = Parameter { name: "with", means: "", kind: Kind::Choice(&["pipe", "socket"]), default: None, needed: false };
-        assert_eq!(choice.parse("tape").unwrap_err().to_string(), "`tape` is none of the values of `with`: pipe, socket");
+        assert_eq!(choice.parse("tape").unwrap_err().to_string(), "`tape` is not one of the values of `with`: pipe, socket");
     }
 }

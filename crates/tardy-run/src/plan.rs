@@ -262,7 +262,7 @@ pub enum WaitsFor {
     /// A timer of its own, after whose expiry its latencies count.
     #[default]
     Timer,
-    /// Another thread, program, machine or device; or a timer of which only the intervals are known.
+    /// Another thread, program, machine or device; or a timer that only shows its intervals.
     Event,
     /// Nothing: it looks for gaps all the time, and has no period.
     Nothing,

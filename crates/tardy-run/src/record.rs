@@ -118,7 +118,7 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl LoadWork {
-    /// A part of a load of which nothing is known yet.
+    /// A part of a load that has not told anything yet.
     #[must_use]
     pub fn new(phase: usize, load: &str, cpu: Option<CpuId>) -> Self {
         Self {
@@ -262,4 +262,36 @@ pub struct RunRecord {
     /// What `tardy doctor` found for the measured CPUs at the start; empty in older folders and imported ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<StoredFinding>,
+}
+
+impl RunRecord {
+    /// Of a run that this tool is about to make, in the machine's own time: nothing has happened yet.
+    #[must_use]
+    pub fn begun(kind: RunKind, plan: Plan, machine: MachineFacts, started: StartTime) -> Self {
+        Self {
+            format: FORMAT,
+            kind,
+            tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
+            state: State::Running,
+            clock: ClockKind::Hardware,
+            started,
+            ended_ns: None,
+            warnings: Vec::new(),
+            measured_cpus: plan.measured_cpus.clone(),
+            plan,
+            cost: None,
+            imported: None,
+            phases: Vec::new(),
+            load_work: Vec::new(),
+            marks_ns: Vec::new(),
+            samples_folder: None,
+            series: Vec::new(),
+            scheduling_changes: Vec::new(),
+            interference: None,
+            tracing: None,
+            overhead: None,
+            machine,
+            doctor: Vec::new(),
+        }
+    }
 }

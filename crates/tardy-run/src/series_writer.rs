@@ -43,7 +43,7 @@ impl SeriesWriter {
     /// Writes the head, before anything else.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn write_head(&mut self, descriptor: &Descriptor) -> io::Result<()> {
         self.append(&chunk::encode_head(&serde_json::to_vec(descriptor)?))
     }

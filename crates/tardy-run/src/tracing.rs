@@ -255,7 +255,7 @@ pub struct ExplainedSeries {
     pub samples: u64,
     /// Of these the ones that have an explanation; each adds up to its latency.
     pub explained: u64,
-    /// Of these the ones of which a part is unknown, because events were lost or came too late.
+    /// Those of them that are explained in part, because events were lost or came too late.
     pub with_unknown: u64,
     /// Samples that did not reach the explainer, because it was behind.
     pub left_out: u64,

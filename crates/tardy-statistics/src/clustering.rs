@@ -1,6 +1,6 @@
 //! Bounds for events that come together: several in a row, or on several CPUs at once.
 //!
-//! The number of events is compared with that of a Poisson variable of the same mean and variance. Events of which each brings `dispersion` others of its
+//! The number of events is compared with that of a Poisson variable of the same mean and variance. Events that each bring `dispersion` others of their
 //! kind with it (size-biased mean of a cluster) have `dispersion` times the variance of independent ones. What was never seen may be larger: the upper
 //! bound adds one cluster of `unseen` events, as M. P. Fay and E. J. Feuer do for weighted sums of Poisson variables (Statistics in Medicine 16, 1997,
 //! equation 2: `unseen` is their largest weight). With `unseen = dispersion = 1` the bounds are those of Clopper and Pearson.

@@ -7,7 +7,6 @@ use super::confidence::Interval;
 /// A number, and the interval that holds it where one is known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The number.
     pub value: f64,
     /// Absent for what was published or stated without one.
     pub interval: Option<Interval>,

@@ -4,11 +4,8 @@
 
 use std::f64::consts::PI;
 
+use super::numeric::inversion::{TERMS_MAX, away_from_zero, continued_fraction, inverse};
 use super::saddle_point::{deviance, stirling_error};
-
-/// Terms after which series and fraction are taken as they are; about `6 sqrt(a)` are needed, so this is enough for 1e14 events.
-const TERMS_MAX: u32 = 100_000_000;
-const STEPS_MAX: u32 = 200;
 
 /// `P(a, x)` for `a > 0`: the probability that a Gamma(a, 1) variable is at most `x`, and that a Poisson count of mean `x` reaches `a`.
 #[must_use]
@@ -19,7 +16,7 @@ pub fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x == f64::INFINITY {
         return 1.0;
     }
-    let value = if x < a + 1.0 { density_weight(a, x) * series(a, x) / a } else { 1.0 - density_weight(a, x) * continued_fraction(a, x) };
+    let value = if x < a + 1.0 { density_weight(a, x) * series(a, x) / a } else { 1.0 - density_weight(a, x) * upper_tail(a, x) };
     value.clamp(0.0, 1.0)
 }
 
@@ -33,23 +30,10 @@ pub fn inverse_incomplete_gamma(a: f64, probability: f64) -> f64 {
         return f64::INFINITY;
     }
     // Solved for ln(x): small rates keep their relative precision.
-    let (mut low, mut high) = (-740.0_f64, 700.0_f64);
-    let mut t = a.ln().clamp(low, high);
-    for _ in 0..STEPS_MAX {
+    let t = inverse(a.ln(), (-740.0, 700.0), 1e-15, |t| {
         let x = t.exp();
-        let error = incomplete_gamma(a, x) - probability;
-        if error < 0.0 {
-            low = t;
-        } else {
-            high = t;
-        }
-        let newton = t - error / density_weight(a, x);
-        let next = if newton > low && newton < high { newton } else { low.midpoint(high) };
-        if (next - t).abs() <= 1e-15 * t.abs().max(1.0) {
-            return next.exp();
-        }
-        t = next;
-    }
+        (incomplete_gamma(a, x) - probability, density_weight(a, x))
+    });
     t.exp()
 }
 
@@ -71,26 +55,13 @@ fn series(a: f64, x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction of the upper tail (Abramowitz and Stegun 6.5.31, even part), evaluated by Lentz's method.
-fn continued_fraction(a: f64, x: f64) -> f64 {
-    let away_from_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+/// The continued fraction of the upper tail (Abramowitz and Stegun 6.5.31, even part).
+fn upper_tail(a: f64, x: f64) -> f64 {
     let mut divisor = away_from_zero(x + 1.0 - a);
-    let mut numerator = 1e300;
-    let mut denominator = 1.0 / divisor;
-    let mut fraction = denominator;
-    for index in 1..=TERMS_MAX {
-        let i = f64::from(index);
-        let factor = -i * (i - a);
+    continued_fraction((1.0 / divisor, 1e300, 1.0 / divisor), |i| {
         divisor += 2.0;
-        denominator = 1.0 / away_from_zero(divisor + factor * denominator);
-        numerator = away_from_zero(divisor + factor / numerator);
-        let change = denominator * numerator;
-        fraction *= change;
-        if (change - 1.0).abs() <= 1e-15 {
-            break;
-        }
-    }
-    fraction
+        (-i * (i - a), divisor)
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::gpd::Gpd;
 /// The first two L-moments, in the unit of the data, and the L-skewness.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LMoments {
-    /// The mean.
     pub location: f64,
     /// Half the expected distance of two values.
     pub scale: f64,

@@ -1,5 +1,6 @@
-//! Minima, roots and curvatures of likelihoods: one to three parameters, no derivatives asked for.
+//! Minima, roots and curvatures of likelihoods: one to three parameters, no derivatives asked for. Inverses of distribution functions.
 
 pub(super) mod curvature;
+pub(super) mod inversion;
 pub(super) mod minimum;
 pub(super) mod root;

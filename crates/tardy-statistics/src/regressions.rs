@@ -98,7 +98,7 @@ pub fn alarms(values: &[Vec<Option<f64>>], families: &[Vec<usize>], watch: Watch
     found
 }
 
-/// What stands before a build: of each series with a baseline, and of each family of which half the series have one.
+/// What stands before a build: of each series with a baseline, and of each family if half its series have one.
 struct Before {
     series: Vec<Option<OneBefore>>,
     families: Vec<Option<FamilyBefore>>,

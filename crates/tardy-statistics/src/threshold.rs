@@ -121,7 +121,7 @@ fn candidate(tally: &Tally, threshold: f64, question: Question) -> Option<Candid
     })
 }
 
-/// The index after the last rejected hypothesis: `probabilities` in the order in which they are tested, of which the first ones are false.
+/// The index after the last rejected hypothesis: `probabilities` in the order in which they are tested; the first ones are false.
 /// `None` when all are rejected.
 fn forward_stop(probabilities: &[f64], level: f64) -> Option<usize> {
     let mut sum = 0.0;

@@ -28,7 +28,7 @@ struct State {
 /// The number of the terminal that is shown; `console` is an open virtual terminal, as /dev/tty0.
 ///
 /// # Errors
-/// ENOTTY where it is none.
+/// ENOTTY where it is not a console.
 pub fn active(console: &File) -> io::Result<u16> {
     let mut state = State::default();
     // SAFETY: VT_GETSTATE fills one vt_stat at the pointer, which is valid.

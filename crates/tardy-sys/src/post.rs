@@ -22,7 +22,7 @@ struct Area {
 }
 
 const AREA_BYTES: u32 = 32;
-/// Stands before abort handlers, of which we have none; what is registered with it must be unregistered with it.
+/// Stands before abort handlers, and we have none; what is registered with it must be unregistered with it.
 const SIGNATURE: u32 = 0x5305_3053;
 /// RSEQ_FLAG_UNREGISTER.
 const UNREGISTER: i32 = 1;

@@ -87,7 +87,7 @@ pub fn reap_any(block: bool) -> io::Result<WaitResult> {
 /// Reaps child `pid`; with `block`, waits until it ends. `NoChildren` where it is no child of this process.
 ///
 /// # Errors
-/// EINVAL for a number that is none.
+/// EINVAL for a number that is not a signal's.
 pub fn reap(pid: i32, block: bool) -> io::Result<WaitResult> {
     let mut status = 0;
     loop {

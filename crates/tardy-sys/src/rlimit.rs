@@ -40,7 +40,7 @@ impl Resource {
     }
 }
 
-/// The (soft, hard) limits; `u64::MAX` is none.
+/// The (soft, hard) limits; `u64::MAX` means that there is none.
 ///
 /// # Errors
 /// Those of getrlimit(2).

@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// `path` is executed with `arguments`, of which the first is the name that the program gets; its environment is empty.
+    /// `path` is executed with `arguments`; the first is the name that the program gets; its environment is empty.
     #[must_use]
     pub fn new(path: CString, arguments: Vec<CString>) -> Self {
         Self { path, arguments }

@@ -1,4 +1,4 @@
-//! Files without a name, of which nothing is left when their process ends, however that happens: open(2) with O_TMPFILE, and linkat(2).
+//! Files without a name. Nothing is left of them when their process ends, however that happens: open(2) with O_TMPFILE, and linkat(2).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

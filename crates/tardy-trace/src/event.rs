@@ -446,7 +446,7 @@ impl Decoder {
         self.known.contains(&name)
     }
 
-    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are none.
+    /// The addresses of a stack of the kernel, the innermost first; nothing where the data are something else.
     #[must_use]
     pub fn stack<'a>(&self, data: &'a [u8]) -> Option<impl Iterator<Item = u64> + use<'a>> {
         let fields = self.kernel_stack.filter(|fields| data.first_chunk() == Some(&fields.id.to_le_bytes()))?;
@@ -509,7 +509,7 @@ impl Values<'_> {
         i32::try_from(self.number(index)?).ok()
     }
 
-    /// A number of a CPU, or of a state: what fits into 32 bits, the last of which means none.
+    /// A number of a CPU, or of a state: what fits into 32 bits; the largest means none.
     fn cpu(&self, index: usize) -> Option<u32> {
         u32::try_from(self.number(index)? & 0xffff_ffff).ok()
     }

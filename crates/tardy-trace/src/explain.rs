@@ -293,7 +293,7 @@ pub enum Waker {
 }
 
 impl Waker {
-    /// Whether a timer of which the trace has nothing may have been it: on PREEMPT_RT, and under load, threads serve softirqs.
+    /// Whether a timer that is not in the trace may have been it: on PREEMPT_RT, and under load, threads serve softirqs.
     #[must_use]
     pub fn may_be_timer(&self) -> bool {
         match self {

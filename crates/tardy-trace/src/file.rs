@@ -178,7 +178,7 @@ struct Parts {
     options: Options,
 }
 
-/// Options, of which the numbers are the same in both versions.
+/// Options. Their numbers are the same in both versions.
 #[derive(Debug, Default)]
 struct Options {
     kernel: Option<String>,
@@ -227,7 +227,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Formats of what tracers write, of which `print` is one.
+    /// Formats of what tracers write, `print` among them.
     fn tracer_formats(&mut self, cursor: &mut Cursor<'_>) -> Result<(), FileError> {
         self.some_formats("ftrace", cursor)
     }

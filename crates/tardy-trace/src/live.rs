@@ -1,6 +1,6 @@
 //! Pages of a ring buffer that is being written, page by page as they are read, as one stream of all CPUs in the order of time.
 //!
-//! The stream goes on up to a time of which the reader knows that every CPU's pages were read. Memory is bounded: what waits for that time and is
+//! The stream goes on up to a time before which, as the reader knows, every CPU's pages were read. Memory is bounded: what waits for that time and is
 //! more than `WAITING_MAX` events is given out before it.
 
 use std::cmp::Reverse;

@@ -116,7 +116,7 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// One CPU's pages, of which one is decoded at a time.
+/// One CPU's pages. One is decoded at a time.
 struct Stream<'a> {
     cpu: u32,
     layout: PageLayout,

@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
     /// Takes the next item of the stream in.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn item(&mut self, item: &Item) -> io::Result<()> {
         if !std::mem::replace(&mut self.has_begun, true) && self.is_monotonic {
             self.clocks(item.time())?;
@@ -97,7 +97,7 @@ impl<W: Write> Writer<W> {
     /// Takes a wake-up in. `component` and `holder` are the words that slices are named by.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn wake_up(
         &mut self,
         wake_up: &WakeUp,
@@ -124,7 +124,7 @@ impl<W: Write> Writer<W> {
     /// Writes what waits.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<LeftOut> {
         self.flush()?;
         self.out.flush()?;

@@ -342,7 +342,7 @@ fn the_interfering_thread_of_the_kept_trace_is_found() {
     let items: Vec<Item> = Merge::new(file.buffer(None).expect("it has one"), &decoder, file.counter).collect();
     let (found, explainer) = explain(Facts::default(), &items);
     sums_are_whole(&found);
-    // 300 cycles, of which each ends with one sleep; no timer is left out.
+    // 300 cycles. Each ends with one sleep; no timer is left out.
     let timed: Vec<&WakeUp> = found.iter().filter(|wake_up| wake_up.due_from == DueFrom::Timer).collect();
     assert_eq!(timed.len() as u64 + explainer.unfinished(), 300, "{}", found.len());
     let of = |name: &str| {

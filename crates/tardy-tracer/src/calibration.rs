@@ -92,7 +92,7 @@ fn mark(instance: &Instance, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(instance.path().join("trace_marker"))?.write_all(text.as_bytes())
 }
 
-/// Names of functions, of which the kernel shows addresses to those who may see them.
+/// Names of functions. The kernel shows their addresses to those who may see them.
 pub(crate) fn kernel_symbols() -> String {
     fs::read_to_string("/proc/kallsyms").unwrap_or_default()
 }

@@ -71,7 +71,7 @@ pub(crate) struct Explaining {
 }
 
 impl Explaining {
-    /// Decodes what is before `until`, and explains the samples of which all is known by then.
+    /// Decodes what is before `until`, and explains the samples about which everything is known by then.
     pub(crate) fn advance(&mut self, until: u64) {
         loop {
             self.take_batches();

@@ -3,7 +3,7 @@
 //! R. L. Plackett and J. P. Burman, "The design of optimum multifactorial experiments", Biometrika 33, 1946, from R. E. A. C. Paley's matrices. Each design is
 //! run with its mirror image, so that no effect of one setting is mixed with what two do together (G. E. P. Box and K. B. Wilson, J. R. Stat. Soc. B 13, 1951).
 
-/// Primes of which 3 is left by 4; a design has one row more, and room for as many settings.
+/// Primes that leave 3 when divided by 4; a design has one row more, and room for as many settings.
 const PRIMES: [usize; 8] = [3, 7, 11, 19, 23, 31, 43, 47];
 /// The most settings of a search.
 pub const SETTINGS_MAX: usize = PRIMES[PRIMES.len() - 1];

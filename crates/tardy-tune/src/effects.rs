@@ -10,7 +10,7 @@ use crate::pairs::Difference;
 use crate::ranks::{median, statistics_within, without_ends};
 use crate::search::Outcome;
 
-/// A smaller effect is none to speak of: a word that does nothing moves the kernel's data, too.
+/// A smaller effect does not count: a word that does nothing moves the kernel's data, too.
 const FACTOR_MIN: f64 = 1.05;
 
 /// What a setting does under a load.

@@ -26,7 +26,7 @@ pub(crate) fn statistics_within(ways: &[f64], probability: f64) -> usize {
         .count()
 }
 
-/// The interval of values in order, of which so many lie outside or at its edge at each side; unbounded with none.
+/// The interval of values in order. So many lie outside or at its edge at each side; unbounded with none.
 pub(crate) fn without_ends(sorted: &[f64], left_out: usize) -> Interval {
     match left_out.checked_sub(1) {
         Some(place) => Interval { lower: sorted[place], upper: sorted[sorted.len() - 1 - place] },

@@ -14,6 +14,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("the_sound_example_is_measured:", "needs a sound card"),
     ("every_probe_accounts_for_what_it_took: rtc:", "needs /dev/rtc0; the lab's guests have one"),
     ("the_loop_allocates_nothing_even_when_samples_are_lost: rtc:", "needs /dev/rtc0"),
+    ("no_measuring_loop_makes_a_system_call: rtc:", "needs /dev/rtc0"),
     ("interrupts_are_among_what_takes_the_cpu_from_oslat:", "needs tracefs; the lab's guests have it"),
 ];
 

@@ -1,4 +1,4 @@
-//! Made latencies of which the distribution is known, so that a bound can be held against the truth.
+//! Made latencies whose distribution is known, so that a bound can be held against the truth.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -15,7 +15,7 @@ pub(crate) enum Process {
     MaxAutoregressive,
     /// Two levels, log-normal each; all CPUs change between them at the same times, on average after 500 samples.
     OnOff,
-    /// As independent, and so many stalls a run on average, each of which hits all CPUs in the same period.
+    /// As independent, and so many stalls a run on average. Each hits all CPUs in the same period.
     CommonStalls(f64),
 }
 

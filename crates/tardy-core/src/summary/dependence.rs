@@ -61,7 +61,7 @@ impl Dependence {
         Self { levels, samples: samples as f64, series: serial.len(), of_known, of_tail, unseen, of_misses, is_assumed, clusters_min }
     }
 
-    /// Of samples of which the clustering of the largest ones is all that is known.
+    /// Of samples where only the clustering of the largest ones is known.
     #[must_use]
     pub fn of_extremal_index(samples: u64, extremal_index: f64) -> Self {
         let of_tail = 1.0 / extremal_index;
@@ -69,7 +69,7 @@ impl Dependence {
         Self { levels, of_known: of_tail, of_tail, unseen: of_tail, is_assumed: false, ..Self::unknown(samples, 1) }
     }
 
-    /// Of samples of which nothing but their number is known, from so many series.
+    /// Of samples where only their number is known, from so many series.
     #[must_use]
     pub fn unknown(samples: u64, series: usize) -> Self {
         let unseen = series.max(1) as f64;

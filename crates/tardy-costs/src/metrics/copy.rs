@@ -28,7 +28,6 @@ pub(super) const LIBC: Metric = Metric {
     },
 };
 
-/// A loop.
 pub(super) const OWN: Metric = Metric {
     name: "bcopy-own",
     group: Group::Bandwidth,

@@ -11,7 +11,6 @@ use tardy_sys::spawn::{self, Program};
 use super::tiny_program;
 use crate::metric::{Metric, Place, Unavailable, Work, repeated};
 
-/// A process.
 pub(super) const FORK: Metric = Metric {
     name: "fork",
     group: Group::Processor,
@@ -22,7 +21,6 @@ pub(super) const FORK: Metric = Metric {
     prepare: |_| Ok(repeated(spawn::fork_and_wait)),
 };
 
-/// A program.
 pub(super) const EXECUTE: Metric = Metric {
     name: "fork-exec",
     group: Group::Processor,

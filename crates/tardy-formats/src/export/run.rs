@@ -22,7 +22,6 @@ use super::ExportError;
 pub struct ExportedRun {
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its numbers.
     pub summary: Summary,
     /// Its series, in the order of their names.
     pub series: Vec<ExportedSeries>,
@@ -73,7 +72,7 @@ impl ExportedRun {
         if is_one { Ok(()) } else { Err(ExportError::OneProbe { format, has: names(&self.series) }) }
     }
 
-    /// Refuses runs of which no sample was kept.
+    /// Refuses runs without a kept sample.
     ///
     /// # Errors
     /// [`ExportError::NoSamples`].

@@ -138,7 +138,7 @@ impl Values {
         }
     }
 
-    /// Nothing where it is none, or no text.
+    /// Nothing where it is absent, or no text.
     fn text(&self, row: usize) -> Option<&str> {
         let Self::Text(values) = self else { return None };
         std::str::from_utf8(values.get(row)?.as_ref()?.data()).ok()
@@ -376,7 +376,7 @@ impl Columns {
                 (ColumnReader::DoubleColumnReader(reader), Kind::Real) => {
                     some(reader, rows).map(|(read, values)| (read, Values::Real(values)))
                 }
-                // As pandas writes whole numbers of which some are missing, and a column without any value.
+                // As pandas writes whole numbers with some missing, and a column without any value.
                 (ColumnReader::DoubleColumnReader(reader), Kind::Whole) => {
                     some(reader, rows).map(|(read, values)| (read, Values::Whole(rounded(values))))
                 }

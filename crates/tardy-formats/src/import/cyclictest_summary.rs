@@ -32,7 +32,7 @@ pub(super) struct SummaryLine {
 }
 
 impl SummaryLine {
-    /// `None` where the line is none.
+    /// `None` where the line is something else.
     pub(super) fn parse(line: &str, unit: Unit) -> Option<Self> {
         Self::read(line, unit).filter(|found| found.interval >= Nanos::ZERO)
     }

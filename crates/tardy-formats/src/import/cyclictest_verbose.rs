@@ -25,11 +25,11 @@ pub(super) const FORMAT: Format =
     Format { name: "cyclictest-verbose", about: "samples of cyclictest -v", detect: |head| detect(head).is_some(), reader: read };
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// A line longer than this is none of cyclictest's.
+/// cyclictest writes no longer line.
 const LINE_BYTES_MAX: usize = 4096;
 /// Samples in cyclictest's ring of each thread (`VALBUF_SIZE`).
 const RING: usize = 16_384;
-/// So many equal pairs in a row, of which at least an eighth differ from the one before, do not come by chance.
+/// So many equal pairs in a row do not come by chance if at least an eighth of them differ from the one before.
 const ALIASED_MIN: u32 = 512;
 /// Samples that are held back until they show their unit.
 const HELD_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use tardy_core::chunk::ChunkEncoder;
 use tardy_core::cpu::CpuList;
 use tardy_core::histogram::Histogram;
 use tardy_core::sample::{Record, Sample};
-use tardy_core::series::{ClockKind, Descriptor};
+use tardy_core::series::Descriptor;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::journal::Scratch;
@@ -19,7 +19,7 @@ use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::histogram_file;
 use tardy_run::imported::{ImportRecord, StatedTotals};
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, RunKind, RunRecord, SeriesRecord, StartTime, State, Tool};
+use tardy_run::record::{RunKind, RunRecord, SeriesRecord, StartTime, State, Tool};
 use tardy_run::series_writer::SeriesWriter;
 
 use super::sink::{ImportedRun, Sink};
@@ -162,18 +162,14 @@ impl FolderSink {
             failure: None,
             elsewhere: Vec::new(),
         };
+        let started = StartTime { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start };
+        // What another tool planned is not known.
+        let plan = Plan::without_probes("imported", &measured_cpus, &CpuList::default());
         RunRecord {
-            format: FORMAT,
-            kind: RunKind::Imported,
             tool: Tool { name: imported.tool.clone(), version: env!("CARGO_PKG_VERSION").into(), process: 0 },
             state: State::Finished,
-            clock: ClockKind::Hardware,
-            started: StartTime { realtime_ns: imported.started.or(written).unwrap_or_default(), monotonic_ns: start },
             ended_ns: imported.length.map(|length| start.saturating_add(length)),
             warnings,
-            // What another tool planned is not known.
-            plan: Plan::without_probes("imported", &measured_cpus, &CpuList::default()),
-            cost: None,
             imported: Some(ImportRecord {
                 format: format.name.to_owned(),
                 file: source.path.display().to_string(),
@@ -181,18 +177,8 @@ impl FolderSink {
                 series: self.series.iter().map(|series| series.stated).collect(),
                 has_no_times: imported.has_no_times,
             }),
-            measured_cpus,
-            phases: Vec::new(),
-            load_work: Vec::new(),
-            marks_ns: Vec::new(),
-            samples_folder: None,
             series: self.series.iter().map(entry).collect(),
-            scheduling_changes: Vec::new(),
-            interference: None,
-            tracing: None,
-            overhead: None,
-            machine: imported.machine,
-            doctor: Vec::new(),
+            ..RunRecord::begun(RunKind::Imported, plan, imported.machine, started)
         }
     }
 }

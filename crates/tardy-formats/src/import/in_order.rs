@@ -1,4 +1,4 @@
-//! Values of which a file gives the order, and at most the period says when they were due.
+//! Values whose order a file gives. At most the period says when they were due.
 
 use std::io;
 
@@ -32,7 +32,7 @@ impl<'a> InOrder<'a> {
     /// Opens the series of `probe`.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub(super) fn open(sink: &'a mut dyn Sink, (probe, cpu): (&str, Option<u32>), settings: &Settings, unit: Unit) -> io::Result<Self> {
         let period = settings.period.map_or(0, Nanos::get);
         let schedule = match period {
@@ -46,7 +46,7 @@ impl<'a> InOrder<'a> {
     /// Adds a value; `None` where the run would last longer than a clock can show.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub(super) fn push(&mut self, latency: i64) -> io::Result<Option<()>> {
         while latency % self.resolution != 0 {
             self.resolution /= 10;

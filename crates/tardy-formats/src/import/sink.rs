@@ -20,22 +20,22 @@ pub trait Sink {
     /// Opens a series of samples; the number names it from then on.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     fn open(&mut self, descriptor: Descriptor) -> io::Result<usize>;
 
     /// Adds a record to a series.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     fn push(&mut self, series: usize, record: Record) -> io::Result<()>;
 
     /// Notes what the other tool states of a series of samples.
     fn state(&mut self, series: usize, stated: StatedTotals);
 
-    /// Adds a series of which only a histogram is known, or nothing but what is stated.
+    /// Adds a series that is known by its histogram only, or by what is stated.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     fn whole(&mut self, descriptor: Descriptor, histogram: &Histogram, stated: StatedTotals) -> io::Result<()>;
 }
 
@@ -115,7 +115,7 @@ impl BucketSeries {
     /// Hands it over.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn hand_over(&self, sink: &mut dyn Sink) -> io::Result<()> {
         let mut histogram = Histogram::new(Budget::ANALYSIS);
         self.buckets.iter().for_each(|&(value, count)| histogram.record_many(value, count));

@@ -22,11 +22,9 @@ const VERSION: u32 = 1;
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
-    /// The rows.
     pub variants: Vec<Variant>,
     /// Kernels that could not be had or booted, with the reason.
     pub absent: Vec<(String, String)>,
-    /// The columns.
     pub loads: Vec<String>,
     pub replicas: u32,
     /// The length of each run in the guest's time.

@@ -24,7 +24,6 @@ fn cells(width: u16) -> usize {
     (usize::from(width).saturating_sub(LABEL) / 8 * 8).max(8)
 }
 
-/// The lines.
 pub(super) fn lines(cpus: &[(CpuId, Option<Nanos>)], width: u16, look: Look) -> Vec<Line<'static>> {
     let values = || cpus.iter().filter_map(|(_, value)| value.filter(|value| *value > Nanos::ZERO));
     let (Some(low), Some(high)) = (values().min(), values().max()) else { return Vec::new() };

@@ -22,7 +22,7 @@ const FINISH_LIMIT: Nanos = Nanos::from_secs(60);
 /// may write is no more than there is room for.
 ///
 /// # Errors
-/// A folder that was given and is none.
+/// What was given is not a folder.
 pub(super) fn folder(resolution: &mut Resolution<'_>) -> Result<(PathBuf, Backing), Unsupported> {
     let host = resolution.host;
     let folder = match resolution.plan.parameters.path(FOLDER.name) {

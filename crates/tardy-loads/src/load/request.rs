@@ -54,18 +54,10 @@ pub enum RequestError {
     },
     /// The same parameter twice.
     #[error("load `{load}`: `{name}` is given twice; give it once")]
-    Twice {
-        load: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Twice { load: &'static str, name: &'static str },
     /// A parameter that has no default has no value.
     #[error("load `{load}` needs `{name}`: write {load}:{name}=...")]
-    Needed {
-        load: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Needed { load: &'static str, name: &'static str },
     /// A list of loads takes no parameters.
     #[error("`{0}` is a list of loads and takes no parameters: ask for its loads one by one")]
     CompositeWithParameters(&'static str),

@@ -15,7 +15,6 @@ use super::bounds::Bounds;
 /// A plan in the making; a load's `resolve` completes it.
 #[derive(Debug)]
 pub struct Resolution<'a> {
-    /// The machine.
     pub host: &'a Host,
     /// What this load may take, over all workers.
     pub share: Bounds,

@@ -50,7 +50,6 @@ pub struct Stall {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuState {
-    /// Its number.
     pub cpu: CpuId,
     /// Interrupts of all kinds.
     #[serde(default)]

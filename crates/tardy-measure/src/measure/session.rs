@@ -20,7 +20,7 @@ use tardy_machine::facts::MachineFacts;
 use tardy_machine::root::Root;
 use tardy_run::folder::{FolderError, RunFolder};
 use tardy_run::plan::Plan;
-use tardy_run::record::{FORMAT, RunKind, RunRecord, StartTime, State, Tool};
+use tardy_run::record::{RunKind, RunRecord, StartTime};
 use tardy_sys::signal::{self, SignalFd};
 use tardy_sys::{clock, sched};
 
@@ -111,30 +111,12 @@ fn first_warnings(plan: &Plan, doctor: &[StoredFinding], root: &Root) -> Vec<War
 pub(super) fn first_record(plan: Plan, root: &Root) -> RunRecord {
     let machine = MachineFacts::read(root);
     let doctor = checks::stored(&machine, root, &plan.measured_cpus);
+    let started = StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) };
     RunRecord {
-        format: FORMAT,
-        kind: RunKind::Latency,
-        tool: Tool { name: "tardy".into(), version: env!("CARGO_PKG_VERSION").into(), process: std::process::id() },
-        state: State::Running,
         clock: clock_kind(root),
-        started: StartTime { realtime_ns: Nanos(clock::realtime()), monotonic_ns: Nanos(clock::monotonic()) },
-        ended_ns: None,
         warnings: first_warnings(&plan, &doctor, root),
-        measured_cpus: plan.measured_cpus.clone(),
-        plan,
-        cost: None,
-        imported: None,
-        phases: Vec::new(),
-        load_work: Vec::new(),
-        marks_ns: Vec::new(),
-        samples_folder: None,
-        series: Vec::new(),
-        scheduling_changes: Vec::new(),
-        interference: None,
-        tracing: None,
-        overhead: None,
-        machine,
         doctor,
+        ..RunRecord::begun(RunKind::Latency, plan, machine, started)
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn launch(
         let joined = group.as_deref().map_or(Ok(()), groups::join_thread);
         let mut warnings = prepare(&member);
         if let Err(error) = joined {
-            warnings.push(Warning::Note {
+            warnings.push(Warning::Problem {
                 text: format!("a measuring thread did not join --probe-cgroup ({error}): it runs in the tool's own group"),
             });
         }

@@ -17,7 +17,7 @@ pub enum PlanError {
     /// A probe that was asked for cannot run here.
     #[error("--probe {probe}: {missing} is missing: {remedy}")]
     ProbeAbsent { probe: String, missing: String, remedy: String },
-    /// The same probe twice, of which there is one.
+    /// The same probe twice, and there can be only one.
     #[error("--probe {name} is given twice, and there is one in a process or machine: leave one out")]
     ProbeTwice { name: String },
     /// A probe on CPUs that are not measured.

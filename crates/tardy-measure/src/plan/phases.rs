@@ -69,7 +69,7 @@ pub(super) fn resolve(
             phases.push(PhasePlan { name: phase.name, length: phase.length, cycles: phase.cycles, loads });
         }
     }
-    // A list of which nothing is left would pass for one that ran.
+    // An empty list would pass for one that ran.
     if !request.loads.is_empty()
         && phases.iter().all(|phase| phase.loads.is_empty())
         && let Some(Warning::LoadAbsent { load, missing, remedy }) = warnings.first()
@@ -85,7 +85,7 @@ pub(super) fn resolve(
 fn unequal() -> Warning {
     let text = "loads that run together share the CPUs by task, not by load: no control group can be made and the kernel does not group tasks by session \
                 (run as root, or set kernel.sched_autogroup_enabled to 1); the table of phases shows each load's share";
-    Warning::Note { text: text.to_owned() }
+    Warning::Problem { text: text.to_owned() }
 }
 
 fn not_allowed(name: &str) -> Unsupported {

@@ -203,7 +203,7 @@ fn sharing(probes: &[Probe]) -> Option<Warning> {
 /// What due times on CLOCK_TAI are where nobody has told the kernel how far it is ahead.
 fn without_tai(probes: &[Probe]) -> Option<Warning> {
     let asks = |(_, plan): &Probe| plan.clocks.timer == SystemClock::Tai || plan.clocks.align == Some(SystemClock::Tai);
-    (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Note {
+    (probes.iter().any(asks) && clock::tai_offset() == 0).then(|| Warning::Problem {
         text: "CLOCK_TAI shows UTC here: nobody has told the kernel how far TAI is ahead (37 s since 2017), so that due times are whole multiples of UTC, \
                which are those of TAI only for periods that divide a second; chrony (leapsectz), ntpd or ptp4l with phc2sys tell it"
             .to_owned(),

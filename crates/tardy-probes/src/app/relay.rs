@@ -38,7 +38,6 @@ pub struct LoopRings {
 /// A loop whose series had to end before the run did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftGrid {
-    /// The loop.
     pub name: String,
     /// What its grid was.
     pub period: Nanos,

@@ -62,7 +62,7 @@ impl Track {
         if skipped < self.lost { Err(off_grid) } else { Ok(skipped) }
     }
 
-    /// Hands over the cycle held; `skipped` due times lie behind it, some of which belong to cycles that were lost.
+    /// Hands over the cycle held; `skipped` due times lie behind it. Some belong to cycles that were lost.
     fn hand_over(&mut self, skipped: u64) {
         let lost = std::mem::take(&mut self.lost);
         let mut not_lost = skipped - lost;

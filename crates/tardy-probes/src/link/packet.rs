@@ -38,7 +38,6 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Its bytes.
     #[inline]
     #[must_use]
     pub(super) fn encode(&self) -> [u8; BYTES] {

@@ -37,7 +37,7 @@ const PORT_REMEDY: &str = "load the drivers (modprobe parport_pc ppdev), which n
 const LINE: u8 = 1;
 /// How long the other end may take to answer at the start, and after an answer that was lost.
 const SETTLE: Nanos = Nanos::from_millis(500);
-/// Stimuli at the start, of which each must be answered.
+/// Stimuli at the start. Each must be answered.
 const TRIALS: u32 = 3;
 
 /// Makes a pulse; what is after its rising edge is no part of a round trip.

@@ -97,16 +97,18 @@ fn open(mut opening: OpenContext<'_>) -> io::Result<ProbeInstance> {
             begin.control.warn(Warning::LoopLeftItsGrid { name: left.name, period, before, due });
         }
         if refused > 0 {
-            begin.control.warn(Warning::Note { text: format!("{refused} more loops of the program were not measured: one is, the first") });
+            begin
+                .control
+                .warn(Warning::Problem { text: format!("{refused} more loops of the program were not measured: one is, the first") });
         }
         let is_ending = !begin.control.is_past_end(Nanos(tardy_sys::clock::monotonic()));
         match program.end(is_ending)? {
             Ending::Asked => {}
-            Ending::ByItself(status) => begin.control.warn(Warning::Note { text: format!("the program ended by itself ({status})") }),
+            Ending::ByItself(status) => begin.control.warn(Warning::Problem { text: format!("the program ended by itself ({status})") }),
             Ending::Killed => {
                 begin
                     .control
-                    .warn(Warning::Note { text: "the program did not end when it was asked to (SIGTERM), and was killed".to_owned() });
+                    .warn(Warning::Problem { text: "the program did not end when it was asked to (SIGTERM), and was killed".to_owned() });
             }
         }
         // Other probes have nothing to wait for when the program that was measured has ended.

@@ -21,6 +21,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     source: "today (event loops)",
     resolve,
     open,
+    system_calls: &["epoll_pwait2"],
     ..ProbeInfo::USUAL
 };
 

@@ -13,6 +13,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "write(2) to an eventfd that a thread reads: from the waker's clock read before the call to the woken thread's first one after its own",
     source: "today (event loops, virtual machines)",
     open: pair::open::<EventFd>,
+    system_calls: &["clock_nanosleep", "write", "read"],
     ..pair::INFO
 };
 

@@ -12,6 +12,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     times: "FUTEX_WAKE to a thread in FUTEX_WAIT: from the waker's clock read before the call to the woken thread's first one after its own",
     source: "williams2002 (wake-ups by threads), ptsematest",
     open: pair::open::<Futex>,
+    system_calls: &["clock_nanosleep", "futex"],
     ..pair::INFO
 };
 

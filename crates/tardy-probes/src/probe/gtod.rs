@@ -35,6 +35,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
+    system_calls: &[],
     open,
     ..ProbeInfo::USUAL
 };
@@ -73,7 +74,7 @@ impl<C: Fn() -> i64> ClockReader<C> {
         Self { clock, producer, last, left: plan.cycles.unwrap_or(u64::MAX), observed: 0 }
     }
 
-    /// Begins a turn: what came since the last one is none of this clock's time.
+    /// Begins a turn: what came since the last one is not this clock's time.
     #[inline]
     fn begin(&mut self) {
         self.last = (self.clock)();

@@ -28,7 +28,7 @@ pub struct ProbeInfo {
     /// What can be set beside `period`, `policy`, `priority` and `dither`, which every probe has; values without names are in this order, and
     /// before those.
     pub parameters: &'static [Parameter],
-    /// Its series, of which each place has all; the first has the probe's name.
+    /// Its series: each place has all of them, and the first has the probe's name.
     pub series: &'static [SeriesInfo],
     /// Where it runs.
     pub placement: Placement,
@@ -41,6 +41,9 @@ pub struct ProbeInfo {
     pub is_single: bool,
     /// What it waits for. Interval errors do not show a constant lateness, as that of a tick may be; pairs of threads and what others begin have no timer.
     pub waits_for: WaitsFor,
+    /// The system calls that its measuring loops make, as strace names them: what it sleeps with first, then the wake-up or the work that it times. A clock
+    /// read is not one where the vDSO reads the clock.
+    pub system_calls: &'static [&'static str],
     /// Whether its timer can be set on another clock than the run's.
     pub sets_any_clock: bool,
     /// Whose cycles it times.
@@ -106,6 +109,7 @@ impl ProbeInfo {
         period: Nanos::from_millis(1),
         is_single: false,
         waits_for: WaitsFor::Timer,
+        system_calls: &["clock_nanosleep"],
         sets_any_clock: false,
         cycles: Cycles::Own,
         is_throttled: false,

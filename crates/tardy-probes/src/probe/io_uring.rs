@@ -21,6 +21,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     source: "today",
     resolve,
     open,
+    system_calls: &["io_uring_enter"],
     ..ProbeInfo::USUAL
 };
 

@@ -30,6 +30,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
+    system_calls: &["rt_sigtimedwait"],
     resolve,
     open,
     ..ProbeInfo::USUAL

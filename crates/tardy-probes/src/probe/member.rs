@@ -16,7 +16,6 @@ use crate::record::ring::Producer;
 pub struct OpenContext<'a> {
     /// The probe as planned, with its parameters.
     pub probe: &'a ProbePlan,
-    /// The place.
     pub thread: &'a ThreadPlan,
     /// All measured CPUs, for probes that need a second one.
     pub measured_cpus: &'a CpuList,
@@ -127,7 +126,7 @@ impl Start<'_> {
     /// Sleeps until the run starts: for probes without a grid, whose first cycle would else lie before it.
     ///
     /// # Errors
-    /// Those of sleeping.
+    /// If the kernel refuses the sleep.
     pub fn sleep(&self) -> std::io::Result<()> {
         tardy_sys::clock::sleep_until(&tardy_sys::clock::Instant::from_nanos(self.at.get()))
     }

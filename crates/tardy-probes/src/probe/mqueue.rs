@@ -17,6 +17,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     source: "williams2002 (wake-ups by threads), pmqtest",
     resolve,
     open: pair::open::<MessageQueue>,
+    system_calls: &["clock_nanosleep", "mq_timedsend", "mq_timedreceive"],
     ..pair::INFO
 };
 

@@ -43,6 +43,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     ],
     policy: PolicyName::Other,
     waits_for: WaitsFor::Nothing,
+    // After a gap it asks how often it was switched out.
+    system_calls: &["getrusage"],
     open,
     ..ProbeInfo::USUAL
 };

@@ -324,7 +324,7 @@ fn asked_waker<C: Channel>(pair: Arc<Pair<C>>) -> Run {
     })
 }
 
-/// A pair of which one thread failed measures nothing any more.
+/// A pair measures nothing any more once one of its threads has failed.
 fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
     result.inspect_err(|_| start.control.stop())
 }

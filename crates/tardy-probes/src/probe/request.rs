@@ -87,18 +87,10 @@ pub enum ProbeRequestError {
     },
     /// The same parameter twice.
     #[error("probe `{probe}`: `{name}` is given twice; give it once")]
-    Twice {
-        probe: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Twice { probe: &'static str, name: &'static str },
     /// A parameter that has no default has no value.
     #[error("probe `{probe}` needs `{name}`: write {probe}:{name}=...")]
-    Needed {
-        probe: &'static str,
-        /// The parameter.
-        name: &'static str,
-    },
+    Needed { probe: &'static str, name: &'static str },
     /// A value is wrong.
     #[error("probe `{probe}`: {source}")]
     Value {

@@ -70,6 +70,8 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     placement: Placement::FirstCpu,
     is_single: true,
     waits_for: WaitsFor::Event,
+    // Over the loopback; a link of another kind has calls of its own.
+    system_calls: &["clock_nanosleep", "write", "read", "ppoll"],
     resolve,
     open,
     ..ProbeInfo::USUAL
@@ -147,7 +149,7 @@ fn own_responder(probe: &ProbePlan, cpus: tardy_core::cpu::CpuList, mut responde
         let mut answered = ResponderResult::default();
         responder.answer(&is_over, &mut None, &mut answered)?;
         if answered.failures > 0 {
-            start.control.warn(Warning::Note { text: format!("response: {} answers could not be sent", answered.failures) });
+            start.control.warn(Warning::Problem { text: format!("response: {} answers could not be sent", answered.failures) });
         }
         Ok(())
     });

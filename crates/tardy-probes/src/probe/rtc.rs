@@ -34,6 +34,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     period: Nanos(1_000_000_000 / 2048),
     is_single: true,
     waits_for: WaitsFor::Event,
+    system_calls: &["read"],
     period_of: |values| Some(Nanos((1_000_000_000 / values.number("hz").max(1)) as i64)),
     resolve,
     open,

@@ -15,6 +15,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     source: "williams2002 (wake-ups by threads), sigwaittest",
     open: pair::open::<Signal>,
     is_single: true,
+    system_calls: &["clock_nanosleep", "getpid", "tgkill", "rt_sigtimedwait"],
     ..pair::INFO
 };
 

@@ -22,6 +22,7 @@ pub(super) const INFO: ProbeInfo = ProbeInfo {
     sets_any_clock: true,
     resolve,
     open,
+    system_calls: &["read"],
     ..ProbeInfo::USUAL
 };
 

@@ -130,7 +130,7 @@ impl PreparedSeries {
     /// Writes the file's head, which says when samples are due.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If it cannot be written.
     pub fn begin(self, schedule: Schedule) -> io::Result<SeriesRecorder> {
         let mut recorder = self.0;
         recorder.descriptor.schedule = schedule;

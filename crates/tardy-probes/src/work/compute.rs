@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-/// A chain of multiplications and shifts, each of which needs the one before it, so that no CPU does two at once.
+/// A chain of multiplications and shifts. Each needs the one before it, so that no CPU does two at once.
 #[derive(Debug)]
 pub(super) struct Compute(u64);
 

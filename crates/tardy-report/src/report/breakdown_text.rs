@@ -19,7 +19,8 @@ pub fn text(breakdown: &Breakdown, columns: usize) -> String {
     let mut out =
         String::from("Where lateness comes from (abeni2002, section 2); latencies in us, each source from a run that isolated it.\n");
     for (run, warning) in &breakdown.warnings {
-        let _ = writeln!(out, "! {run}: {warning}");
+        let mark = if warning.is_note() { "note:" } else { "!" };
+        let _ = writeln!(out, "{mark} {run}: {warning}");
     }
     for (source, title) in SOURCES {
         let _ = writeln!(out, "\n{title}");

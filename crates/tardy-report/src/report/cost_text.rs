@@ -36,10 +36,10 @@ fn head(out: &mut String, summary: &CostSummary) {
         CostSet::Build | CostSet::Command => writeln!(out, "{}: {} times: {}{state}", summary.run, how.trials, how.command.join(" ")),
     };
     for warning in &summary.warnings {
-        let _ = writeln!(out, "! {warning}");
+        let _ = writeln!(out, "{}", warning.line());
     }
     if how.unit == "instructions" {
-        let _ = writeln!(out, "! counts of executed instructions: how long the kernel's code is, never how fast a machine runs it");
+        let _ = writeln!(out, "note: counts of executed instructions: how long the kernel's code is, never how fast a machine runs it");
     }
 }
 

@@ -192,11 +192,17 @@ impl Page<'_> {
         let mut taken = String::new();
         for (place, warning) in self.summary.warnings.iter().enumerate() {
             let before = taken.len();
-            self.sentence(&mut taken, 0, &format!("! {warning}"));
+            self.sentence(&mut taken, 0, &warning.line());
             if place > 0 && taken.lines().count() > lines {
                 taken.truncate(before);
-                let left = self.summary.warnings.len() - place;
-                self.sentence(&mut taken, 0, &format!("! and {left} more warning{}: see --full", if left == 1 { "" } else { "s" }));
+                let left = &self.summary.warnings[place..];
+                let plural = if left.len() == 1 { "" } else { "s" };
+                let rest = match left.iter().filter(|warning| !warning.is_note()).count() {
+                    0 => format!("note: and {} more note{plural}", left.len()),
+                    warnings if warnings == left.len() => format!("! and {warnings} more warning{plural}"),
+                    _ => format!("! and {} more warnings and notes", left.len()),
+                };
+                self.sentence(&mut taken, 0, &format!("{rest}: see --full"));
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! What got worse or better from one release to the next that has the same preemption model.
 //!
 //! A replica is what is counted: its 99.9 %, or its largest latency. Their logarithms are relabelled (`tardy_statistics::compare::permutation`), because
-//! latencies under load differ by factors. Of all comparisons, those are kept of which at most 5 % are expected to be by chance (Benjamini and Hochberg 1995).
+//! latencies under load differ by factors. So many comparisons are kept that at most 5 % of them are expected to be by chance (Benjamini and Hochberg 1995).
 
 use serde::Serialize;
 use tardy_core::units::Nanos;
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(of(&[900; 8], &[100; 8]).len(), 1);
     }
 
-    // The example of Benjamini and Hochberg (1995), section 3.2: fifteen probabilities, of which the procedure keeps four.
+    // The example of Benjamini and Hochberg (1995), section 3.2: fifteen probabilities; the procedure keeps four.
     #[test]
     fn the_procedures_published_example_is_reproduced() {
         let published =

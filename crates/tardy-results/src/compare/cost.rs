@@ -1,6 +1,6 @@
 //! Costs against costs: by how many percent each service, or program, costs more, with an interval and a verdict.
 //!
-//! Costs are compared as ratios, because a trial's value is a sum of many delays of which none is below zero, and because the user asks for a share. With four
+//! Costs are compared as ratios, because a trial's value is a sum of many delays that are never below zero, and because the user asks for a share. With four
 //! runs a side or more a run's figure is what is counted, with fewer its trials.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,6 @@ pub struct CostComparison {
     pub unit: &'static str,
     /// Whether whole programs were timed: their averages are compared then, as mckenney2009 does.
     pub is_of_programs: bool,
-    /// The baseline.
     pub base: CostSide,
     /// The candidates, in the order of the command line.
     pub candidates: Vec<CostCandidate>,
@@ -52,7 +51,6 @@ pub struct CostSide {
 /// A candidate against the baseline.
 #[derive(Debug, Clone, Serialize)]
 pub struct CostCandidate {
-    /// The candidate.
     pub side: CostSide,
     /// What all rows come to.
     pub verdict: Outcome,
@@ -67,7 +65,6 @@ pub struct CostCandidate {
 /// One metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostRow {
-    /// Its name.
     pub metric: String,
     /// Bytes that one operation moves, for bandwidths.
     pub bytes: Option<u64>,
@@ -215,7 +212,7 @@ fn row(name: &str, base: &Side, side: &Side, of_runs: bool, margin: Margin, conf
     judged((name, from[0].bytes), figures, (&counted(&from), &counted(&to)), margin, confidence)
 }
 
-/// `None` where one side costs nothing: what is left after something was taken off can be nothing, of which there is no ratio.
+/// `None` where one side costs nothing: what is left after something was taken off can be nothing, and has no ratio.
 fn judged(
     (name, bytes): (&str, Option<u64>),
     (base, candidate): (f64, f64),

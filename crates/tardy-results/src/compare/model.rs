@@ -20,7 +20,6 @@ pub struct Comparison {
     pub verdict: Outcome,
     /// How it was made.
     pub settings: Settings,
-    /// The baseline.
     pub base: SideSummary,
     /// The candidates, in the order of the command line.
     pub candidates: Vec<CandidateComparison>,
@@ -103,7 +102,6 @@ pub struct RunFacts {
 /// A candidate against the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateComparison {
-    /// The candidate.
     pub side: SideSummary,
     /// What all its tables come to.
     pub verdict: Outcome,
@@ -179,7 +177,6 @@ pub struct BetweenRuns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadSource {
-    /// The user.
     Stated,
     /// Nobody: the documented share.
     Documented,

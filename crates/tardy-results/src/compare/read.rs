@@ -288,7 +288,7 @@ fn share(share: f64) -> String {
 
 /// Guests of the lab that differ in where they began: what they show differs as between two replicas, whatever else is the same.
 fn different_starts(from: &RunSide, to: &RunSide) -> Option<String> {
-    // A record that cannot be read is none of a comparison's business: nothing in it is compared.
+    // A record that cannot be read does not concern a comparison: nothing in it is compared.
     let (from, to) = (GuestStart::read(&from.folder)?, GuestStart::read(&to.folder)?);
     let is_same_guest = from.kernel == to.kernel && from.command_line == to.command_line;
     let words = match (&from.snapshot, &to.snapshot) {

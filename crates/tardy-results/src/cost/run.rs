@@ -15,7 +15,6 @@ pub struct CostRun {
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its numbers.
     pub summary: CostSummary,
 }
 
@@ -39,7 +38,7 @@ impl CostRun {
     }
 }
 
-/// Whether `path` is a run of that kind; what cannot be read is none.
+/// Whether `path` is a run of that kind; what cannot be read is not.
 #[must_use]
 pub fn is_cost(path: &Path) -> bool {
     folder::open(path).is_ok_and(|record| record.kind == RunKind::Cost)

@@ -6,11 +6,11 @@ use tardy_outside::late::{FunctionRow, SectionInTheWay};
 /// How a guest was watched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutsideFacts {
-    /// Samples, the worst of each phase, of which is known what was executed before them.
+    /// Samples, the worst of each phase, with what was executed before them.
     pub windows: u64,
-    /// Of the worst those of which it could not be kept.
+    /// The worst samples without what was executed before them: it could not be kept.
     pub left_out: u64,
-    /// Those of threads that are none of the run's probes.
+    /// Those of other threads than the run's probes.
     pub of_nobody: u64,
     /// Virtual time of an instruction.
     pub instruction_ns: u64,

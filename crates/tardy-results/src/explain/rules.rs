@@ -9,7 +9,6 @@ use super::words::priority;
 
 #[derive(Debug, Serialize)]
 pub struct RuleRow {
-    /// Its name.
     pub rule: &'static str,
     /// In a few words, as the thing that happened.
     pub what: &'static str,

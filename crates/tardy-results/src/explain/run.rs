@@ -54,7 +54,6 @@ pub enum RunError {
     /// A file of delays cannot be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
@@ -73,7 +72,6 @@ pub enum RunError {
     /// The trace around the worst samples is damaged.
     #[error("{}: {error}", path.display())]
     Trace {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         error: ExplainError,

@@ -84,7 +84,7 @@ impl StackTally {
 /// Writes stacks folded, a line each, as flame graph tools read them: frames from the outermost to the innermost, and ns.
 ///
 /// # Errors
-/// Those of writing.
+/// If it cannot be written.
 pub fn write_folded(rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
         // Frames are told apart by ";", and the last blank is before the number.

@@ -13,13 +13,11 @@ use super::HolderFacts;
 pub struct Lateness {
     /// All latenesses together.
     pub sum_ns: u64,
-    /// The least.
     pub min_ns: u64,
     /// Half are at most as late.
     pub median_ns: u64,
     /// 99 of 100 are at most as late.
     pub p99_ns: u64,
-    /// The largest.
     pub max_ns: u64,
 }
 
@@ -30,7 +28,6 @@ pub struct ComponentRow {
     pub sum_ns: u64,
     /// Of a wake-up that has it.
     pub median_ns: u64,
-    /// The longest.
     pub max_ns: u64,
     /// Wake-ups that have it.
     pub wake_ups: u64,

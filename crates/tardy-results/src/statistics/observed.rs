@@ -29,7 +29,6 @@ pub struct ObservedStatistics {
     pub mode_samples: u64,
     /// With n - 1; absent for one sample.
     pub variance_ns2: Option<f64>,
-    /// Its root.
     pub standard_deviation_ns: Option<f64>,
     /// Shares below limits.
     pub below: Vec<Below>,

@@ -83,7 +83,6 @@ pub struct TailOptions {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckResult {
-    /// Its numbers.
     #[serde(flatten)]
     pub check: Check,
     /// Whether it gave no reason to refuse the model.
@@ -113,7 +112,6 @@ pub struct Model {
 /// A point of the model's tail.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CurvePoint {
-    /// A latency.
     pub value_ns: f64,
     /// The share of samples above it, by the model. A cluster of late samples counts with all of them here, and once in `level_ns`.
     pub share: f64,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tardy_core::series::ClockKind;
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -39,7 +39,12 @@ pub struct Breakdown {
     /// Measurements in which sources are mixed, or that say nothing.
     pub mixed: Vec<MixedMeasurement>,
     /// What must be known before the numbers: the folder of a run, and a warning of it.
-    pub warnings: Vec<(String, String)>,
+    #[serde(serialize_with = "as_texts")]
+    pub warnings: Vec<(String, Warning)>,
+}
+
+fn as_texts<S: Serializer>(warnings: &[(String, Warning)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(warnings.iter().map(|(run, warning)| (run, warning.to_string())))
 }
 
 /// A measurement of one source alone.
@@ -96,7 +101,7 @@ pub fn breakdown(runs: &[PathBuf]) -> Result<Breakdown, SummaryError> {
 impl Breakdown {
     fn add(&mut self, path: &Path, record: &RunRecord, summary: &Summary) {
         let run = path.display().to_string();
-        self.warnings.extend(summary.warnings.iter().map(|warning| (run.clone(), warning.to_string())));
+        self.warnings.extend(summary.warnings.iter().map(|warning| (run.clone(), warning.clone())));
         let tick = summary.warnings.iter().find_map(|warning| match warning {
             Warning::NoHighResolutionTimers { resolution } => Some(*resolution),
             _ => None,

@@ -162,7 +162,7 @@ fn numbers_of(
     probes.into_iter().map(of_probe).collect()
 }
 
-/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe of which not every sample was kept.
+/// What `judge` says of each probe in `phases`, without the CPUs in `left_out`; nothing of a probe without all its samples.
 fn verdicts_of(
     series: &[SeriesData],
     phases: &[usize],

@@ -15,7 +15,7 @@ use super::verdict::{Judge, Part};
 const DEADLINES: [Nanos; 5] =
     [Nanos::from_micros(50), Nanos::from_micros(100), Nanos::from_micros(200), Nanos::from_micros(500), Nanos::from_millis(1)];
 
-/// The ladder of a probe, of which `all` are the samples of all series together. Absent where values are no lateness, where the time is not that of a
+/// The ladder of a probe; `all` are the samples of all its series together. Absent where values are no lateness, where the time is not that of a
 /// machine, or where there is no sample.
 pub(super) fn ladder(judge: &Judge<'_>, series: &[&SeriesData], all: &Cell, measured: Nanos, loads: &[LoadSummary]) -> Option<Ladder> {
     let descriptor = series.first()?.descriptor();

@@ -97,7 +97,6 @@ pub struct InterruptCount {
 /// All series of one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSummary {
-    /// Its name.
     pub probe: String,
     /// What a value is: `latency` or `interval error`.
     pub quantity: String,
@@ -195,7 +194,7 @@ pub struct SeriesSummary {
 /// The gaps of a series, of a least length, together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GapSummary {
-    /// Shorter ones are none, or are counted without their time.
+    /// Shorter ones do not count, or are counted without their time.
     pub least_ns: Nanos,
     /// How many there were.
     pub count: u64,
@@ -216,7 +215,6 @@ pub struct FittedSummary {
     pub expiries: u64,
     /// How many of them no event stands for.
     pub without_event: u64,
-    /// The latenesses.
     pub lateness: Option<Numbers>,
 }
 

@@ -1,4 +1,4 @@
-//! Imported series of which less is known than samples: what the other tool states stands in for what cannot be computed.
+//! Imported series without their samples: what the other tool states stands in for what cannot be computed.
 
 use tardy_core::summary::numbers::Numbers;
 use tardy_core::units::Nanos;
@@ -70,7 +70,7 @@ fn mean(stated: &[StatedTotals]) -> Option<f64> {
     (samples > 0.0).then(|| weighted.iter().map(|(mean, samples)| mean * samples).sum::<f64>() / samples)
 }
 
-/// Extremes beyond the deadline of series of which nothing else is known: each is at least one miss.
+/// Extremes beyond the deadline, of series that are known by their extremes only: each is at least one miss.
 pub(super) fn misses(series: &[&SeriesData], window: Window) -> u64 {
     series.iter().map(|read| late_extremes(read, window)).sum()
 }
@@ -81,7 +81,7 @@ fn late_extremes(read: &SeriesData, window: Window) -> u64 {
     is_late(stated.max_ns).max(is_late(stated.min_ns))
 }
 
-/// Why a share of misses cannot be told: there are late samples among some of which only the extremes are known.
+/// Why a share of misses cannot be told: there are late samples in series that are known by their extremes only.
 pub(super) fn shortcoming(series: &[&SeriesData], window: Window) -> Option<String> {
     series
         .iter()

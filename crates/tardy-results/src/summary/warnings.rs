@@ -21,7 +21,7 @@ fn stored_until(record: &RunRecord, series: &[SeriesData]) -> Option<Nanos> {
     until.map(|wake| wake - record.started.monotonic_ns)
 }
 
-/// All of a run: those of `run.json`, and those that its series show. The gravest comes first.
+/// All of a run, each once: those of `run.json`, and those that its series show. The gravest comes first.
 pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning> {
     let mut warnings = record.warnings.clone();
     if record.state == State::Running {
@@ -69,7 +69,13 @@ pub(super) fn warnings(record: &RunRecord, series: &[SeriesData]) -> Vec<Warning
         since_start: change.seen_ns - record.started.monotonic_ns,
     }));
     warnings.sort_by_key(Warning::rank);
-    warnings
+    let mut once: Vec<Warning> = Vec::with_capacity(warnings.len());
+    for warning in warnings {
+        if !once.contains(&warning) {
+            once.push(warning);
+        }
+    }
+    once
 }
 
 /// What another CPU took of a series.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::autocorrelation::product_at;
 
-/// Lengths in values, of which the next whole number is used. The caller keeps to the period of the load as a minimum.
+/// Lengths in values; the next whole number is used. The caller keeps to the period of the load as a minimum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BlockLength {
     /// Mean length for blocks of random length.

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_law_of_small_samples_is_met() {
-        // 4 + 4: 70 orders, of which 1, 1, 2, 3, 5, 5, 7, 7, 8, ... give the statistic 0, 1, 2, ...
+        // 4 + 4: 70 orders; 1, 1, 2, 3, 5, 5, 7, 7, 8, ... of them give the statistic 0, 1, 2, ...
         let law = mann_whitney_law(4, 4);
         assert_eq!(law.len(), 17);
         for (probability, count) in law.iter().zip([1.0, 1.0, 2.0, 3.0, 5.0, 5.0, 7.0, 7.0, 8.0]) {

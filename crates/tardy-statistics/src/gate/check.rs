@@ -82,10 +82,7 @@ pub enum Check {
         ratio: f64,
     },
     /// Something could not be checked, which counts as failed.
-    Unmeasured {
-        /// Its name.
-        what: String,
-    },
+    Unmeasured { what: String },
 }
 
 impl Check {

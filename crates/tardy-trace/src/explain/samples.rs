@@ -42,7 +42,7 @@ pub struct Delay {
 }
 
 impl Samples {
-    /// Begins with a trace of which nothing is known yet, and with no thread. `threads` are names that are known beforehand.
+    /// Begins with an unread trace, and with no thread. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(facts: Facts, threads: &HashMap<i32, Text>) -> Self {
         let mut explainer = Explainer::new(Target::Pids(Vec::new()), facts, threads);
@@ -177,7 +177,7 @@ impl Samples {
     }
 }
 
-/// An interval of which the trace has nothing.
+/// An interval that is not in the trace.
 fn nobody_s(cpu: u32, due: u64, woke: u64, cause: Cause) -> Delay {
     let piece = Piece {
         component: Component::Awake,

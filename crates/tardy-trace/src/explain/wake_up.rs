@@ -115,7 +115,7 @@ impl Waiting {
 }
 
 impl Explainer {
-    /// Begins with a trace of which nothing is known yet. `threads` are names that are known beforehand.
+    /// Begins with an unread trace. `threads` are names that are known beforehand.
     #[must_use]
     pub fn new(target: Target, facts: Facts, threads: &std::collections::HashMap<i32, Text>) -> Self {
         let thread = |(&pid, &name)| (pid, Thread { pid, priority: 120, name });
@@ -213,7 +213,7 @@ impl Explainer {
         self.judged.of(pid)
     }
 
-    /// Wake-ups of which the end is not in the trace.
+    /// Wake-ups whose end is not in the trace.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished + self.waiting.len() as u64

@@ -53,7 +53,7 @@ impl Compression {
     /// As the file names it.
     ///
     /// # Errors
-    /// If it is none that is read.
+    /// If it is one that is not read here.
     pub fn named(name: &[u8]) -> Result<Self, CompressionError> {
         match name {
             b"none" => Ok(Self::None),

@@ -1,4 +1,4 @@
-//! Values of which there are few, each with a name and a line of help. What they mean stands in crates that know no command line.
+//! Values from a short list, each with a name and a line of help. What they mean stands in crates that know no command line.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tardy_chart::model::Kind;
@@ -29,7 +29,7 @@ pub trait Choice: Copy + Send + Sync + 'static {
     fn parse(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().copied().find(|choice| choice.name().eq_ignore_ascii_case(text));
         let names = || Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", ");
-        found.ok_or_else(|| format!("`{text}` is none of {}", names()))
+        found.ok_or_else(|| format!("`{text}` is not one of {}", names()))
     }
 }
 
@@ -225,6 +225,6 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_answered_with_what_can() {
         assert_eq!(WorkKind::parse("Memory"), Ok(WorkKind::Memory));
-        assert_eq!(WorkKind::parse("disk").unwrap_err(), "`disk` is none of compute, syscalls, memory");
+        assert_eq!(WorkKind::parse("disk").unwrap_err(), "`disk` is not one of compute, syscalls, memory");
     }
 }

@@ -1,152 +1,25 @@
-//! Defaults of a machine and of a user for `tardy run`: `/etc/tardy.toml`, and `~/.config/tardy.toml`, which goes before it. Flags go before both.
-//!
-//! ```toml
-//! cpus = "1-3"                # the flag --cpus, and so on
-//! deadline = "200us"
-//!
-//! [labels]
-//! board = "imx8-07"
-//! ```
-//! A file has the keys of [`KEYS`], each read as the flag of that name reads it. What would change a scenario, as its period does, is no default.
-
-use std::collections::BTreeMap;
-use std::env;
-use std::io;
-use std::path::{Path, PathBuf};
+//! Defaults of the user's files ([`tardy_measure::configuration`]) as defaults of flags.
 
 use clap::Command;
-use tardy_run::nearest::did_you_mean;
-use tardy_run::shell::quoted;
-use tardy_sys::regular_file;
+use tardy_measure::configuration::{Configuration, ConfigurationError};
 
-/// Flags of `tardy run` that can have a default of the user's own.
-pub const KEYS: [&str; 10] =
-    ["cpus", "load-cpus", "deadline", "misses", "skipped", "keep", "spool", "cpu-dma-latency", "probe-cgroup", "load-cgroup"];
-/// The table of labels.
-const LABELS: &str = "labels";
-/// Names a file to read in place of the two; none where it is empty.
-const VARIABLE: &str = "TARDY_CONFIG";
-const MACHINE: &str = "/etc/tardy.toml";
-const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// Why a file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigurationError {
-    #[error("cannot read {path}: {error}")]
-    Unreadable { path: PathBuf, error: io::Error },
-    #[error("{path}: {error}")]
-    Malformed { path: PathBuf, error: Box<toml::de::Error> },
-    #[error("{path}: `{key}` is no key{}: choose from {}, {LABELS}", did_you_mean(key, KEYS.into_iter().chain([LABELS])), KEYS.join(", "))]
-    UnknownKey { path: PathBuf, key: String },
-    #[error("{path}: {key} is no text or number: write it as the flag --{key} takes it, as in {key} = \"1-3\"")]
-    NotAValue { path: PathBuf, key: String },
-    #[error("{path}: the label `{name}` is no text or number: write it as in {name} = \"7\"")]
-    NotALabel { path: PathBuf, name: String },
-    #[error("{path}: {key}: {reason}")]
-    Refused { path: PathBuf, key: String, reason: String },
-}
-
-/// A default and where it comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultValue {
-    pub value: String,
-    pub path: PathBuf,
-}
-
-/// What the files say.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Configuration {
-    /// By the name of the flag.
-    pub flags: BTreeMap<&'static str, DefaultValue>,
-    /// By the name of the label.
-    pub labels: BTreeMap<String, DefaultValue>,
-}
-
-impl Configuration {
-    /// The files of this machine and this user.
-    ///
-    /// # Errors
-    /// [`ConfigurationError`]; a file that is not there is none.
-    pub fn read() -> Result<Self, ConfigurationError> {
-        let mut configuration = Self::default();
-        for path in paths() {
-            match regular_file::read(&path, FILE_BYTES_MAX) {
-                Ok(text) => configuration.take(&path, &String::from_utf8_lossy(&text))?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound && env::var_os(VARIABLE).is_none() => {}
-                Err(error) => return Err(ConfigurationError::Unreadable { path, error }),
-            }
+/// The definition of `tardy run` with these defaults.
+///
+/// # Errors
+/// A value that its flag refuses.
+pub fn with_defaults(mut run: Command, configuration: &Configuration) -> Result<Command, ConfigurationError> {
+    for (flag, default) in &configuration.flags {
+        // Alone on a command line of its own, so that the error can name the file.
+        if let Err(error) = run.clone().try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)]) {
+            let said = error.to_string();
+            let reason = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            return Err(ConfigurationError::Refused { path: default.path.clone(), key: (*flag).to_owned(), reason });
         }
-        Ok(configuration)
+        // The definition's values last as long as the process.
+        let value: &'static str = default.value.clone().leak();
+        run = run.mut_args(|arg| if arg.get_long() == Some(*flag) { arg.default_value(value) } else { arg });
     }
-
-    /// Adds what a file says; it goes before what was said so far.
-    fn take(&mut self, path: &Path, text: &str) -> Result<(), ConfigurationError> {
-        let owned = || path.to_owned();
-        let table: toml::Table = text.parse().map_err(|error| ConfigurationError::Malformed { path: owned(), error: Box::new(error) })?;
-        for (key, value) in table {
-            if let (LABELS, toml::Value::Table(labels)) = (key.as_str(), &value) {
-                for (name, value) in labels {
-                    let value = word(value).ok_or_else(|| ConfigurationError::NotALabel { path: owned(), name: name.clone() })?;
-                    self.labels.insert(name.clone(), DefaultValue { value, path: owned() });
-                }
-                continue;
-            }
-            let Some(flag) = KEYS.into_iter().find(|flag| *flag == key) else {
-                return Err(ConfigurationError::UnknownKey { path: owned(), key });
-            };
-            let value = word(&value).ok_or_else(|| ConfigurationError::NotAValue { path: owned(), key: key.clone() })?;
-            self.flags.insert(flag, DefaultValue { value, path: owned() });
-        }
-        Ok(())
-    }
-
-    /// The definition of `tardy run` with these defaults.
-    ///
-    /// # Errors
-    /// A value that its flag refuses.
-    pub fn apply(&self, mut run: Command) -> Result<Command, ConfigurationError> {
-        for (flag, default) in &self.flags {
-            // Alone on a command line of its own, so that the error can name the file.
-            if let Err(error) = run.clone().try_get_matches_from(["run".to_owned(), format!("--{flag}={}", default.value)]) {
-                let said = error.to_string();
-                let reason = said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                return Err(ConfigurationError::Refused { path: default.path.clone(), key: (*flag).to_owned(), reason });
-            }
-            // The definition's values last as long as the process.
-            let value: &'static str = default.value.clone().leak();
-            run = run.mut_args(|arg| if arg.get_long() == Some(*flag) { arg.default_value(value) } else { arg });
-        }
-        Ok(run)
-    }
-}
-
-/// What was taken from the files, a sentence a file.
-#[must_use]
-pub fn sentences<'a>(used: impl IntoIterator<Item = (&'a str, &'a DefaultValue)>) -> Vec<String> {
-    let mut by_file: BTreeMap<&Path, Vec<String>> = BTreeMap::new();
-    for (flag, default) in used {
-        by_file.entry(&default.path).or_default().push(format!("--{flag} {}", quoted(&default.value)));
-    }
-    by_file.into_iter().map(|(path, flags)| format!("from {}: {}", path.display(), flags.join(" "))).collect()
-}
-
-fn word(value: &toml::Value) -> Option<String> {
-    match value {
-        toml::Value::String(text) => Some(text.clone()),
-        toml::Value::Integer(number) => Some(number.to_string()),
-        toml::Value::Float(number) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-/// The files, the one that goes before the others last.
-fn paths() -> Vec<PathBuf> {
-    let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if env::var_os(VARIABLE).is_some() {
-        return given(VARIABLE).into_iter().collect();
-    }
-    let user = given("XDG_CONFIG_HOME").or_else(|| Some(given("HOME")?.join(".config")));
-    [Some(PathBuf::from(MACHINE)), user.map(|folder| folder.join("tardy.toml"))].into_iter().flatten().collect()
+    Ok(run)
 }
 
 #[cfg(test)]
@@ -154,6 +27,8 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
     use clap::CommandFactory;
+    use std::path::PathBuf;
+    use tardy_measure::configuration::{DefaultValue, KEYS};
 
     fn run() -> Command {
         Cli::command().find_subcommand("run").unwrap().clone()
@@ -169,26 +44,10 @@ mod tests {
     }
 
     #[test]
-    fn the_users_file_goes_before_the_machines() {
-        let mut configuration = Configuration::default();
-        configuration.take(Path::new("/etc/tardy.toml"), "cpus = \"1\"\nskipped = 3\n[labels]\nboard = 7\n").unwrap();
-        configuration.take(Path::new("user.toml"), "cpus = \"2-3\"").unwrap();
-        let value = |flag: &str| configuration.flags[flag].value.clone();
-        assert_eq!((value("cpus"), value("skipped"), configuration.labels["board"].value.clone()), ("2-3".into(), "3".into(), "7".into()));
-        let used = configuration.flags.iter().map(|(flag, default)| (*flag, default));
-        assert_eq!(sentences(used), ["from /etc/tardy.toml: --skipped 3", "from user.toml: --cpus 2-3"]);
-    }
-
-    #[test]
-    fn a_mistyped_key_and_a_bad_value_name_their_file() {
-        let said = |text: &str| {
-            let mut configuration = Configuration::default();
-            let taken = configuration.take(Path::new("t.toml"), text);
-            taken.and_then(|()| configuration.apply(run()).map(drop)).unwrap_err().to_string()
-        };
-        assert!(said("cpu = \"1\"").contains("t.toml: `cpu` is no key (did you mean `cpus`?)"), "{}", said("cpu = \"1\""));
-        assert!(said("deadline = \"200\"").starts_with("t.toml: deadline: invalid value '200'"), "{}", said("deadline = \"200\""));
-        assert!(said("cpus = [1]").contains("cpus is no text or number"));
-        assert!(said("cpus = ").contains("t.toml: "));
+    fn a_value_that_its_flag_refuses_names_its_file() {
+        let default = DefaultValue { value: "200".to_owned(), path: PathBuf::from("t.toml") };
+        let configuration = Configuration { flags: [("deadline", default)].into(), ..Configuration::default() };
+        let said = with_defaults(run(), &configuration).unwrap_err().to_string();
+        assert!(said.starts_with("t.toml: deadline: invalid value '200'"), "{said}");
     }
 }

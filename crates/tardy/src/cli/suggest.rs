@@ -6,10 +6,11 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, Error, FromArgMatches};
+use tardy_measure::configuration::{Configuration, ConfigurationError};
 use tardy_run::nearest::nearest;
 
 use super::Cli;
-use super::configuration::{Configuration, ConfigurationError};
+use super::configuration::with_defaults;
 
 /// The command whose flags can have defaults in files.
 const RUN: &str = "run";
@@ -29,7 +30,7 @@ pub fn parse() -> Result<(Cli, Configuration), ConfigurationError> {
         configuration = Configuration::read()?;
         let mut applied = Ok(());
         command = command.mut_subcommand(RUN, |run| {
-            configuration.apply(run.clone()).unwrap_or_else(|error| {
+            with_defaults(run.clone(), &configuration).unwrap_or_else(|error| {
                 applied = Err(error);
                 run
             })

@@ -46,7 +46,7 @@ pub struct TuneArgs {
     /// How long the search may take
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = positive_duration, help_heading = "Search")]
     pub budget: Nanos,
-    /// How long each of its runs measures [default: 5s; in the lab 3s, of which the first third is idle]
+    /// How long each of its runs measures [default: 5s; in the lab 3s, the first third idle]
     #[arg(long = "for", value_name = "TIME", value_parser = positive_duration, help_heading = "Search")]
     pub length: Option<Nanos>,
     /// What shall become less: max, or a percentile; in the lab max or 99.9 [default: 99.9; in the lab max]

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use tardy_core::bytes::format_bytes;
 use tardy_core::units::Nanos;
+use tardy_loads::event_lines::EventLines;
 use tardy_loads::guardian::{Guardian, GuardianError, GuardianOptions, LoadEnd, LoadEvent};
 use tardy_loads::load::bounds::Bounds;
 use tardy_loads::load::sharing;
@@ -96,8 +96,7 @@ fn try_run(arguments: &LoadArguments) -> Result<u8, LoadCommandError> {
     let journal = (!changes.is_empty()).then(|| Journal::write(&journal::folder(), &Root::system(), Vec::new(), changes)).transpose()?;
     let mut guardian = Guardian::start(GuardianOptions::default())?;
     let outcome =
-        Session { guardian: &mut guardian, json: arguments.json, code, cpus: Vec::new(), started: Vec::new(), previous: Vec::new() }
-            .run(&plans, arguments.duration);
+        Session { guardian: &mut guardian, json: arguments.json, code, lines: EventLines::default() }.run(&plans, arguments.duration);
     guardian.shutdown()?;
     // The guardian has undone it already; what it could not, it is told here once more, and stays in the journal.
     for undone in journal.map_or_else(Vec::new, Journal::undo) {
@@ -112,23 +111,7 @@ struct Session<'a> {
     guardian: &'a mut Guardian,
     json: bool,
     code: u8,
-    /// How many CPUs each load has.
-    cpus: Vec<(String, usize)>,
-    /// When each load started.
-    started: Vec<(String, Nanos)>,
-    /// The last work of each worker, to make rates of totals.
-    previous: Vec<Previous>,
-}
-
-const RATE_INTERVAL_MIN: Nanos = Nanos::from_millis(200);
-
-struct Previous {
-    load: String,
-    cpu: Option<tardy_core::cpu::CpuId>,
-    operations: u64,
-    bytes: u64,
-    cpu_time: Nanos,
-    at: Nanos,
+    lines: EventLines,
 }
 
 impl Session<'_> {
@@ -145,7 +128,7 @@ impl Session<'_> {
         for line in device_writes::lines(plans.iter().filter_map(|plan| plan.writes_for(duration))) {
             eprintln!("writes {line}");
         }
-        self.cpus = plans.iter().map(|plan| (plan.label.clone(), plan.cpus.len())).collect();
+        self.lines = EventLines::of(plans.iter().map(|plan| (plan.label.clone(), plan.cpus.len())).collect());
         self.guardian.begin(PHASE, plans)?;
         let end = Nanos(clock::monotonic()).saturating_add(duration);
         let (mut left, mut finishing) = (plans.len(), false);
@@ -175,7 +158,7 @@ impl Session<'_> {
             LoadEvent::Ended { how: LoadEnd::Died { .. } | LoadEnd::Killed, .. } if self.code == 0 => self.code = 1,
             _ => {}
         }
-        let text = if self.json { Format::LOAD.line(event) } else { self.text(event) };
+        let text = if self.json { Format::LOAD.line(event) } else { self.lines.line(event) };
         if text.is_empty() {
             return Ok(());
         }
@@ -184,71 +167,5 @@ impl Session<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             result => result,
         }
-    }
-
-    fn text(&mut self, event: &LoadEvent) -> String {
-        match event {
-            LoadEvent::Started { load, at, .. } => {
-                self.started.push((load.clone(), *at));
-                String::new()
-            }
-            LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
-            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
-                let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
-                let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
-                let now = Previous { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
-                let index = index.unwrap_or_else(|| {
-                    let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
-                    self.previous.push(Previous { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
-                    self.previous.len() - 1
-                });
-                // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
-                if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
-                    return String::new();
-                }
-                // Of what is summed over CPUs more than 100 % is no mistake.
-                let summed = self.cpus.iter().find(|(label, _)| cpu.is_none() && label == load).map(|(_, cpus)| *cpus);
-                let text = rate_line(&self.previous[index], &now, (&on, summed), *errors);
-                self.previous[index] = now;
-                text
-            }
-            LoadEvent::Ended { load, how, .. } => match how {
-                LoadEnd::Finished => format!("{load}: ended"),
-                LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
-                LoadEnd::Died { status } => format!("{load}: died ({status})"),
-                LoadEnd::Absent => format!("{load}: absent"),
-            },
-            LoadEvent::Absent { load, missing, remedy, .. } => format!("{load}: absent: missing {missing}; {remedy}"),
-            LoadEvent::Problem { load, text } => format!("{}: {text}", load.as_deref().unwrap_or("guardian")),
-        }
-    }
-}
-
-fn rate_line(before: &Previous, now: &Previous, (on, summed): (&str, Option<usize>), errors: u64) -> String {
-    let of = summed.map_or_else(String::new, |cpus| format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
-    let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
-    let operations = (now.operations - before.operations) as f64 / seconds;
-    let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
-    let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
-    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of} {errors:>6} errors", now.load)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_summed_over_cpus_says_over_how_many() {
-        let at = |seconds| Previous {
-            load: "hackbench".to_owned(),
-            cpu: None,
-            operations: 0,
-            bytes: 0,
-            cpu_time: Nanos::from_millis(2_908 * seconds),
-            at: Nanos::from_secs(seconds),
-        };
-        let line = rate_line(&at(1), &at(2), ("all", Some(2)), 0);
-        assert!(line.contains(" 290.8 % CPU of 2 CPUs "), "{line}");
-        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains(" of "), "{line}");
     }
 }

@@ -20,7 +20,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Columns of the terminal that standard output goes to; many where it is none.
+/// Columns of the terminal that standard output goes to; many where it is no terminal.
 #[must_use]
 pub fn width() -> usize {
     terminal_size_of(io::stdout()).map_or(usize::MAX, |(Width(columns), _)| columns.into())

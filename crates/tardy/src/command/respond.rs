@@ -3,27 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use tardy_core::cpu::CpuId;
 use tardy_core::histogram::Histogram;
 use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
+use tardy_measure::measure::answering::{self, ResponderThread};
 use tardy_measure::measure::responding::{RespondRun, ResponderRequest};
 use tardy_measure::measure::session::SessionError;
-use tardy_probes::link::answer_log::AnswerLog;
-use tardy_probes::link::respond::{Responder, ResponderResult};
+use tardy_probes::link::respond::ResponderResult;
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
 use tardy_run::record::State;
 use tardy_sys::signal::{self, SignalFd, wait_readable};
-use tardy_sys::{affinity, clock, memlock, sched};
+use tardy_sys::{clock, memlock};
 
 use super::output;
 use crate::cli::respond::RespondArgs;
 
-const STACK_BYTES: usize = 256 << 10;
 /// How often it looks whether it is to end.
 const LOOK_MILLIS: i32 = 200;
 /// How long an answering thread may take to end; one that waits for a modem line sleeps until that changes.
@@ -59,7 +57,7 @@ pub fn run(args: &RespondArgs) -> Exit {
         warnings.push(Warning::MemoryNotLocked { error: error.to_string() });
     }
     let is_over = Arc::new(AtomicBool::new(false));
-    let answering = match start(args, responder, log, &is_over) {
+    let answering = match answering::start(&asked, responder, log, &is_over) {
         Ok((answering, prepared)) => {
             warnings.extend(prepared);
             answering
@@ -68,7 +66,7 @@ pub fn run(args: &RespondArgs) -> Exit {
     };
     eprintln!("answering at {}, into {}", args.link, out.display());
     for warning in &warnings {
-        eprintln!("! {warning}");
+        eprintln!("{}", warning.line());
     }
     let is_interrupted = wait(args, &signals, &answering);
     is_over.store(true, Ordering::Relaxed);
@@ -113,43 +111,6 @@ fn unwritten(error: &SessionError) -> Exit {
 fn failed(what: &str, error: &std::io::Error) -> Exit {
     eprintln!("tardy: {what}: {error}");
     Exit::Machine
-}
-
-type ResponderThread = JoinHandle<std::io::Result<ResponderResult>>;
-
-/// Starts the thread, prepared as a probe's.
-fn start(
-    args: &RespondArgs,
-    mut responder: Box<dyn Responder>,
-    log: AnswerLog,
-    is_over: &Arc<AtomicBool>,
-) -> std::io::Result<(ResponderThread, Vec<Warning>)> {
-    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
-    let (cpu, is_over) = (args.cpu.map(CpuId), Arc::clone(is_over));
-    let priority = (!args.ordinary).then_some(args.priority);
-    let handle = std::thread::Builder::new().name("tardy-respond".into()).stack_size(STACK_BYTES).spawn(move || {
-        let mut warnings = Vec::new();
-        if let Some(cpu) = cpu
-            && let Err(error) = affinity::set(0, &[cpu.0])
-        {
-            warnings.push(Warning::NotBound { cpu, error: error.to_string() });
-        }
-        if let Some(priority) = priority
-            && let Err(error) = sched::set_policy(0, sched::Policy::Fifo { priority })
-        {
-            warnings.push(Warning::NoRealTimePolicy { policy: format!("SCHED_FIFO {priority}"), error: error.to_string() });
-        }
-        memlock::touch_stack();
-        let _ = ready.send(warnings);
-        drop(ready);
-        let mut log = Some(log);
-        let mut answered = ResponderResult::default();
-        let ended = responder.answer(&is_over, &mut log, &mut answered);
-        log.into_iter().for_each(AnswerLog::close);
-        ended.map(|()| answered)
-    })?;
-    let warnings = is_ready.recv().map_err(|_| std::io::Error::other("it ended before it began"))?;
-    Ok((handle, warnings))
 }
 
 /// Waits for the end; whether a signal made it.

@@ -6,6 +6,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_live::view;
 use tardy_machine::root::Root;
+use tardy_measure::configuration::{self, Configuration};
 use tardy_measure::measure::live::Shown;
 use tardy_measure::measure::metrics;
 use tardy_measure::measure::session::{self, SessionError};
@@ -17,7 +18,6 @@ use tardy_results::exit::Exit;
 
 use super::show::{self, Format};
 use super::{folder_name, output, tune};
-use crate::cli::configuration::{self, Configuration};
 use crate::cli::run::RunArgs;
 
 /// Runs the command. Call it before the process has threads.
@@ -110,7 +110,7 @@ fn announce(out: &Path, plan: &tardy_run::plan::Plan) {
         warning.severity() == Severity::Degraded || matches!(warning, Warning::LoadAbsent { .. } | Warning::LoadProblem { .. })
     };
     for warning in plan.warnings.iter().filter(is_said_first) {
-        eprintln!("! {warning}");
+        eprintln!("{}", warning.line());
     }
     for sentence in &plan.defaults {
         eprintln!("{sentence}");

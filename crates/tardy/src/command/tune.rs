@@ -3,12 +3,7 @@
 mod chosen;
 mod error;
 mod lab;
-mod lab_answer;
-mod lab_text;
-mod question;
 mod search;
-mod text;
-mod waiting;
 
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -18,17 +13,18 @@ use tardy_machine::facts::MachineFacts;
 use tardy_machine::journal;
 use tardy_machine::root::Root;
 use tardy_measure::request::MeasuredCpus;
+use tardy_report::report::tune_text;
 use tardy_results::exit::Exit;
 use tardy_tune::apply::{Applied, SettingsLock};
 use tardy_tune::boot;
 use tardy_tune::known::{self, Target};
 use tardy_tune::setting::{Setting, Settings, Standing};
+use tardy_tune::waiting::Signals;
 
 use super::output;
 use crate::cli::tune::TuneArgs;
 use chosen::{changing, cpus, settings};
 pub(super) use error::TuneError;
-use waiting::Signals;
 
 /// Runs the command. Call it before the process has threads.
 #[must_use]
@@ -56,11 +52,11 @@ fn plan(args: &TuneArgs) -> Result<Exit, TuneError> {
     let words = boot::words(args.profile, &cpus.0, &cpus.1.minus(&cpus.0), &command_line, is_real_time);
     let rows: Vec<(&Setting, Standing)> = settings.iter().map(|setting| (setting, setting.standing())).collect();
     let text = if args.json {
-        text::plan_json(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words)
+        tune_text::plan_json(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words)
     } else {
         let is_debugfs_missing = root.names("sys/kernel/debug").is_empty();
         let columns = output::screen_or_page().columns;
-        output::fitted(&text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing, columns))
+        output::fitted(&tune_text::plan(&facts.one_line(), args.profile.name(), &cpus.0, &rows, &words, is_debugfs_missing, columns))
     };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
@@ -125,7 +121,7 @@ pub(super) fn against(file: &Path) -> Exit {
     };
     let rows: Vec<(&Setting, Standing)> =
         settings.iter().filter(|setting| setting.while_on.is_empty()).map(|setting| (setting, setting.standing())).collect();
-    match output::print(&output::fitted(&text::against(&rows))) {
+    match output::print(&output::fitted(&tune_text::against(&rows))) {
         Ok(()) if rows.iter().all(|(_, standing)| *standing == Standing::AsWanted) => Exit::Done,
         Ok(()) => Exit::Failed,
         Err(_) => Exit::Machine,

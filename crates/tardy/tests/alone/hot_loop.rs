@@ -10,7 +10,7 @@ use serde_json::Value;
 use tardy_core::units::Nanos;
 use tardy_machine::host::Host;
 use tardy_measure::scenario::ProbeRequest;
-use tardy_probes::probe::{Member, OpenContext, ProbeInfo, ProbeSpec, Ready};
+use tardy_probes::probe::{Cycles, Member, OpenContext, ProbeInfo, ProbeSpec, Ready};
 use tardy_probes::record::control::Control;
 use tardy_probes::record::ring::ring;
 use tardy_run::plan::ThreadPlan;
@@ -69,53 +69,115 @@ fn a_sample_takes_at_most_90_user_instructions() {
     assert!(a_sample <= INSTRUCTIONS_MAX, "{a_sample:.1} user instructions a sample");
 }
 
-/// What strace shows where the vDSO cannot read the clock source.
-const MONOTONIC_READ: &str = "clock_gettime(CLOCK_MONOTONIC,";
+/// What strace shows of a clock read where the vDSO cannot read the clock source.
+const CLOCK_READS: [&str; 3] = ["clock_gettime(CLOCK_MONOTONIC,", "clock_gettime(CLOCK_REALTIME,", "gettimeofday("];
 
-/// Names of the system calls of each thread, in order; the clock read's with its clock.
-fn system_calls(trace: &str) -> BTreeMap<&str, Vec<&str>> {
-    let mut threads: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for line in trace.lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let call = call.trim_start();
-        // A call in two parts was counted when it began; signals and exits are no calls.
-        if call.starts_with(['<', '+', '-']) {
-            continue;
-        }
-        let name = if call.starts_with(MONOTONIC_READ) { MONOTONIC_READ } else { call.split('(').next().unwrap_or_default() };
-        threads.entry(thread).or_default().push(name);
-    }
-    threads
+/// What the threads of a probe called in a run.
+struct Calls {
+    /// How often, by thread (without its CPU) and name of the call.
+    of_threads: BTreeMap<String, BTreeMap<String, u64>>,
+    threads: u64,
+    recorded: u64,
 }
 
-#[test]
-fn the_measuring_thread_makes_no_system_call_but_its_sleep() {
-    let _turn = crate::turn();
-    // (probe, its sleep, sleeps without a sample: usleep waits for the run's start, itimer's first activation only begins an interval)
-    let probes = [
-        ("cyclic", "clock_nanosleep", 0),
-        ("nanosleep", "clock_nanosleep", 0),
-        ("usleep", "clock_nanosleep", 1),
-        ("timerfd", "read", 0),
-        ("itimer", "rt_sigtimedwait", 1),
-        // Work in registers is none of the kernel's business.
-        ("work", "clock_nanosleep", 0),
-    ];
-    for (probe, sleep, more) in probes {
+impl Calls {
+    /// Of a run of `probe` that takes so many periods.
+    fn count(probe: &ProbeInfo, parameters: &str, periods: u32) -> Self {
         let place = Workplace::new();
-        let cpu = machine::last_cpu();
+        // The two ends of a link need a CPU each.
+        let cpus = if probe.name == "response" { machine::cpus().to_string() } else { machine::last_cpu().to_string() };
+        let has_cycles = probe.cycles == Cycles::Own && probe.has_period();
+        let length = if has_cycles { format!("--cycles {periods}") } else { format!("--for {}ms", periods * 10) };
         let mut strace = place.prepared(machine::program("strace", "strace"), ["-f", "-o", "trace", env!("CARGO_BIN_EXE_tardy")]);
-        strace.args(format!("run --cycles 60 --period 10ms --probe {probe} --cpus {cpu} --quiet --json --out run").split(' '));
-        let recorded = finish(strace).json()["probes"][0]["counts"]["recorded"].as_u64().unwrap();
+        let run = format!("run --load none {length} --period 10ms --cpus {cpus} --quiet --json --out run --probe {}", probe.name);
+        strace.args(format!("{run}{parameters}").split(' '));
+        let summary = finish(strace).json();
         let trace = std::fs::read_to_string(place.path("trace")).unwrap();
-        let threads = system_calls(&trace);
-        // Other threads read files, too, but none so often without anything between.
-        let in_a_row = |calls: &Vec<&str>| {
-            let calls = calls.iter().filter(|name| **name != MONOTONIC_READ).copied().collect::<Vec<_>>();
-            calls.split(|name| *name != sleep).map(<[_]>::len).max().unwrap_or(0) as u64
+        let mut calls = Self { of_threads: BTreeMap::new(), threads: 0, recorded: 0 };
+        calls.recorded = summary["probes"][0]["counts"]["recorded"].as_u64().unwrap();
+        // Each thread names itself before anything else, by the probe, its part and its CPU.
+        let mut names: BTreeMap<&str, String> = BTreeMap::new();
+        for line in trace.lines() {
+            let Some((thread, call)) = line.split_once(' ') else { continue };
+            let call = call.trim_start();
+            if let Some(name) = call.strip_prefix("prctl(PR_SET_NAME, \"").and_then(|rest| rest.split('"').next())
+                && name.starts_with(probe.name)
+            {
+                calls.threads += 1;
+                names.insert(thread, name.split('/').next().unwrap_or_default().to_owned());
+            }
+            // The second part of a call, signals and exits are no calls.
+            let is_call = !call.starts_with(['<', '+', '-']) && !CLOCK_READS.iter().any(|read| call.starts_with(read));
+            if let (Some(name), true) = (names.get(thread), is_call) {
+                let of_thread = calls.of_threads.entry(name.clone()).or_default();
+                *of_thread.entry(call.split('(').next().unwrap_or_default().to_owned()).or_default() += 1;
+            }
+        }
+        assert!(calls.threads > 0, "no thread of {} is in the trace", probe.name);
+        calls
+    }
+
+    fn of(&self, thread: &str, call: &str) -> u64 {
+        self.of_threads.get(thread).and_then(|calls| calls.get(call)).copied().unwrap_or(0)
+    }
+}
+
+/// What a loop calls, it calls more often in a longer run; what prepares and ends a thread is called as often in both.
+#[test]
+fn no_measuring_loop_makes_a_system_call_that_its_probe_does_not_name() {
+    let _turn = crate::turn();
+    // Threads wait for one another to begin, and end, with a call more or less.
+    const CHANCE: u64 = 4;
+    let host = Host::of_this_machine();
+    for probe in tardy_probes::probe::PROBES {
+        let parameters = match probe.name {
+            "response" => ":loopback",
+            "media" => ":simulated",
+            _ => "",
         };
-        let longest = threads.values().map(in_a_row).max().unwrap();
-        assert_eq!(longest, recorded + more, "each sample of {probe} has its {sleep}, and nothing comes between them");
+        // The loop of a program is the program's own: what it is given to call is in tests of `tardy-app`.
+        if probe.cycles == Cycles::OfAProgram {
+            continue;
+        }
+        let (_, plan) = ProbeRequest::new(ProbeSpec::parse(&format!("{}{parameters}", probe.name)).unwrap()).plan();
+        if let Err(refusal) = (probe.resolve)(&plan, &host) {
+            machine::left_out(&format!("no_measuring_loop_makes_a_system_call: {}", probe.name), &format!("{refusal:?}"));
+            continue;
+        }
+        let short = Calls::count(probe, parameters, 30);
+        // So many samples more that a call in each could not be chance; a busy machine makes a probe skip most of its periods.
+        let is_longer = |long: &Calls| long.recorded >= short.recorded + 5 * CHANCE * long.threads;
+        let long = [90, 300, 1000].into_iter().map(|periods| Calls::count(probe, parameters, periods)).find(is_longer);
+        let long = long.unwrap_or_else(|| panic!("{}: a run of 1000 periods has few samples", probe.name));
+        let mut of_loop: BTreeMap<&str, u64> = BTreeMap::new();
+        for (thread, calls) in &long.of_threads {
+            for (call, &often) in calls {
+                let more = often.saturating_sub(short.of(thread, call));
+                if probe.system_calls.contains(&call.as_str()) {
+                    *of_loop.entry(call).or_default() += more;
+                } else {
+                    let by_chance = CHANCE * long.threads;
+                    assert!(
+                        more <= by_chance,
+                        "the loop of {thread} calls {call} {more} times more in a longer run, and {} does not name it",
+                        probe.name
+                    );
+                }
+            }
+        }
+        for call in probe.system_calls {
+            assert!(
+                of_loop.get(call).is_some_and(|&often| often > 0),
+                "{} names {call}, and its loop does not call it: {:?}",
+                probe.name,
+                long.of_threads
+            );
+        }
+        if let ([sleep], true) = (probe.system_calls, probe.has_period()) {
+            // The last sleep of a thread may have no sample.
+            let (sleeps, samples) = (of_loop[sleep], long.recorded - short.recorded);
+            assert!(sleeps.abs_diff(samples) <= 2 * long.threads, "{}: {sleeps} times {sleep} for {samples} samples", probe.name);
+        }
     }
 }
 

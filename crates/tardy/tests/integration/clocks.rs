@@ -129,7 +129,7 @@ fn what_cannot_be_set_on_another_clock_is_refused_with_what_can() {
         ("--probe timerfd:clock=tai", "timerfd_create(2) has no CLOCK_TAI: use cyclic or posix-timer"),
         ("--probe gtod --clock tai", "its timer cannot be set on another clock: leave clock=tai out"),
         ("--probe nanosleep --align tai", "no grid of due times that could be aligned: leave align=tai out"),
-        ("--probe cyclic:clock=boottime", "`boottime` is none of the values of `clock`: monotonic, realtime, tai"),
+        ("--probe cyclic:clock=boottime", "`boottime` is not one of the values of `clock`: monotonic, realtime, tai"),
         ("--align tai --probe cyclic:offset=1ms", "beyond its first period"),
     ] {
         let outcome = place.tardy(&format!("run --dry-run --load none --for 1s {flags}")).ends_with(2);

@@ -1,4 +1,4 @@
-//! Files that are none, names that lead elsewhere, and texts that would act on a terminal: refused in a line, and nothing is harmed.
+//! Files of the wrong kind, names that lead elsewhere, and texts that would act on a terminal: refused in a line, and nothing is harmed.
 
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;

@@ -75,9 +75,9 @@ fn every_sample_is_recognised_and_its_numbers_are_those_of_its_tool() {
         let numbers = place.summary("run")["probes"][0]["numbers"].clone();
         let micros = |key: &str| numbers[key].as_f64().unwrap() / 1e3;
         assert_eq!((numbers["samples"].as_u64(), micros("min_ns"), micros("max_ns")), (Some(samples), min_us, max_us), "{name}: {numbers}");
-        // Every warning of the import is one of the run.
+        // Every note of the import is one of the run.
         let shown = place.summary("run")["warnings"].to_string();
-        for note in said.stdout.lines().filter_map(|line| line.strip_prefix("! ")) {
+        for note in said.stdout.lines().filter_map(|line| line.strip_prefix("note: ")) {
             assert!(shown.contains(&note.replace('"', "\\\"")), "{name}: {note}");
         }
         place.tardy("show run").ends_with(0);

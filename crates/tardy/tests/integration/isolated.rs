@@ -1,5 +1,5 @@
 //! CPUs that the tool's own shell was kept off, as `isolcpus=` keeps every shell off the isolated ones. Isolation itself needs a kernel that was booted with
-//! it: `tests/lab/several_processors.rs`.
+//! it: `tests/lab/several_cpus.rs`.
 
 use crate::support;
 

@@ -22,7 +22,7 @@ fn work(phase: usize, load: &str, cpu: Option<u32>, operations: u64, cpu_time: i
     work
 }
 
-/// Two CPUs for 4 s: 2 s idle, then 2 s of `load`, of which the middle second is late.
+/// Two CPUs for 4 s: 2 s idle, then 2 s of `load`, the middle second late.
 fn made(load: &'static str, load_work: Value) -> MadeRun {
     let latencies: Vec<i64> = (0..4000).map(|sample| if (2500..3500).contains(&sample) { LATE } else { EARLY }).collect();
     MadeRun { phases: vec![("idle", 0, 2), (load, 2, 4)], load_work, ..MadeRun::new(vec![latencies.clone(), latencies]) }

@@ -33,7 +33,7 @@ mod loads;
 mod outside;
 mod probes;
 mod second_opinion;
-mod several_processors;
+mod several_cpus;
 mod snapshots;
 mod sound;
 mod tune;

@@ -21,7 +21,7 @@ const PERIOD: Nanos = Nanos::from_millis(1);
 /// As at the recorder's interval and the default period.
 const SAMPLES_A_CHUNK: u64 = 125;
 
-/// A run of the probe `cyclic` every 1 ms, finished, without load, on a machine of which nothing is known; change what a test is about.
+/// A run of the probe `cyclic` every 1 ms, finished, without load, on an unknown machine; change what a test is about.
 pub(crate) struct MadeRun {
     pub(crate) state: State,
     pub(crate) window: Option<Window>,

@@ -124,7 +124,7 @@ pub(super) fn arm(
     record.series = series.iter().map(|(series, _)| series_record(series.descriptor())).collect();
     if let Some(tracer) = &tracer {
         if !loops.is_empty() && !tracer.are_numbers_shared() {
-            record.warnings.push(Warning::Note { text: LOOP_UNKNOWN.to_owned() });
+            record.warnings.push(Warning::Problem { text: LOOP_UNKNOWN.to_owned() });
             loops.clear();
         }
         let can_be = |plan: &SeriesPlan| plan.is_of_the_tool() || loops.iter().any(|&(place, _)| place == plan.place);
@@ -269,7 +269,7 @@ fn control(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Control {
     if marker.is_none() {
         let text =
             "the kernel's trace gets no mark where --stop-above stops the run: tracefs is not mounted, or may not be written (run as root)";
-        warnings.push(Warning::Note { text: text.to_owned() });
+        warnings.push(Warning::Problem { text: text.to_owned() });
     }
     Control::new(marker, plan.tracing_off.then(|| open("tracing_on")).flatten())
 }

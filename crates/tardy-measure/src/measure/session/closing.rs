@@ -65,7 +65,9 @@ pub(super) fn close(followed: StoppedRun, root: &Root) -> Result<RunRecord, Sess
     if let Some(journal) = armed.settings.journal {
         for undone in journal.undo() {
             if let Err(error) = undone.result {
-                record.warnings.push(Warning::Note { text: format!("{} was not put back ({error}): run `tardy restore`", undone.setting) });
+                record
+                    .warnings
+                    .push(Warning::Problem { text: format!("{} was not put back ({error}): run `tardy restore`", undone.setting) });
             }
         }
     }

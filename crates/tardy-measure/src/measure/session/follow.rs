@@ -112,7 +112,7 @@ pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<
     follower.take_signals(Nanos(clock::monotonic()))?;
     if let Some(kind) = follower.throttled().filter(|_| follower.overruns > 0).map(|probe| probe.kind().to_owned()) {
         let text = format!("{kind} used up its runtime at least {} times and was throttled until its next period", follower.overruns);
-        follower.armed.record.warnings.push(Warning::Note { text });
+        follower.armed.record.warnings.push(Warning::Problem { text });
     }
     let shortfall = follower.loads.shortfall(&follower.armed.record);
     follower.armed.record.warnings.extend(shortfall);
@@ -245,7 +245,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on without loads that should be gone and of which nobody says that they are.
+    /// Goes on without loads that should be gone, and have not said that they are.
     fn give_up_loads(&mut self) -> Result<(), SessionError> {
         self.wait_for_loads(LAST_CHANCE)?;
         if !self.loads.are_gone() {

@@ -86,6 +86,6 @@ impl Threshold {
             }
         }
         self.problems.dedup();
-        self.problems.into_iter().map(|text| Warning::Note { text })
+        self.problems.into_iter().map(|text| Warning::Problem { text })
     }
 }

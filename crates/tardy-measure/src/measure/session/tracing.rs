@@ -73,11 +73,11 @@ impl Recording {
                 });
                 if let Some(error) = &recording.no_stacks {
                     let text = format!("the kernel's stacks are not recorded, because its events have no triggers for them ({error})");
-                    record.warnings.push(Warning::Note { text });
+                    record.warnings.push(Warning::Problem { text });
                 }
                 if let Some(error) = &recording.no_second_opinion {
                     let text = format!("timerlat gives no second opinion: this kernel does not have it (CONFIG_TIMERLAT_TRACER; {error})");
-                    record.warnings.push(Warning::Note { text });
+                    record.warnings.push(Warning::Problem { text });
                 }
                 record.tracing = Some(recording);
                 Some(tracer)

@@ -61,7 +61,7 @@ pub(super) struct Mpv {
     offset: Nanos,
     /// How far that may be wrong.
     pub(super) clock_error: Nanos,
-    /// The clock of a version of which stamps are in us, in ns.
+    /// The clock of a version whose stamps are in us, in ns.
     pub(super) stamp_unit: Nanos,
     is_unit_known: bool,
     /// Absent while there is none: before the first frame, and without sound.
@@ -182,7 +182,7 @@ impl Mpv {
     /// Hands on what it says within `millis`; false once it is gone, and has said all.
     ///
     /// # Errors
-    /// Those of reading.
+    /// If it cannot be read.
     pub(super) fn listen(&mut self, millis: i32, mut hear: impl FnMut(PlayerLine)) -> io::Result<bool> {
         let mut fds = vec![self.statistics.as_fd()];
         if !self.is_over {
@@ -259,7 +259,7 @@ impl Mpv {
     /// Waits for its end, which was asked for or has been seen.
     ///
     /// # Errors
-    /// Those of waiting.
+    /// If the program cannot be waited for.
     pub(super) fn end(mut self) -> io::Result<ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(5) {

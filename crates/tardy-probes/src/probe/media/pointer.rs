@@ -39,7 +39,7 @@ pub(super) struct Tally {
 const SECOND: i128 = 1_000_000_000;
 
 impl Pointer {
-    /// Of a device that plays so many frames a second (a fraction), of which none is written yet.
+    /// Of a device that plays so many frames a second (a fraction), before the first is written.
     pub(super) fn new(rate: (u32, u32)) -> Self {
         Self { rate: (rate.0.max(1), rate.1.max(1)), before: 0, last: None, tally: Tally::default() }
     }

@@ -175,7 +175,7 @@ struct Film {
     first_due: Nanos,
     /// No frame due then or later belongs to the series.
     end: Nanos,
-    /// Of the first frame of which nothing is known.
+    /// Of the first unknown frame.
     next_due: Nanos,
     /// When the last frame was shown.
     shown: Option<Nanos>,
@@ -252,7 +252,7 @@ fn watch(mut player: Mpv, mut timeline: Timeline, mut film: Film, plan: &ThreadP
     film.close();
     let status = player.end()?;
     if !is_there {
-        control.warn(Warning::Note { text: format!("media: mpv ended by itself ({status})") });
+        control.warn(Warning::Problem { text: format!("media: mpv ended by itself ({status})") });
     }
     let text = format!("media: {dropped} frames were dropped (skipped); of {unreported} that were shown no skew was reported (lost)");
     control.warn(Warning::Note { text });

@@ -16,7 +16,7 @@ pub(super) enum Fate {
     Dropped,
 }
 
-/// A frame of which all is known that will be.
+/// A frame about which no more will be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     /// From 0, in the clip.

@@ -64,7 +64,7 @@ fn kernel(out: &mut String, judgement: &Judgement, advice: &Advice) {
         let _ = writeln!(out, "  conditions: {}", conditions_text(conditions));
     }
     for warning in judgement.warnings.iter().take(WARNINGS_SHOWN) {
-        let _ = writeln!(out, "  ! {warning}");
+        let _ = writeln!(out, "  {}", warning.line());
     }
     if judgement.warnings.len() > WARNINGS_SHOWN {
         let _ = writeln!(out, "  ! and {} more warnings: see --json", judgement.warnings.len() - WARNINGS_SHOWN);

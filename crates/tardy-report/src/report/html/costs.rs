@@ -67,13 +67,13 @@ fn first(run: &CostRun) -> Markup {
             }
             (state) ", " (date_and_time(summary.started_realtime_ns)) " UTC"
         }
-        @if !summary.warnings.is_empty() || how.unit == "instructions" {
-            ul class="warnings" aria-label="Warnings" {
-                @for warning in &summary.warnings { li { (sentence(&warning.to_string())) } }
-                @if how.unit == "instructions" {
-                    li { "Counts of executed instructions: how long the kernel's code is, never how fast a machine runs it." }
-                }
-            }
+        @let (notes, warnings): (Vec<_>, Vec<_>) = summary.warnings.iter().partition(|warning| warning.is_note());
+        @if !warnings.is_empty() {
+            ul class="warnings" aria-label="Warnings" { @for warning in warnings { li { (sentence(&warning.to_string())) } } }
+        }
+        @for note in notes { p class="note" { (sentence(&note.to_string())) } }
+        @if how.unit == "instructions" {
+            p class="note" { "Counts of executed instructions: how long the kernel's code is, never how fast a machine runs it." }
         }
         @if !summary.left_out.is_empty() {
             details {

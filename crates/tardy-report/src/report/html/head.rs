@@ -112,9 +112,11 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
         @if let Some(marks) = summary_text::marks(summary) { p class="worst" { (micro(&marks)) } }
         @if let Some(blamed) = blamed(run) { p class="worst" { a href="#explained" { (micro(&blamed)) } } }
         @if let Some(lead) = lead { div class="lead" { (lead) } }
-        @if !summary.warnings.is_empty() {
-            ul class="warnings" aria-label="Warnings" { @for warning in &summary.warnings { li { (sentence(&warning.to_string())) } } }
+        @let (notes, warnings): (Vec<_>, Vec<_>) = summary.warnings.iter().partition(|warning| warning.is_note());
+        @if !warnings.is_empty() {
+            ul class="warnings" aria-label="Warnings" { @for warning in warnings { li { (sentence(&warning.to_string())) } } }
         }
+        @for note in notes { p class="note" { (sentence(&note.to_string())) } }
         @for probe in &summary.probes {
             @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }
             @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }

@@ -7,6 +7,7 @@ use std::io::Write;
 use tardy_core::units::Nanos;
 use tardy_lab::variant::{Variant, make_names_unique};
 use tardy_report::report::date::compact;
+use tardy_report::report::tune_lab_text;
 use tardy_results::atlas::{Atlas, AtlasCell};
 use tardy_results::document::Format;
 use tardy_results::exit::Exit;
@@ -14,12 +15,11 @@ use tardy_run::output_file;
 use tardy_statistics::confidence::Confidence;
 use tardy_tune::boot::TRIED;
 use tardy_tune::effects::{Effect, effects, replicas_min};
+use tardy_tune::lab_answer::{Absent, Answer, OfLoad, Row};
+use tardy_tune::question::BEST;
 use tardy_tune::setting::{Setting, Settings};
 
 use super::error::TuneError;
-use super::lab_answer::{Absent, Answer, OfLoad, Row};
-use super::lab_text;
-use super::question::BEST;
 use crate::cli::lab::atlas::{AtlasArguments, OptionalKernels};
 use crate::cli::tune::{Goal, TuneArgs};
 use crate::command::{lab, output};
@@ -226,8 +226,11 @@ fn finish(answer: &Answer, is_json: bool, arguments: &AtlasArguments) -> Result<
     let is_useful = |row: &&Row| row.lowers() && !row.raises() && !row.words.is_empty();
     let useful = Settings { settings: answer.settings.iter().filter(is_useful).map(setting).collect() };
     put(BEST, useful.to_toml().map_err(|error| TuneError::Machine(error.to_string()))?.as_bytes())?;
-    let text =
-        if is_json { json } else { output::fitted(&lab_text::text(answer, &arguments.out.join(BEST), output::screen_or_page().columns)) };
+    let text = if is_json {
+        json
+    } else {
+        output::fitted(&tune_lab_text::text(answer, &arguments.out.join(BEST), output::screen_or_page().columns))
+    };
     output::print(&text).map_err(|error| TuneError::Machine(error.to_string()))?;
     let is_incomplete = answer.settings.iter().flat_map(|row| &row.loads).any(|load| !load.failures.is_empty());
     Ok(if is_incomplete || !answer.absent.is_empty() { Exit::Machine } else { Exit::Done })

@@ -11,20 +11,20 @@ use tardy_machine::facts::MachineFacts;
 use tardy_machine::journal;
 use tardy_machine::root::Root;
 use tardy_report::report::date::compact;
+use tardy_report::report::tune_text;
 use tardy_results::exit::Exit;
 use tardy_results::summary::read;
 use tardy_run::output_file;
 use tardy_run::record::State;
 use tardy_statistics::confidence::Confidence;
 use tardy_tune::apply::{Applied, SettingsLock};
+use tardy_tune::question::{BEST, Question};
 use tardy_tune::search::{Bench, Effort, Found, Stage, search};
 use tardy_tune::setting::{Setting, Settings};
+use tardy_tune::waiting::Signals;
 
 use super::chosen::{changing, cpus, settings};
 use super::error::{RunError, TuneError};
-use super::question::{BEST, Question};
-use super::text;
-use super::waiting::Signals;
 use crate::cli::tune::{Goal, TuneArgs};
 use crate::command::output;
 
@@ -102,13 +102,13 @@ fn go_on(question: &Question, out: &Path, is_json: bool, lock: &SettingsLock, ro
         eprintln!("tardy: {} of the runs were there", bench.kept);
     }
     write(question, &found, out).map_err(|error| TuneError::Machine(format!("{}: {error}", out.display())))?;
-    let shown = if is_json { text::found_json(question, &found) } else { output::fitted(&text::found(question, &found, out)) };
+    let shown = if is_json { tune_text::found_json(question, &found) } else { output::fitted(&tune_text::found(question, &found, out)) };
     output::print(&shown).map_err(|error| TuneError::Machine(error.to_string()))?;
     Ok(Exit::Done)
 }
 
 fn write(question: &Question, found: &Found, out: &Path) -> std::io::Result<()> {
-    put(&out.join(ANSWER), text::found_json(question, found).as_bytes())?;
+    put(&out.join(ANSWER), tune_text::found_json(question, found).as_bytes())?;
     let useful = Settings { settings: found.useful().into_iter().map(|place| question.settings.settings[place].clone()).collect() };
     let toml = useful.to_toml().map_err(std::io::Error::other)?;
     put(&out.join(BEST), toml.as_bytes())

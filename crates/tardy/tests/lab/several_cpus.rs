@@ -35,7 +35,7 @@ fn isolated_cpus_are_measured_by_default_while_loads_and_the_tool_keep_to_the_ot
     let loads = plan["phases"].as_array().unwrap().iter().flat_map(|phase| phase["loads"].as_array().unwrap());
     assert!(loads.into_iter().all(|load| load["cpus"] == "0"), "{plan}");
     let stdout = left.text("stdout.log");
-    assert!(stdout.contains("! CPUs 1 are isolated (isolcpus or nohz_full) and measured"), "{stdout}");
+    assert!(stdout.contains("note: CPUs 1 are isolated (isolcpus or nohz_full) and measured"), "{stdout}");
     let series = &record["series"][0];
     assert_eq!(series["cpu"], 1);
     assert!(series["counts"]["recorded"].as_u64() > Some(0), "{series}");

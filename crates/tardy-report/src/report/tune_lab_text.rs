@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use tardy_core::units::{Nanos, three_digits};
-use tardy_report::report::table::Table;
+use tardy_tune::lab_answer::{Answer, OfLoad, Row};
 use tardy_tune::search::Outcome;
 
-use super::lab_answer::{Answer, OfLoad, Row};
+use super::table::Table;
 
-pub(super) fn text(answer: &Answer, best: &Path, columns: usize) -> String {
+pub fn text(answer: &Answer, best: &Path, columns: usize) -> String {
     let goal = if answer.goal == "max" { "largest latency".to_owned() } else { format!("{} %", answer.goal) };
     let mut out = format!(
         "{}{}, virtual time, {} replicas of {}\n\n",

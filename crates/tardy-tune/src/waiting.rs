@@ -7,24 +7,24 @@ use std::process::{Command, ExitStatus};
 use tardy_sys::{child, process, signal};
 
 /// Signals that ask the tool to end, blocked.
-pub(super) struct Signals(signal::SignalFd);
+pub struct Signals(signal::SignalFd);
 
 /// How often a program that has ended is noticed, in ms; a run takes seconds.
 const LOOK_MS: i32 = 20;
 
 impl Signals {
     /// Call it before the process has threads.
-    pub(super) fn block() -> io::Result<Self> {
+    pub fn block() -> io::Result<Self> {
         signal::SignalFd::block(&[signal::INTERRUPT, signal::TERMINATE, signal::HANG_UP]).map(Self)
     }
 
     /// Whether one has come since it was asked last.
-    pub(super) fn have_come(&self) -> bool {
+    pub fn have_come(&self) -> bool {
         matches!(self.0.take(), Ok(Some(_)))
     }
 
     /// Runs a program to its end, which is asked to end when the tool is; tells whether it was. The kernel kills it with the tool.
-    pub(super) fn wait_for(&self, command: &mut Command) -> io::Result<(ExitStatus, bool)> {
+    pub fn wait_for(&self, command: &mut Command) -> io::Result<(ExitStatus, bool)> {
         let mut program = child::kill_with_parent(command).spawn()?;
         let mut is_asked = false;
         loop {

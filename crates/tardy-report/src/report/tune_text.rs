@@ -5,18 +5,18 @@ use std::path::Path;
 use serde_json::json;
 use tardy_core::cpu::CpuList;
 use tardy_core::units::three_digits;
-use tardy_report::report::table::Table;
 use tardy_results::document::Format;
 use tardy_tune::boot::{BootWord, LOADERS};
+use tardy_tune::question::{BEST, Question};
 use tardy_tune::search::{Found, Outcome, SettingResult};
 use tardy_tune::setting::{Setting, Standing};
 
-use super::question::{BEST, Question};
+use super::table::Table;
 
 /// Files of a setting that are named; the others are counted.
 const FILES_SHOWN: usize = 1;
 
-pub(super) fn plan(
+pub fn plan(
     machine: &str,
     profile: &str,
     cpus: &CpuList,
@@ -86,14 +86,14 @@ fn of_settings(table: &Table, columns: usize) -> String {
     rows.iter().map(|row| format!("{}: {} -> {}\n    {}\n", row[0], row[1], row[2], row[3])).collect()
 }
 
-pub(super) fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
+pub fn plan_json(machine: &str, profile: &str, cpus: &CpuList, rows: &[(&Setting, Standing)], words: &[BootWord]) -> String {
     let settings: Vec<_> = rows.iter().map(|(setting, standing)| row(setting, standing)).collect();
     let value = json!({ "machine": machine, "profile": profile, "cpus": cpus, "settings": settings, "boot": words });
     Format::TUNE_PLAN.document(&value)
 }
 
 /// Settings of a file, each with how it stands.
-pub(super) fn against(rows: &[(&Setting, Standing)]) -> String {
+pub fn against(rows: &[(&Setting, Standing)]) -> String {
     let mut table = Table::new(["setting", "stands", "now", "wanted", "file"]);
     for (setting, standing) in rows {
         match standing {
@@ -123,7 +123,7 @@ fn row(setting: &Setting, standing: &Standing) -> serde_json::Value {
     })
 }
 
-pub(super) fn found(question: &Question, found: &Found, out: &Path) -> String {
+pub fn found(question: &Question, found: &Found, out: &Path) -> String {
     let goal = goal(question);
     let mut text = format!(
         "{}\n{goal} of cyclic {} on CPUs {}, as found: {}\n\n",
@@ -208,7 +208,7 @@ fn words(result: &SettingResult, base_ns: f64) -> String {
     }
 }
 
-pub(super) fn found_json(question: &Question, found: &Found) -> String {
+pub fn found_json(question: &Question, found: &Found) -> String {
     let factor = |logarithm: f64| logarithm.exp();
     let settings: Vec<_> = question
         .settings

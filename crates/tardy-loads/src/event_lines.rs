@@ -1,0 +1,106 @@
+//! What loads do, a line an event: their work as rates, and how they end.
+
+use tardy_core::bytes::format_bytes;
+use tardy_core::cpu::CpuId;
+use tardy_core::units::Nanos;
+
+use crate::guardian::{LoadEnd, LoadEvent};
+
+/// Makes lines of events. Rates need the events before, so it must see all.
+#[derive(Debug, Default)]
+pub struct EventLines {
+    /// How many CPUs each load has.
+    cpus: Vec<(String, usize)>,
+    /// When each load started.
+    started: Vec<(String, Nanos)>,
+    /// The last work of each worker, to make rates of totals.
+    previous: Vec<Previous>,
+}
+
+const RATE_INTERVAL_MIN: Nanos = Nanos::from_millis(200);
+
+#[derive(Debug)]
+struct Previous {
+    load: String,
+    cpu: Option<CpuId>,
+    operations: u64,
+    bytes: u64,
+    cpu_time: Nanos,
+    at: Nanos,
+}
+
+impl EventLines {
+    /// For loads on these numbers of CPUs, by their labels.
+    #[must_use]
+    pub fn of(cpus: Vec<(String, usize)>) -> Self {
+        Self { cpus, ..Self::default() }
+    }
+
+    /// The line of an event; empty where it says nothing to a person.
+    #[must_use]
+    pub fn line(&mut self, event: &LoadEvent) -> String {
+        match event {
+            LoadEvent::Started { load, at, .. } => {
+                self.started.push((load.clone(), *at));
+                String::new()
+            }
+            LoadEvent::Working { .. } | LoadEvent::Stopped { .. } => String::new(),
+            LoadEvent::Work { load, cpu, operations, bytes, errors, cpu_time, at, .. } => {
+                let on = cpu.map_or_else(|| "all".to_owned(), |cpu| format!("cpu{cpu}"));
+                let index = self.previous.iter().position(|previous| previous.load == *load && previous.cpu == *cpu);
+                let now = Previous { load: load.clone(), cpu: *cpu, operations: *operations, bytes: *bytes, cpu_time: *cpu_time, at: *at };
+                let index = index.unwrap_or_else(|| {
+                    let at = self.started.iter().find(|(started, _)| started == load).map_or(*at, |(_, at)| *at);
+                    self.previous.push(Previous { load: load.clone(), cpu: *cpu, operations: 0, bytes: 0, cpu_time: Nanos::ZERO, at });
+                    self.previous.len() - 1
+                });
+                // The last report may come right after one of the whole seconds; a rate of so short a time says nothing.
+                if now.at - self.previous[index].at < RATE_INTERVAL_MIN {
+                    return String::new();
+                }
+                // Of what is summed over CPUs more than 100 % is no mistake.
+                let summed = self.cpus.iter().find(|(label, _)| cpu.is_none() && label == load).map(|(_, cpus)| *cpus);
+                let text = rate_line(&self.previous[index], &now, (&on, summed), *errors);
+                self.previous[index] = now;
+                text
+            }
+            LoadEvent::Ended { load, how, .. } => match how {
+                LoadEnd::Finished => format!("{load}: ended"),
+                LoadEnd::Killed => format!("{load}: did not end in time and was killed"),
+                LoadEnd::Died { status } => format!("{load}: died ({status})"),
+                LoadEnd::Absent => format!("{load}: absent"),
+            },
+            LoadEvent::Absent { load, missing, remedy, .. } => format!("{load}: absent: missing {missing}; {remedy}"),
+            LoadEvent::Problem { load, text } => format!("{}: {text}", load.as_deref().unwrap_or("guardian")),
+        }
+    }
+}
+
+fn rate_line(before: &Previous, now: &Previous, (on, summed): (&str, Option<usize>), errors: u64) -> String {
+    let of = summed.map_or_else(String::new, |cpus| format!(" of {cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
+    let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
+    let operations = (now.operations - before.operations) as f64 / seconds;
+    let bytes = format_bytes(((now.bytes - before.bytes) as f64 / seconds) as u64);
+    let busy = 100.0 * (now.cpu_time - before.cpu_time).as_secs_f64() / seconds;
+    format!("{:<24} {on:<6} {operations:>12.0} op/s {bytes:>14}/s {busy:>6.1} % CPU{of} {errors:>6} errors", now.load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_summed_over_cpus_says_over_how_many() {
+        let at = |seconds| Previous {
+            load: "hackbench".to_owned(),
+            cpu: None,
+            operations: 0,
+            bytes: 0,
+            cpu_time: Nanos::from_millis(2_908 * seconds),
+            at: Nanos::from_secs(seconds),
+        };
+        let line = rate_line(&at(1), &at(2), ("all", Some(2)), 0);
+        assert!(line.contains(" 290.8 % CPU of 2 CPUs "), "{line}");
+        assert!(!rate_line(&at(1), &at(2), ("cpu1", None), 0).contains(" of "), "{line}");
+    }
+}

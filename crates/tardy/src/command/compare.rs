@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tardy_outside::census::is_census;
 use tardy_report::report::compare::{
     cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
 };
@@ -21,7 +22,8 @@ use crate::cli::compare::{CompareArgs, CompareFormat};
 #[must_use]
 pub fn run(args: &CompareArgs) -> Exit {
     let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
-    if args.sections {
+    let is_text = matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
+    if args.sections || (is_text && paths.len() == 2 && paths.iter().all(|path| is_census(path))) {
         return compared_sections(args);
     }
     let compared =

@@ -111,8 +111,10 @@ struct Part {
     by_site: Vec<Tally>,
     histograms: [Vec<u64>; Kind::ALL.len()],
     interrupts: Instances,
-    /// Lengths of [`Kind::Blocked`].
-    blocked: Vec<u64>,
+    /// When its mark was met.
+    began: u64,
+    /// Of [`Kind::Blocked`]: the end, from there on, and the length, in ns.
+    blocked: Vec<(u64, u64)>,
     longest: Vec<LongestRow>,
 }
 
@@ -134,7 +136,10 @@ impl Part {
         histogram[(u64::BITS - nanos.leading_zeros()) as usize] += 1;
         match site.kind {
             Kind::Interrupt => self.interrupts.add(site.begin_pc, section.ended_at.saturating_sub(section.length), section.length),
-            Kind::Blocked => self.blocked.push(nanos),
+            Kind::Blocked => {
+                let ended = section.ended_at.saturating_sub(self.began).saturating_mul(instruction_ns);
+                self.blocked.push((ended, nanos));
+            }
             _ => {}
         }
     }
@@ -229,7 +234,7 @@ fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watche
                 parts[last].executed += from.map_or(0, |from| at - from);
                 from = Some(at);
                 if what == PHASE {
-                    parts.push(Part::default());
+                    parts.push(Part { began: at, ..Part::default() });
                 }
             }
             Item::Longest(longest) => {
@@ -255,9 +260,8 @@ fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watche
         group.is_preemptible = group.is_preemptible.or(preemption);
         part.longest.drain(..).for_each(|row| add_longest(&mut group.longest, row));
         gathered.interrupts.push(std::mem::take(&mut part.interrupts));
-        gathered.blocked.append(&mut part.blocked);
         if let Some((record, phase)) = record.as_ref().zip(index.checked_sub(1)) {
-            add_samples(gathered, run, record, phase);
+            add_samples(gathered, run, record, (phase, &part.blocked));
         }
         group.runs += 1;
         group.executed_ns = Nanos(group.executed_ns.0.saturating_add(nanos(part.executed, watched).0));
@@ -327,10 +331,13 @@ fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
     (0..=skipped).map(move |later| (sample.latency.0 - later * period).max(0).cast_unsigned())
 }
 
-/// The phase's virtual length, and the latencies of its samples. What of them cannot be read is said by who shows the run.
-fn add_samples(gathered: &mut Gathered, run: &Path, record: &RunRecord, phase: usize) {
+/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the phase, while its load ends, are left out; where the CPU was idle
+/// for a part of the phase, that much after it is taken for it. What of the samples cannot be read is said by who shows the run.
+fn add_samples(gathered: &mut Gathered, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
     let Some((begin, end)) = record.phases.get(phase).and_then(|phase| Some((phase.begin_ns, phase.end_ns?))) else { return };
-    gathered.phase_ns += (end.0 - begin.0).max(0).cast_unsigned();
+    let length = (end.0 - begin.0).max(0).cast_unsigned();
+    gathered.phase_ns += length;
+    gathered.blocked.extend(blocked.iter().filter(|(ended, _)| *ended <= length).map(|(_, length)| *length));
     let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
     for series in &record.series {
         let Ok(file) = SeriesFile::open(&samples.join(&series.file)) else { continue };

@@ -87,7 +87,7 @@ mod tests {
         // Sections of 400 in 1000: of the moments 0 to 999 those in the section wait for its rest.
         let model = SectionLatency::new(vec![400], 1000).unwrap();
         let way = 7;
-        let mut samples: Vec<u64> = (0..1000).map(|moment| way + if moment < 400 { 400 - moment } else { 0 }).collect();
+        let mut samples: Vec<u64> = (0..1000).map(|moment| way + 400_u64.saturating_sub(moment)).collect();
         samples.sort_unstable();
         let near = model.distance(&samples, way, way + 1).unwrap();
         assert!(near.distance < 0.002 && near.distance < near.critical && near.samples == 1000, "{near:?}");

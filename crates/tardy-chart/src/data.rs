@@ -164,7 +164,11 @@ impl RunData {
         let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO, from_outside: false }).ok();
         let is_explained = run.record.tracing.is_some() || is_watched(path);
         let explanation = statistics.as_ref().filter(|_| is_explained).and_then(|_| explained());
-        let watched = if statistics.is_some() && is_watched(path) { census(path).map_or_else(|_| Vec::new(), |census| census.groups) } else { Vec::new() };
+        let watched = if statistics.is_some() && is_watched(path) {
+            census(path).map_or_else(|_| Vec::new(), |census| census.groups)
+        } else {
+            Vec::new()
+        };
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),

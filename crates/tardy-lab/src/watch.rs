@@ -58,6 +58,25 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
     move |error| WatchError::File { path, error }
 }
 
+/// Refuses guests that no plugin can watch.
+///
+/// # Errors
+/// [`WatchError`].
+pub fn check(machine: &Machine) -> Result<(), WatchError> {
+    /// Below the hole for devices under 4 GiB, memory lies in one piece.
+    const MEMORY_MIB_MAX: u32 = 2048;
+    if machine.accelerator != Accelerator::Tcg {
+        return Err(WatchError::Accelerator);
+    }
+    if machine.architecture != Architecture::Amd64 {
+        return Err(WatchError::Architecture(machine.architecture));
+    }
+    if machine.memory_mib > MEMORY_MIB_MAX {
+        return Err(WatchError::Memory(machine.memory_mib));
+    }
+    Ok(())
+}
+
 /// What watching needs beside the guest.
 #[derive(Debug, Clone)]
 pub struct Watching {
@@ -73,19 +92,9 @@ impl Watching {
     /// # Errors
     /// [`WatchError`] where this machine cannot watch.
     pub fn new(machine: &Machine, qemu: &Qemu, library: Option<&Path>, cache: &Cache) -> Result<Self, WatchError> {
-        /// Below the hole for devices under 4 GiB, memory lies in one piece.
-        const MEMORY_MIB_MAX: u32 = 2048;
-        if machine.accelerator != Accelerator::Tcg {
-            return Err(WatchError::Accelerator);
-        }
-        if machine.architecture != Architecture::Amd64 {
-            return Err(WatchError::Architecture(machine.architecture));
-        }
+        check(machine)?;
         if major_version(&qemu.version).is_some_and(|major| major >= QEMU_TOO_NEW) {
             return Err(WatchError::Qemu(qemu.version.clone()));
-        }
-        if machine.memory_mib > MEMORY_MIB_MAX {
-            return Err(WatchError::Memory(machine.memory_mib));
         }
         let library = match library {
             Some(path) => path.canonicalize().map_err(file_error(path))?,

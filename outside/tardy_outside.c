@@ -1015,6 +1015,9 @@ static void happened(unsigned int vcpu, void *data)
 			entry_pc = place->pc;
 		} else {
 			is_in_program = true;
+			/* Where its first instruction is the `swapgs`. */
+			if (place->mark)
+				cross_to_or_from_program(at, place);
 		}
 		interrupts_are_off = true;
 		break;
@@ -1244,6 +1247,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			what = entry_at_address(pc);
 			if (what < 0)
 				what = what_is(bytes, size);
+			mark = what == SYSTEM_CALL && what_is(bytes, size) == SWAPGS;
 			wrapper = wrapper_called(bytes, size, pc);
 			if (what < 0 && wrapper)
 				what = CALL;

@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
     if arguments.shard.is_none() {
         refuse_used_folder(&arguments.out)?;
     }
-    let setting = Setting::new(&arguments.machine)?.for_watching(arguments.measure.watch)?;
+    let setting = Setting::new(&arguments.machine)?;
     let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     for (kernel, error) in &absent {
         eprintln!("tardy: {kernel} is left out: {error}");

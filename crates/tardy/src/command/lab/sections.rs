@@ -16,7 +16,7 @@ pub(super) fn run(arguments: &SectionsArguments) -> Result<Exit, LabError> {
     let measure = measured(&arguments.measure);
     request::check(&measure)?;
     refuse_used_folder(&arguments.out)?;
-    let setting = Setting::new(&arguments.machine)?.for_watching(true)?;
+    let setting = Setting::new(&arguments.machine)?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let outcomes = run_all(&setting, &variants, &measure, Ensemble::all(arguments.replicas, false), &arguments.out)?;
     let comparison = compare(&setting, &variants, &outcomes);

@@ -11,7 +11,7 @@ use tardy_lab::machine::{Accelerator, InstructionShift, InstructionTimeError, Ma
 use tardy_lab::models;
 use tardy_lab::qemu::{Qemu, QemuError};
 use tardy_lab::variant::Variant;
-use tardy_lab::watch::{self, WatchError};
+use tardy_lab::watch::WatchError;
 use tardy_results::exit::Exit;
 
 use crate::cli::lab::MachineArguments;
@@ -80,14 +80,6 @@ impl Setting {
         };
         binary::check(&binary, architecture)?;
         Ok(Self { machine, qemu, binary, cache: Cache::of_user()? })
-    }
-
-    /// Refuses at once what cannot be watched: without KVM, say, a guest would go on with translated code.
-    pub(super) fn for_watching(self, is_watched: bool) -> Result<Self, LabError> {
-        if is_watched {
-            watch::check(&self.machine)?;
-        }
-        Ok(self)
     }
 
     /// With KVM only where a guest was seen to boot with it: the device may be missing, forbidden, or there and broken (nested machines).

@@ -202,6 +202,12 @@ pub fn is_census(folder: &Path) -> bool {
     !folder.join("run.json").exists() && is_watched(folder)
 }
 
+/// Whether these are two folders to compare by their sections.
+#[must_use]
+pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
+    folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
+}
+
 fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> Result<(), CensusError> {
     if let Some(watched) = store::read(folder)? {
         found.push((folder.to_owned(), watched));
@@ -453,10 +459,10 @@ mod tests {
     fn the_longest_of_each_kind_over_all_guests_has_its_functions_and_call_path() {
         let what = Longest::Stretch(Stretch::NoChance);
         let folder = tempfile::tempdir().unwrap();
-        for (replica, length) in [("a/replica-000", 500), ("a/replica-001", 900), ("a/replica-002", 700)] {
+        for (guest, length) in [("a/guest", 500), ("b/guest", 900), ("c/guest", 700)] {
             let mut writer = Writer::new();
             writer.mark(1, 0).task("dd").block(0xffff_ffff_8100_0000, 12, 3).longest(&longest(what, length)).mark(2, 1000);
-            watched(&folder.path().join(replica), &writer.end());
+            watched(&folder.path().join(guest), &writer.end());
         }
         let census = census(folder.path()).unwrap();
         let [row] = &census.groups[0].longest[..] else { panic!("{census:?}") };

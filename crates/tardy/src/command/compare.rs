@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use tardy_outside::census::is_census;
 use tardy_report::report::compare::{
     cost as cost_text, cost_over_time as cost_over_time_text, junit, markdown, over_time as over_time_text, text,
 };
@@ -23,7 +22,7 @@ use crate::cli::compare::{CompareArgs, CompareFormat};
 pub fn run(args: &CompareArgs) -> Exit {
     let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
     let is_text = matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
-    if args.sections || (is_text && paths.len() == 2 && paths.iter().all(|path| is_census(path))) {
+    if args.sections || (is_text && tardy_outside::census::are_censuses(&paths)) {
         return compared_sections(args);
     }
     let compared =

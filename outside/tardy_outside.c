@@ -615,6 +615,19 @@ static void take_chance(uint64_t at, const struct place *place)
 
 static void cross_to_or_from_program(uint64_t at, const struct place *place)
 {
+	/* Where the kernel sets a segment for the program (load_gs_index), one stands this close behind the other: nobody leaves. */
+	static const uint64_t pair_bytes = 32;
+	static struct section left;
+	static uint64_t left_pc;
+
+	if (is_in_program && left_pc && place->pc > left_pc && place->pc - left_pc < pair_bytes) {
+		sections[NO_CHANCE] = left;
+		is_in_program = false;
+		left_pc = 0;
+		return;
+	}
+	left_pc = is_in_program ? 0 : place->pc;
+	left = sections[NO_CHANCE];
 	if (is_in_program)
 		open_stretch(NO_CHANCE, at, place->pc);
 	else

@@ -95,10 +95,11 @@ fn a_loop_in_the_kernel_is_a_stretch_without_a_chance_to_switch_at_its_length() 
     if !lab_is_there("a loop from outside", true) {
         return;
     }
-    const LENGTH: i64 = 2_000_000;
+    // Longer than what the kernel does without a chance by itself as the program ends, 2.3 ms.
+    const LENGTH: i64 = 5_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (out, modules) = (folder.path().join("runs"), modules());
-    let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", "plain:2ms:5", "--inject-modules", modules.to_str().unwrap()];
+    let rest = ["--for", "1400ms", "--load", "none", "--watch", "--inject", "plain:5ms:5", "--inject-modules", modules.to_str().unwrap()];
     compared(&out, &[&["--kernel", STOCK, "--preempt", "none"], &rest[..]].concat());
     let census = shown(&["show", out.to_str().unwrap(), "--json"]);
     let rows = census["groups"].as_array().unwrap().iter().flat_map(|group| group["longest"].as_array().unwrap());

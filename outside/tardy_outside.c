@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt; and, where that is
- * asked for, every block of code executed before the worst samples of each phase.
+ * Watches a guest of the lab from outside: every stretch with interrupts off, with preemption off, in a softirq or in a hard interrupt; how long a switch that
+ * is due takes, and how long a task keeps the kernel without a chance to switch; and, where that is asked for, every block of code executed before the worst
+ * samples of each phase, and how the longest stretch of each kind was called.
  *
  * A plugin of QEMU's translator. It executes nothing in the guest, so the guest's clock, which counts the guest's instructions, does not notice it.
  * Blocks of code are counted by code that QEMU puts in line; calls are made only at instructions that can begin or end a section.
@@ -72,8 +73,28 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
 enum kind { INTERRUPTS_OFF, PREEMPTION_OFF_KIND, SOFTIRQ, INTERRUPT, BLOCKED, KINDS };
 
+/*
+ * Stretches of which only the longest of a phase is told, numbered on from the kinds. The first four are what the bound of the scheduling latency is made of
+ * (de Oliveira and others, ECRTS 2020, table 1), without the hard interrupts in them.
+ */
+enum stretch_kind {
+	/* Interrupts or preemption off, but not to call the scheduler. */
+	BEFORE_SCHEDULER = KINDS,
+	/* Both on although a switch is due; of the idle task everything from due until it calls the scheduler. */
+	DUE_STRETCH,
+	/* Preemption off to call the scheduler, until it is on again. */
+	TO_SCHEDULE,
+	/* From interrupts off in the scheduler until preemption is on again. */
+	SWITCH_TAIL,
+	/* A task keeps the kernel: from its entry, or the last chance to switch, to the next or to the return to its program. */
+	NO_CHANCE,
+	/* From due until the scheduler is done, with all interrupts: what the bound is for. */
+	SWITCH_DELAY,
+	LONGESTS
+};
+
 /* What stands before an item of the output, and before the number of a site. */
-enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_FIRST_SITE = 8 };
+enum tag { TAG_SITE, TAG_TASK, TAG_MARK, TAG_OF_TASK, TAG_END, TAG_WINDOW, TAG_BLOCK, TAG_LONGEST, TAG_FIRST_SITE };
 
 /* What a guest's programs say by an instruction that does nothing (crates/tardy-sys/src/watched.rs). */
 enum mark { MARK_BEGIN = 1, MARK_END = 2, MARK_PHASE = 3 };
@@ -83,7 +104,7 @@ static const uint8_t mark_name[] = { 'd', 'r', 't' };
 static const uint8_t due_load[] = { 0x48, 0x8b, 0xbe, 0x04, 'd', 'r', 't' };
 static const uint8_t latency_load[] = { 0x48, 0x8b, 0xb6, 0x0c, 'd', 'r', 't' };
 
-enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT };
+enum what { CLI, STI, POPF, IRET, TO_USER, EXCEPTION, INTERRUPT_ENTRY, SYSTEM_CALL, LOOK, CALL, MARK, DUE, LATENCY, CLOCK, HALT, SCHEDULER, CHANCE, CHANCE_OF_LOCK, SWAPGS };
 
 /* An instruction that is called at, where it stands, and how many of its block are left with it: the counter has the whole block by then. */
 struct place {
@@ -126,6 +147,8 @@ static struct {
 	uint64_t per_cpu_offset, preempt_count, current, init_task;
 	/* Virtual time of an instruction, and how many of the worst samples of a phase are kept with what was executed before them. */
 	uint64_t instruction_ns, worst;
+	/* Whether it is kept how the longest stretches were called. */
+	uint64_t paths;
 } known;
 
 static uint64_t counter;
@@ -138,12 +161,20 @@ static uint32_t name_offset, priority_offset;
 static bool is_on, interrupts_are_off;
 static uint32_t exceptions_inside;
 static uint64_t entry_at, entry_pc;
-static uint64_t caller_pc;
+static uint64_t caller_pc, called_at;
 static uint16_t called_wrapper;
 static const struct place *flags_due;
 static uint64_t last_task_pointer;
 static uint32_t last_task, told_task, task_count = 1, site_count;
 static uint64_t begun_at, last_at, corrected, unstored;
+/* Instructions of the hard interrupts that are over. */
+static uint64_t interference;
+/* The scheduler is at work; the idle task called it. */
+static bool is_in_scheduler, is_from_idle, knows_scheduler;
+/* The program is executed, until the next `swapgs`. */
+static bool is_in_program;
+/* The switch that was due has been made. */
+static bool is_served;
 
 /* Blocks of code, by number. */
 #define BLOCKS (1u << 20)
@@ -168,9 +199,15 @@ static uint64_t task_of_step;
 static uint32_t context_of_step;
 
 /* The worst samples of a phase, and what was executed before each. */
-#define WORST 64u
+#define WORST 1024u
 /* Further back than the due time: the way that the interrupted function was called, as far as it is this long. */
 #define STEPS_BEFORE (1u << 21)
+/* The same before the longest stretches. */
+#define STEPS_BEFORE_PATH (1u << 18)
+/* Shorter ones are of no interest. */
+#define PATH_INSTRUCTIONS 250u
+/* All that is kept until the phase ends: 128 MiB. What is above is left out and counted. */
+#define STEPS_KEPT (1u << 25)
 #define INSTRUCTIONS_BEFORE 50000u
 static struct window {
 	int64_t due, latency;
@@ -181,15 +218,26 @@ static struct window {
 	uint64_t count;
 } windows[WORST];
 static uint32_t window_count;
-static uint64_t clock_at, left_out_windows;
+static uint64_t clock_at, left_out_windows, left_out_paths, kept_steps;
 static const struct place *told_due_at, *told_latency_at;
 static int64_t told_due;
 
 static struct section {
 	bool is_open;
 	uint64_t begin, pc;
+	/* Instructions of hard interrupts until its beginning. */
+	uint64_t interfered;
 	uint32_t task;
-} sections[KINDS];
+} sections[LONGESTS];
+
+/* The longest of each kind in this phase. */
+static struct longest {
+	uint64_t length, begin_pc, end_pc, ended_at;
+	uint32_t task;
+	/* What was executed until its beginning, and instructions from there to the end of the last block. */
+	uint32_t *steps;
+	uint64_t count, after;
+} longests[LONGESTS];
 
 static int file = -1;
 static uint8_t buffer[1 << 20];
@@ -355,6 +403,15 @@ static uint64_t pc_to_name(const struct place *place)
 	return place->wrapper && place->wrapper == called_wrapper ? caller_pc : place->pc;
 }
 
+static uint64_t interfered(uint64_t at)
+{
+	const struct section *interrupt = &sections[INTERRUPT];
+
+	return interference + (interrupt->is_open && at > interrupt->begin ? at - interrupt->begin : 0);
+}
+
+static void keep_longest(unsigned int kind, const struct section *section, uint64_t end_pc, uint64_t at, uint64_t length);
+
 static void change(enum kind kind, bool is_open, uint64_t at, const struct place *place)
 {
 	struct section *section = &sections[kind];
@@ -368,9 +425,13 @@ static void change(enum kind kind, bool is_open, uint64_t at, const struct place
 
 		section->begin = is_entry ? entry_at : at;
 		section->pc = is_entry ? entry_pc : pc_to_name(place);
+		section->interfered = interfered(section->begin);
 		section->task = task_number();
 		return;
 	}
+	if (kind == INTERRUPT && at > section->begin)
+		interference += at - section->begin;
+	keep_longest(kind, section, pc_to_name(place), at, at > section->begin ? at - section->begin : 0);
 	site = site_of(kind, section->pc, pc_to_name(place));
 	if (!site) {
 		unstored++;
@@ -399,6 +460,11 @@ static uint32_t count_now(void)
 	return count;
 }
 
+static bool keeps_steps(void)
+{
+	return known.worst || known.paths;
+}
+
 static void push_step(enum step kind, uint32_t value)
 {
 	steps[step_count++ & (STEPS - 1)] = (uint32_t)kind << STEP_BITS | (value & STEP_VALUE);
@@ -425,11 +491,155 @@ static void push_context(uint32_t count, bool is_asked_for)
 	push_step(CONTEXT_STEP, context);
 }
 
+static void open_stretch(enum stretch_kind kind, uint64_t at, uint64_t pc)
+{
+	struct section *stretch = &sections[kind];
+
+	if (!stretch->is_open)
+		*stretch = (struct section){ true, at, pc, interfered(at), task_number() };
+}
+
+/* Ends a stretch with all that interrupted it. */
+static void close_whole(enum stretch_kind kind, uint64_t at, uint64_t pc)
+{
+	struct section *stretch = &sections[kind];
+
+	if (!stretch->is_open)
+		return;
+	stretch->is_open = false;
+	keep_longest(kind, stretch, pc, at, at > stretch->begin ? at - stretch->begin : 0);
+}
+
+/* Ends a stretch, of which the hard interrupts until `at` had so many instructions. */
+static void close_without(enum stretch_kind kind, uint64_t at, uint64_t pc, uint64_t interfered_until)
+{
+	struct section *stretch = &sections[kind];
+	uint64_t whole, taken;
+
+	if (!stretch->is_open)
+		return;
+	stretch->is_open = false;
+	whole = at > stretch->begin ? at - stretch->begin : 0;
+	taken = interfered_until - stretch->interfered;
+	keep_longest(kind, stretch, pc, at, whole > taken ? whole - taken : 0);
+}
+
+static bool is_idle(void)
+{
+	return current_in_ram && *current_in_ram == known.init_task;
+}
+
+static bool is_switch_due(void)
+{
+	return count_in_ram && !(*count_in_ram & NO_SWITCH_DUE);
+}
+
+/* The scheduler is called: what switched preemption off did so for it. */
+static void enter_scheduler(uint64_t at, const struct place *place)
+{
+	const struct section *off = &sections[PREEMPTION_OFF_KIND];
+	struct section *schedule = &sections[TO_SCHEDULE];
+
+	knows_scheduler = true;
+	is_in_program = false;
+	is_in_scheduler = true;
+	is_from_idle = is_idle();
+	close_whole(NO_CHANCE, at, place->pc);
+	close_without(DUE_STRETCH, at, place->pc, interfered(at));
+	*schedule = (struct section){ true, at, place->pc, interfered(at), task_number() };
+	if (off->is_open)
+		*schedule = *off;
+	close_without(BEFORE_SCHEDULER, schedule->begin, schedule->pc, schedule->interfered);
+	sections[SWITCH_TAIL].is_open = false;
+}
+
+static void leave_scheduler(uint64_t at, const struct place *place)
+{
+	uint64_t pc = pc_to_name(place);
+
+	is_in_scheduler = false;
+	close_without(SWITCH_TAIL, at, pc, interfered(at));
+	close_without(TO_SCHEDULE, at, pc, interfered(at));
+	if (is_served)
+		close_whole(SWITCH_DELAY, at, pc);
+	if (!is_idle())
+		open_stretch(NO_CHANCE, at, pc);
+}
+
+static void look_at_switch(uint64_t at, const struct place *place, uint32_t count)
+{
+	bool is_blocked = interrupts_are_off || count, is_due = is_switch_due(), idle = is_idle();
+
+	if (!is_due && sections[SWITCH_DELAY].is_open) {
+		is_served = true;
+		if (!is_in_scheduler)
+			sections[SWITCH_DELAY].is_open = false;
+	}
+	if (is_due && (is_served || !sections[SWITCH_DELAY].is_open)) {
+		/* The next is due before preemption is on again. */
+		close_whole(SWITCH_DELAY, at, place->pc);
+		open_stretch(SWITCH_DELAY, at, pc_to_name(place));
+		is_served = false;
+	}
+	if (is_in_scheduler) {
+		if (place->what == CLI && !(count & (HARD_INTERRUPT | SERVING_SOFTIRQ)))
+			open_stretch(SWITCH_TAIL, at, place->pc);
+		/* Of the idle task, preemption is off all the time: not until it has switched, or found nobody to switch to. */
+		if (sections[SWITCH_TAIL].is_open && !count && !(is_from_idle && idle && interrupts_are_off))
+			leave_scheduler(at, place);
+	}
+	if (is_in_scheduler)
+		return;
+	if (is_blocked)
+		open_stretch(BEFORE_SCHEDULER, at, pc_to_name(place));
+	else
+		close_without(BEFORE_SCHEDULER, at, pc_to_name(place), interfered(at));
+	if (is_due && (idle || !is_blocked))
+		open_stretch(DUE_STRETCH, at, pc_to_name(place));
+	else
+		close_without(DUE_STRETCH, at, pc_to_name(place), interfered(at));
+}
+
+/* The kernel asks whether a switch is due, for whoever called; where that holds a lock, it would be given up for the switch. */
+static void take_chance(uint64_t at, const struct place *place)
+{
+	/* The call, perhaps by way of a jump. */
+	static const uint64_t way = 3;
+	uint64_t pc = at - called_at <= way ? caller_pc : place->pc;
+
+	if ((count_now() && place->what == CHANCE) || interrupts_are_off || is_idle())
+		return;
+	close_whole(NO_CHANCE, at, pc);
+	open_stretch(NO_CHANCE, at, pc);
+}
+
+static void cross_to_or_from_program(uint64_t at, const struct place *place)
+{
+	/* Where the kernel sets a segment for the program (load_gs_index), one stands this close behind the other: nobody leaves. */
+	static const uint64_t pair_bytes = 32;
+	static struct section left;
+	static uint64_t left_pc;
+
+	if (is_in_program && left_pc && place->pc > left_pc && place->pc - left_pc < pair_bytes) {
+		sections[NO_CHANCE] = left;
+		is_in_program = false;
+		left_pc = 0;
+		return;
+	}
+	left_pc = is_in_program ? 0 : place->pc;
+	left = sections[NO_CHANCE];
+	if (is_in_program)
+		open_stretch(NO_CHANCE, at, place->pc);
+	else
+		close_whole(NO_CHANCE, at, place->pc);
+	is_in_program = !is_in_program;
+}
+
 static void look(uint64_t at, const struct place *place)
 {
 	uint32_t count = count_now();
 
-	if (known.worst)
+	if (keeps_steps())
 		push_context(count, false);
 
 	change(INTERRUPTS_OFF, interrupts_are_off, at, place);
@@ -437,6 +647,7 @@ static void look(uint64_t at, const struct place *place)
 	change(SOFTIRQ, count & SERVING_SOFTIRQ, at, place);
 	change(INTERRUPT, count & HARD_INTERRUPT, at, place);
 	change(BLOCKED, interrupts_are_off || count, at, place);
+	look_at_switch(at, place, count);
 }
 
 static void find_kernel(void)
@@ -489,7 +700,7 @@ static void block_executed(unsigned int vcpu, void *data)
  * How many steps belong to a window: from the due time on, and further back to where the task that had the CPU then executed its program, so that all calls
  * since then are known, or to where the CPU stood still.
  */
-static uint64_t steps_of_window(uint64_t instructions)
+static uint64_t steps_of_window(uint64_t instructions, uint64_t instructions_before, uint64_t steps_before)
 {
 	uint64_t oldest = step_count > STEPS ? step_count - STEPS : 0, at = step_count, executed = 0, due_steps = 0, enough = 0;
 	bool has_task = false, has_context = false, has_owner = false, was_in_program = false;
@@ -523,9 +734,9 @@ static uint64_t steps_of_window(uint64_t instructions)
 				enough = step_count - at;
 			break;
 		}
-		if (!due_steps && executed >= instructions + INSTRUCTIONS_BEFORE)
+		if (!due_steps && executed >= instructions + instructions_before)
 			due_steps = step_count - at;
-		if (!enough && due_steps && step_count - at > due_steps + STEPS_BEFORE)
+		if (!enough && due_steps && step_count - at > due_steps + steps_before)
 			enough = step_count - at;
 		if (enough && has_task && has_context)
 			break;
@@ -535,12 +746,64 @@ static uint64_t steps_of_window(uint64_t instructions)
 	return step_count - at;
 }
 
+/* Puts the first `length` of the last `count` steps into the place of `old_length` others; NULL where there is no room. */
+static uint32_t *kept_copy(uint32_t **old, uint64_t old_length, uint64_t count, uint64_t length)
+{
+	uint32_t *copy;
+	uint64_t i;
+
+	if (!length || kept_steps - old_length + length > STEPS_KEPT)
+		return NULL;
+	copy = realloc(*old, length * sizeof(*copy));
+	if (!copy)
+		return NULL;
+	for (i = 0; i < length; i++)
+		copy[i] = steps[(step_count - count + i) & (STEPS - 1)];
+	kept_steps += length - old_length;
+	return *old = copy;
+}
+
+/* A stretch is over. If it is the longest of its kind in this phase, it is kept with what was executed until it began. */
+static void keep_longest(unsigned int kind, const struct section *section, uint64_t end_pc, uint64_t at, uint64_t length)
+{
+	struct longest *longest = &longests[kind];
+	uint64_t since = counter - section->begin, executed = 0, begin_steps = 0, count;
+
+	if (length <= longest->length)
+		return;
+	longest->length = length;
+	longest->begin_pc = section->pc;
+	longest->end_pc = end_pc;
+	longest->ended_at = at > begun_at ? at - begun_at : 0;
+	longest->task = section->task;
+	kept_steps -= longest->count;
+	free(longest->steps);
+	longest->steps = NULL;
+	longest->count = 0;
+	if (!known.paths || length < PATH_INSTRUCTIONS)
+		return;
+	while (executed < since && begin_steps < step_count && begin_steps < STEPS) {
+		uint32_t step = steps[(step_count - ++begin_steps) & (STEPS - 1)];
+
+		if (step >> STEP_BITS == BLOCK_STEP)
+			executed += blocks[step & STEP_VALUE].length;
+	}
+	count = steps_of_window(since, 0, STEPS_BEFORE_PATH);
+	/* The block in which it begins is the last one. */
+	if (executed < since || count < begin_steps || !kept_copy(&longest->steps, 0, count, count - begin_steps + 1)) {
+		left_out_paths++;
+		return;
+	}
+	longest->count = count - begin_steps + 1;
+	longest->after = blocks[longest->steps[longest->count - 1] & STEP_VALUE].length - (executed - since);
+}
+
 /* A sample is told: what was executed before it is kept, if it is one of the worst of its phase. */
 static void keep_window(int64_t due, int64_t latency)
 {
 	struct window *window = NULL;
-	uint64_t count, i, after = clock_at ? counter - clock_at : 0;
-	uint32_t *copy;
+	uint64_t count, after = clock_at ? counter - clock_at : 0;
+	uint32_t *copy, i;
 
 	if (latency <= 0 || !known.instruction_ns)
 		return;
@@ -553,14 +816,12 @@ static void keep_window(int64_t due, int64_t latency)
 		if (!window)
 			return;
 	}
-	count = steps_of_window(latency / known.instruction_ns + after);
-	copy = realloc(window->steps, count * sizeof(*copy));
+	count = steps_of_window(latency / known.instruction_ns + after, INSTRUCTIONS_BEFORE, STEPS_BEFORE);
+	copy = kept_copy(&window->steps, window->count, count, count);
 	if (!copy) {
 		left_out_windows++;
 		return;
 	}
-	for (i = 0; i < count; i++)
-		copy[i] = steps[(step_count - count + i) & (STEPS - 1)];
 	window_count += window == &windows[window_count];
 	*window = (struct window){ due, latency, task_number(), counter - after - begun_at, after, copy, count };
 }
@@ -576,32 +837,66 @@ static void put_block(struct block *block)
 	put(block->length);
 }
 
-/* The phase is over: its worst samples are written. */
+static void put_steps(const uint32_t *kept, uint64_t count)
+{
+	uint64_t at;
+
+	put(count);
+	for (at = 0; at < count; at++) {
+		uint32_t kind = kept[at] >> STEP_BITS, value = kept[at] & STEP_VALUE;
+
+		put((uint64_t)(kind == BLOCK_STEP ? blocks[value].told - 1 : value) << 2 | kind);
+	}
+}
+
+static void put_blocks(const uint32_t *kept, uint64_t count)
+{
+	uint64_t at;
+
+	for (at = 0; at < count; at++)
+		if (kept[at] >> STEP_BITS == BLOCK_STEP)
+			put_block(&blocks[kept[at]]);
+}
+
+/* The phase is over: its worst samples and its longest stretches are written. */
 static void put_windows(void)
 {
 	uint32_t i;
-	uint64_t at;
 
 	for (i = 0; i < window_count; i++) {
 		struct window *window = &windows[i];
 
-		for (at = 0; at < window->count; at++)
-			if (window->steps[at] >> STEP_BITS == BLOCK_STEP)
-				put_block(&blocks[window->steps[at]]);
+		put_blocks(window->steps, window->count);
 		put(TAG_WINDOW);
 		put_signed(window->due);
 		put(window->latency);
 		put(window->task);
 		put(window->clock_at);
 		put(window->after);
-		put(window->count);
-		for (at = 0; at < window->count; at++) {
-			uint32_t kind = window->steps[at] >> STEP_BITS, value = window->steps[at] & STEP_VALUE;
-
-			put((uint64_t)(kind == BLOCK_STEP ? blocks[value].told - 1 : value) << 2 | kind);
-		}
+		put_steps(window->steps, window->count);
+		free(window->steps);
+		*window = (struct window){ 0 };
 	}
 	window_count = 0;
+	for (i = 0; i < LONGESTS; i++) {
+		struct longest *longest = &longests[i];
+
+		if (longest->length) {
+			put_blocks(longest->steps, longest->count);
+			put(TAG_LONGEST);
+			put(i);
+			put_bytes(&longest->begin_pc, sizeof(longest->begin_pc));
+			put_bytes(&longest->end_pc, sizeof(longest->end_pc));
+			put(longest->task);
+			put(longest->ended_at);
+			put(longest->length);
+			put(longest->after);
+			put_steps(longest->steps, longest->count);
+		}
+		free(longest->steps);
+		*longest = (struct longest){ 0 };
+	}
+	kept_steps = 0;
 }
 
 static void finish(void)
@@ -614,6 +909,8 @@ static void finish(void)
 	put(unstored);
 	put(count_in_ram ? 1 : 0);
 	put(left_out_windows);
+	put(knows_scheduler);
+	put(left_out_paths);
 	flush();
 	close(file);
 	file = -1;
@@ -623,12 +920,17 @@ static void finish(void)
 static void marked(const struct place *place, uint64_t at)
 {
 	uint8_t mark = place->mark;
+	int i;
 
 	if (file < 0 || (!is_on && mark != MARK_BEGIN))
 		return;
 	interrupts_are_off = false;
 	exceptions_inside = 0;
 	entry_pc = 0;
+	is_in_program = true;
+	is_in_scheduler = false;
+	for (i = KINDS; i < LONGESTS; i++)
+		sections[i].is_open = false;
 	if (!is_on) {
 		find_kernel();
 		is_on = true;
@@ -668,8 +970,18 @@ static void happened(unsigned int vcpu, void *data)
 	case CLOCK:
 		clock_at = at;
 		return;
+	case SCHEDULER:
+		enter_scheduler(at, place);
+		return;
+	case CHANCE:
+	case CHANCE_OF_LOCK:
+		take_chance(at, place);
+		return;
+	case SWAPGS:
+		cross_to_or_from_program(at, place);
+		return;
 	case HALT:
-		if (known.worst) {
+		if (keeps_steps()) {
 			push_task();
 			push_context(count_now(), true);
 			push_step(HALT_STEP, 0);
@@ -677,6 +989,7 @@ static void happened(unsigned int vcpu, void *data)
 		return;
 	case CALL:
 		caller_pc = place->pc;
+		called_at = at;
 		called_wrapper = place->wrapper;
 		break;
 	case CLI:
@@ -713,6 +1026,11 @@ static void happened(unsigned int vcpu, void *data)
 		if (place->what == INTERRUPT_ENTRY) {
 			entry_at = at;
 			entry_pc = place->pc;
+		} else {
+			is_in_program = true;
+			/* Where its first instruction is the `swapgs`. */
+			if (place->mark)
+				cross_to_or_from_program(at, place);
 		}
 		interrupts_are_off = true;
 		break;
@@ -823,7 +1141,7 @@ static int entry_at_address(uint64_t address)
 	return -1;
 }
 
-/* Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc or dec of 32 bits. */
+/* Whether the instruction changes the preemption count: of this CPU's variables (prefix of gs), by add, sub, inc, dec, or, and of 32 bits. */
 static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 {
 	uint64_t address;
@@ -839,7 +1157,8 @@ static bool changes_count(const uint8_t *bytes, size_t size, uint64_t pc)
 		break;
 	case 0x81:
 	case 0x83:
-		if (kind != 0 && kind != 5)
+		/* add and sub; or and and, by which a switch is no longer due, or due. */
+		if (kind != 0 && kind != 5 && kind != 1 && kind != 4)
 			return false;
 		break;
 	case 0x01:
@@ -873,6 +1192,8 @@ static int what_is(const uint8_t *bytes, size_t size)
 		return IRET;
 	if (size == 3 && bytes[0] == 0x48 && bytes[1] == 0x0f && (bytes[2] == 0x07 || bytes[2] == 0x35))
 		return TO_USER;
+	if (size == 3 && bytes[0] == 0x0f && bytes[1] == 0x01 && bytes[2] == 0xf8)
+		return SWAPGS;
 	if (size == 2 && bytes[0] == 0x0f && (bytes[1] == 0x07 || bytes[1] == 0x35))
 		return TO_USER;
 	return -1;
@@ -939,6 +1260,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			what = entry_at_address(pc);
 			if (what < 0)
 				what = what_is(bytes, size);
+			mark = what == SYSTEM_CALL && what_is(bytes, size) == SWAPGS;
 			wrapper = wrapper_called(bytes, size, pc);
 			if (what < 0 && wrapper)
 				what = CALL;
@@ -963,7 +1285,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_mem_cb(insn, sample_read, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place);
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, happened, QEMU_PLUGIN_CB_NO_REGS, place);
 	}
-	if (known.worst && length) {
+	if (keeps_steps() && length) {
 		struct block *block = block_of(qemu_plugin_tb_vaddr(tb), bytes_of_block, length);
 
 		if (block)
@@ -1004,6 +1326,7 @@ static bool read_line(const char *line)
 		{ "memory", &known.memory }, { "per_cpu_offset", &known.per_cpu_offset }, { "preempt_count", &known.preempt_count },
 		{ "current", &known.current }, { "init_task", &known.init_task },
 		{ "instruction_ns", &known.instruction_ns }, { "worst", &known.worst },
+		{ "paths", &known.paths },
 	};
 	const char *blank = strchr(line, ' ');
 	uint64_t value = 0;
@@ -1031,6 +1354,12 @@ static bool read_line(const char *line)
 		add_entry(value, INTERRUPT_ENTRY);
 	else if (length == 11 && !memcmp(line, "system_call", 11))
 		add_entry(value, SYSTEM_CALL);
+	else if (length == 9 && !memcmp(line, "scheduler", 9))
+		add_entry(value, SCHEDULER);
+	else if (length == 6 && !memcmp(line, "chance", 6))
+		add_entry(value, CHANCE);
+	else if (length == 14 && !memcmp(line, "chance_of_lock", 14))
+		add_entry(value, CHANCE_OF_LOCK);
 	else if (length == 13 && !memcmp(line, "wrapper_begin", 13) && wrapper_count < WRAPPERS)
 		wrappers[wrapper_count].begin = value;
 	else if (length == 11 && !memcmp(line, "wrapper_end", 11) && wrapper_count < WRAPPERS)
@@ -1086,7 +1415,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 	if (known.worst > WORST)
 		known.worst = WORST;
 	put_bytes(magic, sizeof(magic));
-	put(2);
+	put(3);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	qemu_plugin_register_atexit_cb(id, at_exit, NULL);
 	return 0;

@@ -8,6 +8,7 @@ use tardy_core::summary::dependence::Dependence;
 use tardy_core::units::Nanos;
 use tardy_core::verdict::Window;
 use tardy_core::verdict::requirement::Requirement;
+use tardy_outside::census::{Group as Sections, census, is_watched};
 use tardy_results::explain::run::{RunExplanation, RunQuestion};
 use tardy_results::explain::source::explain_run;
 use tardy_results::statistics;
@@ -64,6 +65,8 @@ pub struct RunData {
     pub statistics: Option<Statistics>,
     /// Who made its samples late, where it was explained and statistics were asked for.
     pub explanation: Option<RunExplanation>,
+    /// Sections of its kernel by load, where it was watched from outside and statistics were asked for.
+    pub watched: Vec<Sections>,
 }
 
 /// Samples that belong together.
@@ -159,8 +162,13 @@ impl RunData {
         let one = |(probe, over_time): (&&str, OverTime)| probe_data(&run, &summary, statistics.as_ref(), probe, over_time);
         let data: Vec<ProbeData> = probes.iter().zip(over_time).map(one).collect();
         let explained = || explain_run(path, RunQuestion { worst: STORIES, above: Nanos::ZERO, from_outside: false }).ok();
-        let is_explained = run.record.tracing.is_some() || tardy_outside::census::is_watched(path);
+        let is_explained = run.record.tracing.is_some() || is_watched(path);
         let explanation = statistics.as_ref().filter(|_| is_explained).and_then(|_| explained());
+        let watched = if statistics.is_some() && is_watched(path) {
+            census(path).map_or_else(|_| Vec::new(), |census| census.groups)
+        } else {
+            Vec::new()
+        };
         let name = path.file_name().or(path.components().next_back().map(|last| last.as_os_str()));
         Ok(Self {
             name: name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned()),
@@ -168,6 +176,7 @@ impl RunData {
             probes: data,
             // A folder whose explanations cannot be read has its numbers all the same.
             explanation,
+            watched,
             statistics,
             record: run.record,
             summary,

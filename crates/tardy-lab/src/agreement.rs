@@ -51,6 +51,10 @@ pub struct Agreement {
     /// The largest difference between both in the time of a holder, of samples that both lay to the same.
     pub off_ns: u64,
     pub differences: Vec<Difference>,
+    /// Samples of which only what was executed tells, and not the trace.
+    pub only_executed: u64,
+    /// Samples of which only the trace tells: they were not among the worst that were watched, or what was executed before them was too much to keep.
+    pub only_traced: u64,
 }
 
 /// How far apart both may set the edges of a piece, together: the kernel's event and the function that is seen from outside lie apart by what writing an
@@ -75,7 +79,10 @@ pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
     by_due.extend(traced.worst.iter().map(|story| (story.due_ns, story)));
     let mut agreement = Agreement::default();
     for executed in &outside.worst {
-        let Some(traced) = by_due.get(&executed.due_ns) else { continue };
+        let Some(traced) = by_due.remove(&executed.due_ns) else {
+            agreement.only_executed += 1;
+            continue;
+        };
         let holders = longest(&holder_times(traced, executed));
         agreement.samples += 1;
         if holders.iter().all(HolderTime::is_agreed) {
@@ -84,6 +91,7 @@ pub fn agreement(run: &Path, above: Nanos) -> Result<Agreement, RunError> {
             agreement.differences.push(Difference { due: executed.due_ns, latency_ns: executed.latency_ns, holders });
         }
     }
+    agreement.only_traced = by_due.len() as u64;
     Ok(agreement)
 }
 

@@ -11,6 +11,7 @@ use super::cache::Cache;
 use super::diagnosis::{Cause, Failure};
 use super::host_cpu::HostCpu;
 use super::initramfs::AddedFile;
+use super::kept_digests::{self, OtherSamples};
 use super::machine::Machine;
 use super::plan::GuestPlan;
 use super::qemu::Qemu;
@@ -162,6 +163,16 @@ impl Experiment<'_> {
         outcomes
     }
 
+    /// A watched guest must have the samples that it had unwatched, where that was measured.
+    fn compared_with_unwatched(&self, record: Record) -> Result<Record, Failure> {
+        if self.watching.is_none() {
+            return Ok(record);
+        }
+        let failed = |error: OtherSamples| Failure { cause: Cause::Host(error.to_string()), console_tail: Vec::new(), has_booted: true };
+        kept_digests::compare(self.cache, &record).map_err(failed)?;
+        Ok(record)
+    }
+
     fn run_guest(&self, qemu: &Qemu, variant: usize, replica: u32) -> Outcome {
         let started = Instant::now();
         let plan = (self.plan_of_replica)(replica);
@@ -179,11 +190,14 @@ impl Experiment<'_> {
             watching: self.watching,
         };
         let folder = self.folder((variant, replica));
-        let result = guest.run(qemu, &folder);
+        let result = guest.run(qemu, &folder).and_then(|record| self.compared_with_unwatched(record));
         let repetition = match &result {
             Ok(first) if self.twice => Some(repeat(&Guest { watching: None, ..guest.clone() }, qemu, first, &folder)),
             _ => None,
         };
+        if let (Ok(record), true) = (&result, self.watching.is_none() || matches!(repetition, Some(Repetition::Same))) {
+            kept_digests::keep(self.cache, record);
+        }
         Outcome { variant, replica, folder, result, repetition, wall: started.elapsed() }
     }
 }

@@ -30,6 +30,7 @@ pub mod host_cpu;
 pub mod image;
 pub mod initramfs;
 pub mod injection;
+pub mod kept_digests;
 pub mod kernel;
 pub mod machine;
 pub mod models;

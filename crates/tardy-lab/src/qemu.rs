@@ -49,7 +49,7 @@ pub enum QemuError {
 /// An installed QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qemu {
-    program: &'static str,
+    pub(super) program: &'static str,
     /// What it calls itself, such as `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`: part of a run's identity.
     pub version: String,
 }

@@ -1,10 +1,14 @@
 //! Delays of known kind and length, and the sections that were seen of them from outside.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use tardy_core::units::Nanos;
 use tardy_outside::kind::Kind;
 use tardy_outside::store::{self, StoreError};
 use tardy_outside::stream::Item;
+use tardy_run::folder;
+use tardy_run::read_series::SeriesFile;
 
 use super::injection::{Context, InjectedDelay, LOG_PATH, parse_log};
 
@@ -39,6 +43,8 @@ pub struct SeenDelays {
     pub are_sections: bool,
     /// How much longer a section may be than its delay, in ns.
     pub longer_ns_max: i64,
+    /// Delays that a due time of the run's probes fell into: what sampling can see of them.
+    pub probed: usize,
 }
 
 impl SeenDelays {
@@ -63,6 +69,18 @@ fn truth(context: Context, is_real_time: bool) -> Option<(Kind, Option<&'static 
         // A lock that sleeps, a thread that serves softirqs, a system call that holds nothing.
         Context::Spinlock | Context::Softirq | Context::Plain => None,
     }
+}
+
+/// The due times of all samples of a run; of one that cannot be read, none.
+fn dues(run: &Path) -> BTreeSet<Nanos> {
+    let mut dues = BTreeSet::new();
+    let Ok(record) = folder::open(run) else { return dues };
+    let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
+    for series in record.series.iter().filter_map(|series| SeriesFile::open(&samples.join(&series.file)).ok()) {
+        let schedule = series.descriptor().schedule;
+        series.read(|chunk| dues.extend(chunk.samples(&schedule).map(|(_, sample)| sample.due))).ok();
+    }
+    dues
 }
 
 /// Sets the sections of a watched run beside the delays of `context` that were made in it, each at least `least_ns` long.
@@ -92,5 +110,8 @@ pub fn seen_delays(run: &Path, context: Context, least_ns: i64, is_real_time: bo
     let inside = |delay: &InjectedDelay| delay.ended.0 - delay.begun.0;
     let longer = made.iter().zip(&sections).map(|(delay, section)| section - inside(delay)).collect();
     let longer_ns_max = if context == Context::Softirq { LONGER_PASS_NS_MAX } else { LONGER_NS_MAX };
-    Ok(SeenDelays { made: made.len(), sections, longer, are_sections: truth.is_some(), longer_ns_max })
+    let dues = dues(run);
+    let is_probed = |delay: &&InjectedDelay| dues.range(delay.begun..delay.ended).next().is_some();
+    let probed = made.iter().filter(is_probed).count();
+    Ok(SeenDelays { probed, made: made.len(), sections, longer, are_sections: truth.is_some(), longer_ns_max })
 }

@@ -58,6 +58,25 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> WatchError + use<> {
     move |error| WatchError::File { path, error }
 }
 
+/// Refuses guests that no plugin can watch.
+///
+/// # Errors
+/// [`WatchError`].
+pub fn check(machine: &Machine) -> Result<(), WatchError> {
+    /// Below the hole for devices under 4 GiB, memory lies in one piece.
+    const MEMORY_MIB_MAX: u32 = 2048;
+    if machine.accelerator != Accelerator::Tcg {
+        return Err(WatchError::Accelerator);
+    }
+    if machine.architecture != Architecture::Amd64 {
+        return Err(WatchError::Architecture(machine.architecture));
+    }
+    if machine.memory_mib > MEMORY_MIB_MAX {
+        return Err(WatchError::Memory(machine.memory_mib));
+    }
+    Ok(())
+}
+
 /// What watching needs beside the guest.
 #[derive(Debug, Clone)]
 pub struct Watching {
@@ -73,19 +92,9 @@ impl Watching {
     /// # Errors
     /// [`WatchError`] where this machine cannot watch.
     pub fn new(machine: &Machine, qemu: &Qemu, library: Option<&Path>, cache: &Cache) -> Result<Self, WatchError> {
-        /// Below the hole for devices under 4 GiB, memory lies in one piece.
-        const MEMORY_MIB_MAX: u32 = 2048;
-        if machine.accelerator != Accelerator::Tcg {
-            return Err(WatchError::Accelerator);
-        }
-        if machine.architecture != Architecture::Amd64 {
-            return Err(WatchError::Architecture(machine.architecture));
-        }
+        check(machine)?;
         if major_version(&qemu.version).is_some_and(|major| major >= QEMU_TOO_NEW) {
             return Err(WatchError::Qemu(qemu.version.clone()));
-        }
-        if machine.memory_mib > MEMORY_MIB_MAX {
-            return Err(WatchError::Memory(machine.memory_mib));
         }
         let library = match library {
             Some(path) => path.canonicalize().map_err(file_error(path))?,
@@ -106,8 +115,11 @@ impl Watching {
     /// [`WatchError`].
     pub(super) fn prepare(&self, symbols: &KernelSymbols, machine: &Machine, folder: &Path) -> Result<(), WatchError> {
         let known = folder.join(KNOWN_NAME);
-        fs::write(&known, symbols.known(machine.memory_mib, Asked { instruction_ns: instruction_ns(machine), worst: self.worst })?)
-            .map_err(file_error(&known))?;
+        fs::write(
+            &known,
+            symbols.known(machine.memory_mib, Asked { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
+        )
+        .map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
         symlink(&self.library, &library).map_err(file_error(&library))
     }
@@ -209,12 +221,42 @@ fn major_version(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::InstructionShift;
 
     #[test]
     fn the_version_is_read_from_what_qemu_calls_itself() {
         assert_eq!(major_version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)"), Some(7));
         assert_eq!(major_version("QEMU emulator version 10.0.2"), Some(10));
         assert_eq!(major_version("something"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused_with_the_reason_and_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().to_owned());
+        let usual = Machine {
+            architecture: Architecture::Amd64,
+            accelerator: Accelerator::Tcg,
+            instruction_shift: InstructionShift::DEFAULT,
+            memory_mib: 768,
+            shared_mib: 64,
+        };
+        let refused = |machine: &Machine, version: &str| {
+            let qemu = Qemu { program: "qemu", version: version.to_owned() };
+            Watching::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
+        };
+        let old = "QEMU emulator version 7.2.22";
+        assert_eq!(refused(&usual, old), Ok(()));
+        let cases = [
+            (Machine { architecture: Architecture::Arm64, ..usual.clone() }, old, "arm64 guests cannot be watched"),
+            (Machine { accelerator: Accelerator::Kvm, ..usual.clone() }, old, "leave out --accel kvm or --watch"),
+            (Machine { memory_mib: 4096, ..usual.clone() }, old, "--memory 2048"),
+            (usual, "QEMU emulator version 10.0.2", "QEMU 4.2 to 8.2"),
+        ];
+        for (machine, version, words) in cases {
+            let error = refused(&machine, version).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -4,12 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tardy_core::sample::Sample;
+use tardy_core::series::Schedule;
 use tardy_core::units::Nanos;
 use tardy_run::folder;
+use tardy_run::read_series::SeriesFile;
+use tardy_run::record::RunRecord;
 
+use crate::bound::Instances;
+use crate::calls::Reader;
 use crate::kind::Kind;
 use crate::store::{self, StoreError, Watched};
-use crate::stream::{Item, Section, Site};
+use crate::stream::{Item, LongestStretch, Section, Site};
+use crate::theory::{Gathered, LongestRow, SchedulingBound, SectionLatencyRow, scheduling_bound, section_latency};
 
 /// What a guest's program says when the next phase begins (`tardy_sys::watched::PHASE`).
 const PHASE: u64 = 3;
@@ -37,6 +44,8 @@ pub struct Census {
     pub unstored: u64,
     /// Whether sections with preemption off could be seen in every guest.
     pub knows_preemption: bool,
+    /// Longest stretches, and worst samples, of which it could not be kept what was executed before them.
+    pub left_out_windows: u64,
 }
 
 /// The sections of a variant under a load, over all its guests.
@@ -51,6 +60,14 @@ pub struct Group {
     /// Time in which instructions were executed; an idle CPU executes none.
     pub executed_ns: Nanos,
     pub kinds: Vec<KindCensus>,
+    /// Whether the kernel takes the CPU from its own code, where that is known.
+    pub is_preemptible: Option<bool>,
+    /// The longest of each kind, with how it was called; none of guests that an older version watched.
+    pub longest: Vec<LongestRow>,
+    /// The bound of the scheduling latency; absent where the kernel is not preemptible, for which the theory does not hold.
+    pub bound: Option<SchedulingBound>,
+    /// The latency by sections beside the probes'; absent where no probe ran.
+    pub section_latency: Option<SectionLatencyRow>,
 }
 
 /// Sections of a kind.
@@ -93,6 +110,12 @@ struct Part {
     executed: u64,
     by_site: Vec<Tally>,
     histograms: [Vec<u64>; Kind::ALL.len()],
+    interrupts: Instances,
+    /// When its mark was met.
+    began: u64,
+    /// Of [`Kind::Blocked`]: the end, from there on, and the length, in ns.
+    blocked: Vec<(u64, u64)>,
+    longest: Vec<LongestRow>,
 }
 
 impl Part {
@@ -111,6 +134,14 @@ impl Part {
         histogram.resize(BINS + 1, 0);
         let nanos = section.length.saturating_mul(instruction_ns);
         histogram[(u64::BITS - nanos.leading_zeros()) as usize] += 1;
+        match site.kind {
+            Kind::Interrupt => self.interrupts.add(site.begin_pc, section.ended_at.saturating_sub(section.length), section.length),
+            Kind::Blocked => {
+                let ended = section.ended_at.saturating_sub(self.began).saturating_mul(instruction_ns);
+                self.blocked.push((ended, nanos));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -119,20 +150,31 @@ impl Part {
 /// # Errors
 /// [`CensusError`].
 pub fn census(folder: &Path) -> Result<Census, CensusError> {
-    let mut census = Census { groups: Vec::new(), corrected: 0, unstored: 0, knows_preemption: true };
+    let mut census = Census { groups: Vec::new(), corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 };
+    let mut gathered: Vec<Gathered> = Vec::new();
+    let mut instruction_ns = 1;
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs)?;
     for (run, watched) in &runs {
         census.corrected += watched.corrected;
         census.unstored += watched.unstored;
         census.knows_preemption &= watched.knows_preemption;
-        add_run(&mut census, run, watched)?;
+        census.left_out_windows += watched.left_out_windows + watched.left_out_paths;
+        instruction_ns = watched.instruction_ns;
+        add_run(&mut census, &mut gathered, run, watched)?;
     }
     if runs.is_empty() {
         return Err(CensusError::NotWatched(folder.to_owned()));
     }
     for kind in census.groups.iter_mut().flat_map(|group| &mut group.kinds) {
         kind.places.sort_by(|one, other| other.longest_ns.cmp(&one.longest_ns).then_with(|| one.begin.cmp(&other.begin)));
+    }
+    for (group, gathered) in census.groups.iter_mut().zip(&mut gathered) {
+        group.longest.sort_by_key(|row| row.what);
+        if group.is_preemptible == Some(true) {
+            group.bound = scheduling_bound(&group.longest, gathered, instruction_ns);
+        }
+        group.section_latency = section_latency(gathered);
     }
     Ok(census)
 }
@@ -152,6 +194,18 @@ pub fn watched_runs(folder: &Path) -> Result<Vec<PathBuf>, CensusError> {
 pub fn is_watched(folder: &Path) -> bool {
     let mut runs = Vec::new();
     find_runs(folder, 2, &mut runs).is_ok() && !runs.is_empty()
+}
+
+/// Whether a folder is shown and compared by its sections: it holds watched runs, and is no run itself.
+#[must_use]
+pub fn is_census(folder: &Path) -> bool {
+    !folder.join("run.json").exists() && is_watched(folder)
+}
+
+/// Whether these are two folders to compare by their sections.
+#[must_use]
+pub fn are_censuses<P: AsRef<Path>>(folders: &[P]) -> bool {
+    folders.len() == 2 && folders.iter().all(|folder| is_census(folder.as_ref()))
 }
 
 fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> Result<(), CensusError> {
@@ -174,9 +228,10 @@ fn find_runs(folder: &Path, depth: u32, found: &mut Vec<(PathBuf, Watched)>) -> 
     folders.iter().try_for_each(|folder| find_runs(folder, depth - 1, found))
 }
 
-fn add_run(census: &mut Census, run: &Path, watched: &Watched) -> Result<(), CensusError> {
+fn add_run(census: &mut Census, gathered: &mut Vec<Gathered>, run: &Path, watched: &Watched) -> Result<(), CensusError> {
     let mut parts: Vec<Part> = vec![Part::default()];
     let (mut sites, mut tasks, mut from) = (Vec::new(), Vec::new(), None);
+    let mut paths = Reader::new(&watched.code);
     store::read_items(run, |item, reader| {
         let last = parts.len() - 1;
         match item {
@@ -185,25 +240,41 @@ fn add_run(census: &mut Census, run: &Path, watched: &Watched) -> Result<(), Cen
                 parts[last].executed += from.map_or(0, |from| at - from);
                 from = Some(at);
                 if what == PHASE {
-                    parts.push(Part::default());
+                    parts.push(Part { began: at, ..Part::default() });
                 }
+            }
+            Item::Longest(longest) => {
+                let calls = paths.calls(&longest.before, reader.blocks(), watched.instruction_ns);
+                let call = calls.at(0).or_else(|| calls.stretches.last().map(|stretch| stretch.call));
+                let path = call.map_or_else(Vec::new, |call| calls.path(call).map(ToString::to_string).collect());
+                parts[last].longest.push(longest_row(&longest, path, watched, reader.tasks()));
             }
             Item::Window(_) => {}
             Item::End(_) => (sites, tasks) = (reader.sites().to_vec(), reader.tasks().to_vec()),
         }
     })?;
-    let (variant, labels) = (variant_of(run), labels_of(run));
-    for (index, part) in parts.iter().enumerate() {
-        let before_phases = || if parts.len() > 1 { "start".to_owned() } else { "program".to_owned() };
+    let has_phases = parts.len() > 1;
+    let record = folder::open(run).ok();
+    let (variant, labels) = (variant_of(run), record.as_ref().map_or_else(Vec::new, labels_of));
+    for (index, mut part) in parts.into_iter().enumerate() {
+        let before_phases = || if has_phases { "start".to_owned() } else { "program".to_owned() };
         let label = index.checked_sub(1).map_or_else(before_phases, |phase| labels.get(phase).cloned().unwrap_or_default());
-        let group = group_of(&mut census.groups, &variant, &label);
+        let place = group_of(&mut census.groups, &variant, &label);
+        gathered.resize_with(census.groups.len(), Gathered::default);
+        let (group, gathered) = (&mut census.groups[place], &mut gathered[place]);
+        let preemption = record.as_ref().and_then(|record| record.machine.kernel.preemption.as_ref()?.is_full());
+        group.is_preemptible = group.is_preemptible.or(preemption);
+        part.longest.drain(..).for_each(|row| add_longest(&mut group.longest, row));
+        gathered.interrupts.push(std::mem::take(&mut part.interrupts));
+        if let Some((record, phase)) = record.as_ref().zip(index.checked_sub(1)) {
+            add_samples(gathered, run, record, (phase, &part.blocked));
+        }
         group.runs += 1;
         group.executed_ns = Nanos(group.executed_ns.0.saturating_add(nanos(part.executed, watched).0));
         for (site, tally) in sites.iter().zip(&part.by_site).filter(|(_, tally)| tally.count > 0) {
-            let function =
-                |address: u64| watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"));
             let task = tasks.get(tally.task as usize).cloned().unwrap_or_default();
-            add_place(&mut group.kinds[site.kind.index()], function(site.begin_pc), function(site.end_pc), tally, task, watched);
+            let (begin, end) = (function(watched, site.begin_pc), function(watched, site.end_pc));
+            add_place(&mut group.kinds[site.kind.index()], begin, end, tally, task, watched);
         }
         for (kind, histogram) in group.kinds.iter_mut().zip(&part.histograms) {
             kind.histogram.resize(kind.histogram.len().max(histogram.len()), 0);
@@ -217,8 +288,8 @@ fn nanos(instructions: u64, watched: &Watched) -> Nanos {
     Nanos(i64::try_from(instructions.saturating_mul(watched.instruction_ns)).unwrap_or(i64::MAX))
 }
 
-fn group_of<'a>(groups: &'a mut Vec<Group>, variant: &str, load: &str) -> &'a mut Group {
-    let index = groups.iter().position(|group| group.variant == variant && group.load == load).unwrap_or_else(|| {
+fn group_of(groups: &mut Vec<Group>, variant: &str, load: &str) -> usize {
+    groups.iter().position(|group| group.variant == variant && group.load == load).unwrap_or_else(|| {
         let kind =
             |kind| KindCensus { kind, count: 0, total_ns: Nanos::ZERO, longest_ns: Nanos::ZERO, histogram: Vec::new(), places: Vec::new() };
         groups.push(Group {
@@ -227,10 +298,62 @@ fn group_of<'a>(groups: &'a mut Vec<Group>, variant: &str, load: &str) -> &'a mu
             runs: 0,
             executed_ns: Nanos::ZERO,
             kinds: Kind::ALL.map(kind).to_vec(),
+            is_preemptible: None,
+            longest: Vec::new(),
+            bound: None,
+            section_latency: None,
         });
         groups.len() - 1
-    });
-    &mut groups[index]
+    })
+}
+
+fn longest_row(longest: &LongestStretch, path: Vec<String>, watched: &Watched, tasks: &[String]) -> LongestRow {
+    LongestRow {
+        what: longest.what,
+        length_ns: nanos(longest.length, watched),
+        begin: function(watched, longest.begin_pc),
+        end: function(watched, longest.end_pc),
+        task: tasks.get(longest.task as usize).cloned().unwrap_or_default(),
+        path,
+    }
+}
+
+fn function(watched: &Watched, address: u64) -> String {
+    watched.functions.get(&format!("{address:x}")).cloned().unwrap_or_else(|| format!("{address:#x}"))
+}
+
+fn add_longest(rows: &mut Vec<LongestRow>, row: LongestRow) {
+    match rows.iter_mut().find(|known| known.what == row.what) {
+        None => rows.push(row),
+        Some(known) if known.length_ns < row.length_ns => *known = row,
+        Some(_) => {}
+    }
+}
+
+/// A sample's latency, and those that the due times skipped because of it would have had: they fell into the same section.
+fn latencies(sample: Sample, schedule: &Schedule) -> impl Iterator<Item = u64> {
+    let period = if let Schedule::Grid { period, .. } = schedule { period.0 } else { 0 };
+    let skipped = if period > 0 { i64::from(sample.skipped) } else { 0 };
+    (0..=skipped).map(move |later| (sample.latency.0 - later * period).max(0).cast_unsigned())
+}
+
+/// The phase's virtual length, its sections, and the latencies of its samples. Sections after the phase, while its load ends, are left out; where the CPU was idle
+/// for a part of the phase, that much after it is taken for it. What of the samples cannot be read is said by who shows the run.
+fn add_samples(gathered: &mut Gathered, run: &Path, record: &RunRecord, (phase, blocked): (usize, &[(u64, u64)])) {
+    let Some((begin, end)) = record.phases.get(phase).and_then(|phase| Some((phase.begin_ns, phase.end_ns?))) else { return };
+    let length = (end.0 - begin.0).max(0).cast_unsigned();
+    gathered.phase_ns += length;
+    gathered.blocked.extend(blocked.iter().filter(|(ended, _)| *ended <= length).map(|(_, length)| *length));
+    let samples = record.samples_folder.clone().unwrap_or_else(|| run.join("samples"));
+    for series in &record.series {
+        let Ok(file) = SeriesFile::open(&samples.join(&series.file)) else { continue };
+        let schedule = file.descriptor().schedule;
+        file.read(|chunk| {
+            let inside = chunk.samples(&schedule).filter(|(_, sample)| (begin..end).contains(&sample.due));
+            inside.for_each(|(_, sample)| gathered.samples.extend(latencies(sample, &schedule)));
+        })
+        .ok();
+    }
 }
 
 fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, task: String, watched: &Watched) {
@@ -259,8 +382,7 @@ fn variant_of(run: &Path) -> String {
 }
 
 /// What tables call the phases of a run: their loads, or their names.
-fn labels_of(run: &Path) -> Vec<String> {
-    let Ok(record) = folder::open(run) else { return Vec::new() };
+fn labels_of(record: &RunRecord) -> Vec<String> {
     let label = |name: &str, loads: Vec<String>| if loads.is_empty() { name.to_owned() } else { loads.join("+") };
     record.plan.phases.iter().map(|phase| label(&phase.name, phase.loads.iter().map(|load| load.label.clone()).collect())).collect()
 }
@@ -296,7 +418,8 @@ impl Census {
 mod tests {
     use super::*;
     use crate::kernel_symbols::KernelSymbols;
-    use crate::stream::tests::Writer;
+    use crate::kind::{Longest, Stretch};
+    use crate::stream::tests::{Writer, longest};
 
     const SYMBOLS: &str = "ffffffff81000000 T first\nffffffff81000100 T second\n";
 
@@ -330,6 +453,32 @@ mod tests {
         let place = &kind.places[0];
         assert_eq!((place.begin.as_str(), place.end.as_str(), place.task.as_str()), ("first", "second", "sh"));
         assert!(is_watched(folder.path()) && census.by_place().values().eq([&(6, Nanos(1600))]));
+    }
+
+    #[test]
+    fn the_longest_of_each_kind_over_all_guests_has_its_functions_and_call_path() {
+        let what = Longest::Stretch(Stretch::NoChance);
+        let folder = tempfile::tempdir().unwrap();
+        for (guest, length) in [("a/guest", 500), ("b/guest", 900), ("c/guest", 700)] {
+            let mut writer = Writer::new();
+            writer.mark(1, 0).task("dd").block(0xffff_ffff_8100_0000, 12, 3).longest(&longest(what, length)).mark(2, 1000);
+            watched(&folder.path().join(guest), &writer.end());
+        }
+        let census = census(folder.path()).unwrap();
+        let [row] = &census.groups[0].longest[..] else { panic!("{census:?}") };
+        assert_eq!((row.what, row.length_ns), (what, Nanos(4 * 900)));
+        assert_eq!((row.begin.as_str(), row.end.as_str(), row.task.as_str()), ("first", "second", "dd"));
+        assert_eq!(row.path, ["first"]);
+        assert!(is_census(folder.path()));
+        std::fs::write(folder.path().join("run.json"), "{}").unwrap();
+        assert!(!is_census(folder.path()), "a run is shown as a run");
+    }
+
+    #[test]
+    fn due_times_that_passed_in_a_late_wake_up_waited_for_the_rest() {
+        let schedule = Schedule::Grid { period: Nanos(100), start: Nanos::ZERO, dither: Nanos::ZERO };
+        let sample = Sample { due: Nanos(1000), latency: Nanos(350), skipped: 3 };
+        assert!(latencies(sample, &schedule).eq([350, 250, 150, 50]));
     }
 
     #[test]

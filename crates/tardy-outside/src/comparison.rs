@@ -95,8 +95,18 @@ mod tests {
             histogram: Vec::new(),
             places: places.iter().map(place).collect(),
         };
-        let group = Group { variant: "v".into(), load: "l".into(), runs: 1, executed_ns: Nanos(1), kinds: vec![kind] };
-        Census { groups: vec![group], corrected: 0, unstored: 0, knows_preemption: true }
+        let group = Group {
+            variant: "v".into(),
+            load: "l".into(),
+            runs: 1,
+            executed_ns: Nanos(1),
+            kinds: vec![kind],
+            is_preemptible: None,
+            longest: Vec::new(),
+            bound: None,
+            section_latency: None,
+        };
+        Census { groups: vec![group], corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 }
     }
 
     #[test]

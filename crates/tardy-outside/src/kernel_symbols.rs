@@ -33,8 +33,10 @@ struct Symbol {
 pub struct Asked {
     /// Virtual time of an instruction.
     pub instruction_ns: u64,
-    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at most 64.
+    /// Of how many samples of each phase, the worst ones, what was executed before them is kept; at most 1024.
     pub worst: u32,
+    /// Whether it is kept how the longest stretches of each kind were called.
+    pub paths: bool,
 }
 
 /// Symbols by address.
@@ -43,9 +45,20 @@ pub struct KernelSymbols {
     symbols: Vec<Symbol>,
 }
 
-/// Functions that lock, unlock, or switch bottom halves off and on for their caller, who is the one to name.
-const WRAPPERS: [&str; 7] =
-    ["_raw_spin_", "_raw_read_", "_raw_write_", "__local_bh_", "_local_bh_enable", "preempt_count_add", "preempt_count_sub"];
+/// Functions that lock, unlock, switch bottom halves off and on, or ask whether a switch is due, for their caller, who is the one to name.
+const WRAPPERS: [&str; 11] = [
+    "_raw_spin_",
+    "_raw_read_",
+    "_raw_write_",
+    "__local_bh_",
+    "_local_bh_enable",
+    "preempt_count_add",
+    "preempt_count_sub",
+    "__cond_resched",
+    "_cond_resched",
+    "__SCT__cond_resched",
+    "__SCT__might_resched",
+];
 
 impl KernelSymbols {
     /// Reads `ADDRESS TYPE NAME [MODULE]` lines; others are left out.
@@ -117,6 +130,7 @@ impl KernelSymbols {
         line("memory", u64::from(memory_mib) << 20);
         line("instruction_ns", asked.instruction_ns);
         line("worst", asked.worst.into());
+        line("paths", asked.paths.into());
         line("per_cpu_offset", required("__per_cpu_offset")?);
         line("init_task", required("init_task")?);
         // Of the CPU's own variables: from 6.2 to 6.14 both stand in one structure (struct pcpu_hot, arch/x86/include/asm/current.h: a pointer, then the count).
@@ -142,7 +156,15 @@ impl KernelSymbols {
                 "asm_int80_emulation",
             ]) {
                 line("system_call", symbol.address);
-            } else if WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)) {
+            } else if name == "__schedule" || name.starts_with("__schedule.") {
+                line("scheduler", symbol.address);
+            } else if is(&["__cond_resched", "_cond_resched"]) {
+                line("chance", symbol.address);
+            } else if name.starts_with("__cond_resched_lock") || name.starts_with("__cond_resched_rwlock") {
+                line("chance_of_lock", symbol.address);
+            }
+            // Wrappers may be any of those: who called is told for each.
+            if WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper)) {
                 line("wrapper_begin", symbol.address);
                 line("wrapper_end", self.end_of(symbol));
             }
@@ -155,7 +177,7 @@ impl KernelSymbols {
 mod tests {
     use super::*;
 
-    const ASKED: Asked = Asked { instruction_ns: 4, worst: 10 };
+    const ASKED: Asked = Asked { instruction_ns: 4, worst: 10, paths: true };
     const TEXT: &str = "\
 000000000001fd50 A __preempt_count
 000000000001fbc0 A current_task
@@ -166,6 +188,9 @@ ffffffff81000040 T _raw_spin_lock
 ffffffff81000080 t asm_exc_page_fault
 ffffffff810000c0 t asm_sysvec_apic_timer_interrupt
 ffffffff81000100 T entry_SYSCALL_64
+ffffffff81000140 t __schedule
+ffffffff81000180 T __cond_resched
+ffffffff810001c0 T __cond_resched_lock
 ffffffff81ffffff T _etext
 ffffffff82000000 D linux_banner
 ffffffff82000100 D __per_cpu_offset
@@ -194,6 +219,11 @@ ffffffffc0000000 t work\t[some_module]
             "system_call ffffffff81000100",
             "wrapper_begin ffffffff81000040",
             "wrapper_end ffffffff81000080",
+            "paths 1",
+            "scheduler ffffffff81000140",
+            "chance ffffffff81000180",
+            "wrapper_begin ffffffff81000180",
+            "chance_of_lock ffffffff810001c0",
         ] {
             assert!(known.lines().any(|other| other == line), "{line}: {known}");
         }

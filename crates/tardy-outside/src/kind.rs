@@ -1,4 +1,4 @@
-//! Kinds of sections.
+//! Kinds of sections, and of stretches of which only the longest is told.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,65 @@ impl Kind {
             Self::Softirq => "softirq",
             Self::Interrupt => "hard interrupt",
             Self::Blocked => "no other task can run",
+        }
+    }
+}
+
+/// Stretches of which the plugin tells the longest of each phase. The order is that of its numbers, which follow those of [`Kind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stretch {
+    /// Interrupts or preemption are off, but not to call the scheduler (`D_POID` of ECRTS 2020), without hard interrupts.
+    BeforeScheduler,
+    /// Both are on although a switch is due (`D_PAIE`), without hard interrupts; of the idle task everything from due until it calls the scheduler.
+    SwitchDue,
+    /// Preemption is off to call the scheduler, until it is on again (`D_PSD`), without hard interrupts.
+    ToSchedule,
+    /// From interrupts off in the scheduler until preemption is on again (`D_ST`), without hard interrupts.
+    SwitchTail,
+    /// A task keeps the kernel without a chance to switch to another: from entry or chance to the next or to the return to its program.
+    NoChance,
+    /// From the moment that a switch is due until the scheduler is done, whatever interrupts it.
+    SwitchDelay,
+}
+
+impl Stretch {
+    /// All of them, in the order of the plugin's numbers.
+    pub const ALL: [Self; 6] =
+        [Self::BeforeScheduler, Self::SwitchDue, Self::ToSchedule, Self::SwitchTail, Self::NoChance, Self::SwitchDelay];
+
+    /// Its place in [`Self::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a phase's longest is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Longest {
+    Section(Kind),
+    Stretch(Stretch),
+}
+
+impl Longest {
+    /// The one with the plugin's number.
+    #[must_use]
+    pub fn of_number(number: u64) -> Option<Self> {
+        let index = usize::try_from(number).ok()?;
+        match Kind::ALL.get(index) {
+            Some(kind) => Some(Self::Section(*kind)),
+            None => Stretch::ALL.get(index - Kind::ALL.len()).map(|stretch| Self::Stretch(*stretch)),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Section(kind) => kind.index() as u64,
+            Self::Stretch(stretch) => (Kind::ALL.len() + stretch.index()) as u64,
         }
     }
 }

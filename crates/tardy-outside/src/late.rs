@@ -125,7 +125,7 @@ pub fn late_samples(run: &Path, facts: Facts, mut visit: impl FnMut(LateSample))
             found.push((place, late_sample(&window, calls, facts, stream.tasks())));
             place += 1;
         }
-        Item::Mark { .. } | Item::End(_) => {}
+        Item::Longest(_) | Item::Mark { .. } | Item::End(_) => {}
     })?;
     for (place, mut sample) in found {
         sample.sections = std::mem::take(&mut sections[place]);

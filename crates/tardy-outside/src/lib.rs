@@ -3,6 +3,7 @@
 //! The guest does not notice the plugin: its clock counts its own instructions. Nothing here starts a guest; `tardy-lab` does.
 #![forbid(unsafe_code)]
 
+pub mod bound;
 pub mod calls;
 pub mod census;
 pub mod comparison;
@@ -10,6 +11,8 @@ mod events;
 pub mod kernel_symbols;
 pub mod kind;
 pub mod late;
+pub mod lnp;
 pub mod plugin;
 pub mod store;
 pub mod stream;
+pub mod theory;

@@ -17,8 +17,8 @@ use crate::stream::{End, Item, StreamError, StreamReader};
 pub const FOLDER: &str = "outside";
 const SECTIONS_NAME: &str = "sections";
 const DESCRIPTION_NAME: &str = "outside.json";
-/// Version of [`Watched`]. History: 1, the first; 2, what was executed before the worst samples.
-const VERSION: u32 = 2;
+/// Version of [`Watched`]. History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches.
+const VERSION: u32 = 3;
 
 /// What is known of a watched guest besides its sections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,13 @@ pub struct Watched {
     /// Samples among the worst of which it could not be kept.
     #[serde(default)]
     pub left_out_windows: u64,
-    /// The functions whose code was executed before them.
+    /// Whether the scheduler was seen at work.
+    #[serde(default)]
+    pub knows_scheduler: bool,
+    /// Longest stretches of which it could not be kept how they were called.
+    #[serde(default)]
+    pub left_out_paths: u64,
+    /// The functions whose code was executed before them, and before the longest stretches.
     #[serde(default)]
     pub code: Vec<Function>,
 }
@@ -72,20 +78,21 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
     let stream_error = |error| StoreError::Stream { path: raw.to_owned(), error };
     let open = || File::open(raw).map_err(file_error(raw));
     let mut reader = StreamReader::new(BufReader::new(open()?)).map_err(stream_error)?;
-    let (mut sections, mut windows) = (0, 0);
+    let (mut sections, mut windows, mut of_longest) = (0, 0, Vec::new());
     let end = loop {
         match reader.next_item().map_err(stream_error)? {
             Item::Section(_) => sections += 1,
             Item::Window(_) => windows += 1,
+            Item::Longest(longest) => of_longest.extend([longest.begin_pc, longest.end_pc]),
             Item::Mark { .. } => {}
             Item::End(end) => break end,
         }
     };
-    let addresses = reader.sites().iter().flat_map(|site| [site.begin_pc, site.end_pc]);
+    let addresses = reader.sites().iter().flat_map(|site| [site.begin_pc, site.end_pc]).chain(of_longest);
     let name = |address: u64| Some((format!("{address:x}"), symbols.function(address)?.to_owned()));
     let functions = addresses.filter_map(name).collect();
     let code = symbols.functions(reader.blocks().iter().map(|block| block.pc));
-    let End { corrected, unstored, knows_preemption, left_out_windows } = end;
+    let End { corrected, unstored, knows_preemption, left_out_windows, knows_scheduler, left_out_paths } = end;
     let watched = Watched {
         version: VERSION,
         instruction_ns,
@@ -96,6 +103,8 @@ pub fn keep(raw: &Path, run: &Path, symbols: &KernelSymbols, instruction_ns: u64
         functions,
         windows,
         left_out_windows,
+        knows_scheduler,
+        left_out_paths,
         code,
     };
 

@@ -7,12 +7,12 @@ use std::io::{self, BufRead};
 
 use tardy_core::varint::unfold;
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Longest};
 
 /// The first bytes.
 const MAGIC: &[u8; 8] = b"tardyout";
-/// History: 1, the first; 2, what was executed before the worst samples.
-const VERSION: u64 = 2;
+/// History: 1, the first; 2, what was executed before the worst samples; 3, the longest stretches of each phase and how they were called.
+const VERSION: u64 = 3;
 /// Length of a task's name in the kernel (TASK_COMM_LEN).
 const NAME_BYTES: usize = 16;
 /// More places or tasks than the plugin keeps: a damaged stream.
@@ -30,6 +30,7 @@ const TAG_OF_TASK: u64 = 3;
 const TAG_END: u64 = 4;
 const TAG_WINDOW: u64 = 5;
 const TAG_BLOCK: u64 = 6;
+const TAG_LONGEST: u64 = 7;
 const TAG_FIRST_SITE: u64 = 8;
 
 /// Why a stream cannot be read to its end.
@@ -109,6 +110,23 @@ pub struct Window {
     pub steps: Vec<Step>,
 }
 
+/// The longest stretch of a kind in the phase that ends behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LongestStretch {
+    pub what: Longest,
+    /// Addresses of the instructions that began and ended it.
+    pub begin_pc: u64,
+    pub end_pc: u64,
+    /// The task that had the CPU at its beginning, by number.
+    pub task: u32,
+    /// When it ended, as [`Section::ended_at`] since the guest's program began.
+    pub ended_at: u64,
+    /// Instructions executed in it, by the kind without hard interrupts.
+    pub length: u64,
+    /// What was executed until it began, as a sample's window that ends there; without steps where it was not kept.
+    pub before: Window,
+}
+
 /// A step of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -168,6 +186,7 @@ impl Context {
 pub enum Item {
     Section(Section),
     Window(Box<Window>),
+    Longest(Box<LongestStretch>),
     /// The guest said something (`tardy_sys::watched`).
     Mark {
         what: u64,
@@ -187,6 +206,10 @@ pub struct End {
     pub knows_preemption: bool,
     /// Samples among the worst of which it could not be kept what was executed before them.
     pub left_out_windows: u64,
+    /// Whether the scheduler was seen at work: without, nothing is known of switches.
+    pub knows_scheduler: bool,
+    /// Longest stretches of which it could not be kept how they were called.
+    pub left_out_paths: u64,
 }
 
 /// Reads items from a stream.
@@ -252,7 +275,9 @@ impl<R: BufRead> StreamReader<R> {
                 TAG_END => {
                     let (corrected, unstored, knows_preemption) = (self.number()?, self.number()?, self.number()? == 1);
                     let left_out_windows = if self.version > 1 { self.number()? } else { 0 };
-                    return Ok(Item::End(End { corrected, unstored, knows_preemption, left_out_windows }));
+                    let (knows_scheduler, left_out_paths) =
+                        if self.version > 2 { (self.number()? == 1, self.number()?) } else { (false, 0) };
+                    return Ok(Item::End(End { corrected, unstored, knows_preemption, left_out_windows, knows_scheduler, left_out_paths }));
                 }
                 TAG_BLOCK => {
                     let block = Block { pc: u64::from_le_bytes(self.bytes()?), bytes: self.number()?, instructions: self.number()? };
@@ -261,6 +286,7 @@ impl<R: BufRead> StreamReader<R> {
                     }
                     self.blocks.push(block);
                 }
+                TAG_LONGEST => return Ok(Item::Longest(Box::new(self.longest()?))),
                 TAG_WINDOW => return Ok(Item::Window(Box::new(self.window()?))),
                 tag if tag >= TAG_FIRST_SITE => {
                     let site = self.known(tag - TAG_FIRST_SITE, self.sites.len())?;
@@ -296,8 +322,27 @@ impl<R: BufRead> StreamReader<R> {
         let latency = self.number()?;
         let task = self.number()?;
         let task = self.known(task, self.tasks.len())?;
-        let (clock_at, after, count) = (self.number()?, self.number()?, self.number()?);
-        if count > STEPS_MAX || latency > i64::MAX.cast_unsigned() {
+        let (clock_at, after) = (self.number()?, self.number()?);
+        if latency > i64::MAX.cast_unsigned() {
+            return Err(StreamError::Damaged(self.position));
+        }
+        Ok(Window { due, latency, task, clock_at, after, steps: self.steps()? })
+    }
+
+    fn longest(&mut self) -> Result<LongestStretch, StreamError> {
+        let what = self.number()?;
+        let what = Longest::of_number(what).ok_or(StreamError::Damaged(self.position))?;
+        let (begin_pc, end_pc) = (u64::from_le_bytes(self.bytes()?), u64::from_le_bytes(self.bytes()?));
+        let task = self.number()?;
+        let task = self.known(task, self.tasks.len())?;
+        let (ended_at, length, after) = (self.number()?, self.number()?, self.number()?);
+        let before = Window { task, after, steps: self.steps()?, ..Window::default() };
+        Ok(LongestStretch { what, begin_pc, end_pc, task, ended_at, length, before })
+    }
+
+    fn steps(&mut self) -> Result<Vec<Step>, StreamError> {
+        let count = self.number()?;
+        if count > STEPS_MAX {
             return Err(StreamError::Damaged(self.position));
         }
         let mut steps = Vec::new();
@@ -314,7 +359,7 @@ impl<R: BufRead> StreamReader<R> {
                 _ => Step::Halt,
             });
         }
-        Ok(Window { due, latency, task, clock_at, after, steps })
+        Ok(steps)
     }
 
     fn hold(&self, count: usize) -> Result<(), StreamError> {
@@ -359,6 +404,7 @@ impl<R: BufRead> StreamReader<R> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::kind::Stretch;
     use proptest::prelude::*;
 
     /// Writes as the plugin does.
@@ -418,8 +464,20 @@ pub(crate) mod tests {
 
         pub(crate) fn window(&mut self, window: &Window) -> &mut Self {
             self.number(TAG_WINDOW).number(tardy_core::varint::fold(window.due)).number(window.latency).number(window.task.into());
-            self.number(window.clock_at).number(window.after).number(window.steps.len() as u64);
-            for step in &window.steps {
+            self.number(window.clock_at).number(window.after).steps(&window.steps)
+        }
+
+        pub(crate) fn longest(&mut self, longest: &LongestStretch) -> &mut Self {
+            self.number(TAG_LONGEST).number(longest.what.number());
+            self.0.extend(longest.begin_pc.to_le_bytes());
+            self.0.extend(longest.end_pc.to_le_bytes());
+            self.number(longest.task.into()).number(longest.ended_at).number(longest.length).number(longest.before.after);
+            self.steps(&longest.before.steps)
+        }
+
+        fn steps(&mut self, steps: &[Step]) -> &mut Self {
+            self.number(steps.len() as u64);
+            for step in steps {
                 self.number(match *step {
                     Step::Block(block) => u64::from(block) << 2,
                     Step::Task { task, priority } => (u64::from(task) | ((priority + 1) as u64) << 20) << 2 | 1,
@@ -431,7 +489,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn end(&mut self) -> Vec<u8> {
-            self.number(TAG_END).number(0).number(0).number(1).number(0);
+            self.number(TAG_END).number(0).number(0).number(1).number(0).number(1).number(0);
             self.0.clone()
         }
     }
@@ -439,6 +497,19 @@ pub(crate) mod tests {
     fn window() -> Window {
         let steps = vec![Step::Task { task: 1, priority: -1 }, Step::Context(Context(0x10_0001)), Step::Halt, Step::Block(0)];
         Window { due: -7, latency: 1_000, task: 1, clock_at: 1 << 40, after: 3, steps }
+    }
+
+    pub(crate) fn longest(what: Longest, length: u64) -> LongestStretch {
+        let steps = vec![Step::Task { task: 1, priority: 120 }, Step::Context(Context(0)), Step::Block(0)];
+        LongestStretch {
+            what,
+            begin_pc: 0xffff_ffff_8100_0010,
+            end_pc: 0xffff_ffff_8100_0120,
+            task: 1,
+            ended_at: 1 << 33,
+            length,
+            before: Window { task: 1, after: 2, steps, ..Window::default() },
+        }
     }
 
     fn items(bytes: &[u8]) -> Result<Vec<Item>, StreamError> {
@@ -456,7 +527,7 @@ pub(crate) mod tests {
         let mut writer = Writer::new();
         writer.mark(1, 100).site(Kind::PreemptionOff, 0xffff_ffff_8100_0000, 0xffff_ffff_8100_0100).task("kworker/0:1");
         writer.of_task(1).section(0, 300, 250).section(0, u64::from(u32::MAX), 7);
-        writer.block(0xffff_ffff_8100_0000, 20, 5).window(&window()).mark(2, 1);
+        writer.block(0xffff_ffff_8100_0000, 20, 5).window(&window()).longest(&longest(Longest::Stretch(Stretch::NoChance), 77)).mark(2, 1);
         writer.end()
     }
 
@@ -467,7 +538,18 @@ pub(crate) mod tests {
         assert_eq!(items[1], Item::Section(Section { site: 0, task: 1, ended_at: 400, length: 250 }));
         assert_eq!(items[2], Item::Section(Section { site: 0, task: 1, ended_at: 400 + u64::from(u32::MAX), length: 7 }));
         assert_eq!(items[3], Item::Window(Box::new(window())));
-        assert_eq!(items[5], Item::End(End { corrected: 0, unstored: 0, knows_preemption: true, left_out_windows: 0 }));
+        assert_eq!(items[4], Item::Longest(Box::new(longest(Longest::Stretch(Stretch::NoChance), 77))));
+        assert_eq!(
+            items[6],
+            Item::End(End {
+                corrected: 0,
+                unstored: 0,
+                knows_preemption: true,
+                left_out_windows: 0,
+                knows_scheduler: true,
+                left_out_paths: 0
+            })
+        );
     }
 
     #[test]

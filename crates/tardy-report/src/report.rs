@@ -26,6 +26,7 @@ pub mod reproduce_text;
 pub mod runs_text;
 pub mod screen;
 pub mod sections_text;
+pub mod sections_theory_text;
 pub mod statistics_text;
 pub mod summary_text;
 pub mod table;

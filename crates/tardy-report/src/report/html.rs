@@ -13,6 +13,7 @@ mod flames;
 mod head;
 mod layers;
 mod repeat;
+mod sections;
 mod side_by_side;
 mod unit;
 
@@ -52,6 +53,7 @@ pub fn page(runs: &[RunData], comparison: Option<&Result<Comparison, String>>, n
         (head::head(runs, &title, comparison, first.as_ref()))
         (charts)
         (explained::section(runs))
+        (sections::section(runs))
         (layers::section(runs))
         (facts::section(&described))
         (repeat::section(runs))

@@ -7,6 +7,7 @@ use tardy_outside::census::{Census, KindCensus, Place};
 use tardy_outside::comparison::{Change, Difference};
 use tardy_outside::kind::Kind;
 
+use super::sections_theory_text::theory;
 use super::table::Table;
 
 /// Places that are listed for each variant.
@@ -68,6 +69,11 @@ pub fn census(census: &Census, width: usize) -> String {
         line(format_args!("\n{}", table.text().trim_end()));
     }
     line(format_args!("\n{EXPLANATION}"));
+    text.push_str(&theory(&census.groups, width));
+    let mut line = |words: std::fmt::Arguments<'_>| {
+        text.write_fmt(words).expect("writing to a string cannot fail");
+        text.push('\n');
+    };
     if !census.knows_preemption {
         line(format_args!(
             "! The preemption count was not found in a guest's memory: of preemption, softirqs and interrupts nothing is known there."
@@ -75,6 +81,12 @@ pub fn census(census: &Census, width: usize) -> String {
     }
     if census.unstored > 0 {
         line(format_args!("! {} sections are left out, because there were too many places.", census.unstored));
+    }
+    if census.left_out_windows > 0 {
+        line(format_args!(
+            "! {} times what was executed before a stretch or a sample was too much to keep: those have no call path.",
+            census.left_out_windows
+        ));
     }
     if census.corrected > 0 {
         line(format_args!(

@@ -25,7 +25,7 @@ pub struct CompareArgs {
     /// Find where the numbers changed: all runs, BASE too, in the order of their starts
     #[arg(long)]
     pub over_time: bool,
-    /// Compare the kernels' sections with interrupts or preemption off, of two folders of the lab that were watched
+    /// Compare the kernels' sections, of two folders of watched runs; as text or JSON also without this. For latencies name the runs themselves
     #[arg(long, conflicts_with = "over_time")]
     pub sections: bool,
     /// Difference that does not matter: a time, or a share of the baseline's value

@@ -127,7 +127,7 @@ pub struct MeasureArguments {
     /// Of how many of the worst samples of each phase --watch keeps what was executed, for `tardy explain` [default: 10]
     ///
     /// `lab sections` and `lab check --sections` keep none by default.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub watch_worst: Option<u32>,
     /// The plugin of QEMU for --watch [default: this program's own]
     #[arg(long, value_name = "FILE")]

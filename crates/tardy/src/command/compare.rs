@@ -21,7 +21,8 @@ use crate::cli::compare::{CompareArgs, CompareFormat};
 #[must_use]
 pub fn run(args: &CompareArgs) -> Exit {
     let paths: Vec<&PathBuf> = std::iter::once(&args.base).chain(&args.candidates).collect();
-    if args.sections {
+    let is_text = matches!(args.format, CompareFormat::Text | CompareFormat::Json) && !args.over_time;
+    if args.sections || (is_text && tardy_outside::census::are_censuses(&paths)) {
         return compared_sections(args);
     }
     let compared =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tardy_chart::names::apart;
 use tardy_core::verdict::requirement::Requirement;
-use tardy_outside::census::is_watched;
+use tardy_outside::census::is_census;
 use tardy_report::report::runs_text::{self, RunRow};
 use tardy_report::report::terminal_histogram::{self, Blocks};
 use tardy_report::report::{statistics_text, summary_text};
@@ -32,7 +32,7 @@ struct ShowDocument<'a> {
 /// Runs the command.
 #[must_use]
 pub fn run(args: &ShowArgs) -> Exit {
-    if args.sections || (!args.run.join("run.json").exists() && is_watched(&args.run)) {
+    if args.sections || is_census(&args.run) {
         return super::sections::show(&args.run, args.json);
     }
     let below = folder::folders(&args.run);

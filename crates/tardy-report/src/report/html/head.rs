@@ -36,6 +36,7 @@ pub(super) fn head(runs: &[RunData], title: &str, comparison: Option<&Result<Com
                 a href={ "#probe-" (probe.probe) } { "Charts of " (probe.probe) }
             }
             @if runs.iter().any(|run| run.explanation.is_some()) { a href="#explained" { "Who made samples late" } }
+            @if runs.iter().any(|run| !run.watched.is_empty()) { a href="#sections" { "Sections of the kernel" } }
             a href="#statistics" { "Statistics" }
             a href="#machine" { "Machine" }
             a href="#repeat" { "How to repeat it" }

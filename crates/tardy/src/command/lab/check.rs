@@ -36,6 +36,7 @@ pub(super) fn check(arguments: &CheckArguments) -> Exit {
 fn run(arguments: &CheckArguments) -> Result<Exit, LabError> {
     request::check(&arguments.measure)?;
     let setting = Setting::new(&arguments.machine)?;
+    (arguments.measure.watch || arguments.sections).then(|| tardy_lab::watch::check(&setting.machine)).transpose()?;
     let variants = arguments.kernels.variants(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     let setting = setting.with_working_accelerator(&variants[0]);
     let (variants, asked) = with_baseline(arguments, &setting, variants)?;

@@ -20,6 +20,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<Exit, LabError> {
         refuse_used_folder(&arguments.out)?;
     }
     let setting = Setting::new(&arguments.machine)?;
+    arguments.measure.watch.then(|| tardy_lab::watch::check(&setting.machine)).transpose()?;
     let (variants, absent) = arguments.kernels.variants_there(setting.machine.architecture, &setting.cache, arguments.machine.refresh)?;
     for (kernel, error) in &absent {
         eprintln!("tardy: {kernel} is left out: {error}");

@@ -1,0 +1,88 @@
+//! The samples' digest of each unwatched guest, kept in the cache by the digest of what went into it: a watched guest from the same inputs is compared with it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::cache::{Cache, write_whole};
+use super::machine::Accelerator;
+use super::record::Record;
+
+/// The folder in the cache.
+const FOLDER: &str = "samples";
+
+/// A watched guest that has other samples than the same guest had unwatched.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this watched guest has other samples ({found}) than the same guest had when it was not watched ({kept}): watching changed it, or this QEMU does not repeat \
+     itself. Run it with --watch --verify-repeatable; if both are equal then, remove {}", path.display()
+)]
+pub struct OtherSamples {
+    found: String,
+    kept: String,
+    path: PathBuf,
+}
+
+/// Keeps the digest of an unwatched guest. A cache that cannot be written keeps none.
+pub(super) fn keep(cache: &Cache, record: &Record) {
+    if let Some(digests) = Digests::of(record) {
+        digests.keep(cache);
+    }
+}
+
+/// Compares a watched guest with the same one unwatched, where that was measured.
+///
+/// # Errors
+/// [`OtherSamples`].
+pub(super) fn compare(cache: &Cache, record: &Record) -> Result<(), OtherSamples> {
+    Digests::of(record).map_or(Ok(()), |digests| digests.compare(cache))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Digests<'a> {
+    inputs: &'a str,
+    samples: &'a str,
+}
+
+impl<'a> Digests<'a> {
+    /// On the host's clock no run is repeated.
+    fn of(record: &'a Record) -> Option<Self> {
+        let samples = record.sample_digest.as_ref().filter(|_| record.inputs.machine.accelerator == Accelerator::Tcg)?;
+        Some(Self { inputs: record.input_digest.as_str(), samples: samples.as_str() })
+    }
+
+    fn place(self, cache: &Cache) -> Option<PathBuf> {
+        Some(cache.folder(FOLDER).ok()?.join(self.inputs))
+    }
+
+    fn keep(self, cache: &Cache) {
+        if let Some(path) = self.place(cache) {
+            write_whole(&path, self.samples.as_bytes()).ok();
+        }
+    }
+
+    fn compare(self, cache: &Cache) -> Result<(), OtherSamples> {
+        let Some(path) = self.place(cache) else { return Ok(()) };
+        match fs::read_to_string(&path) {
+            Ok(kept) if kept != self.samples => Err(OtherSamples { found: self.samples.to_owned(), kept, path }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watched_guest_with_other_samples_than_unwatched_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().to_owned());
+        let guest = |inputs, samples| Digests { inputs, samples };
+        assert_eq!(guest("a", "3").compare(&cache), Ok(()), "nothing is kept yet");
+        guest("a", "3").keep(&cache);
+        assert_eq!(guest("a", "3").compare(&cache), Ok(()));
+        assert_eq!(guest("b", "4").compare(&cache), Ok(()), "another guest");
+        let error = guest("a", "4").compare(&cache).unwrap_err().to_string();
+        assert!(error.contains("watching changed it") && error.contains("--verify-repeatable"), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Theory beside measurement: from the sections of a phase the bound of the scheduling latency (ECRTS 2020) and the distribution of the latency by sections
+//! (abeni2002), each beside what the same guests measured.
+
+use serde::Serialize;
+use tardy_core::units::Nanos;
+
+use crate::bound::{Instances, Interrupts, Stretches, bound};
+use crate::kind::{Longest, Stretch};
+use crate::lnp::{Distance, SectionLatency};
+
+/// Latencies at which the shares of model and probe are set side by side.
+const LIMITS_US: [i64; 8] = [5, 10, 20, 50, 100, 500, 1_000, 5_000];
+/// Below, the way of an undisturbed sample differs from one to the next by as much as short sections last: model and samples are compared from here on,
+/// behind the shortest way.
+const COMPARED_FROM_NS: u64 = 10_000;
+
+/// The longest stretch of a kind, and how it came about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LongestRow {
+    pub what: Longest,
+    pub length_ns: Nanos,
+    /// The functions in which it begins and ends.
+    pub begin: String,
+    pub end: String,
+    /// The task that had the CPU at its beginning.
+    pub task: String,
+    /// The function that was executed as it began, and its callers, outwards; empty where that was not kept.
+    pub path: Vec<String>,
+}
+
+/// The bound of the scheduling latency, from the moment that a switch is due until the scheduler is done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SchedulingBound {
+    /// `max(D_ST, D_POID) + D_PAIE + D_PSD`.
+    pub without_interrupts_ns: Nanos,
+    /// The longest such latency of all switches of the same guests; absent where none was due.
+    pub observed_ns: Option<Nanos>,
+    /// Hard interrupts that were seen.
+    pub interrupts: u64,
+    pub bounds: Vec<AssumedBound>,
+}
+
+/// The bound with an assumption of the interrupts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AssumedBound {
+    pub interrupts: Interrupts,
+    /// Absent where it does not converge.
+    pub bound_ns: Option<Nanos>,
+    /// The bound by the longest observed.
+    pub ratio: Option<f64>,
+}
+
+/// abeni2002's distribution beside the probes'.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SectionLatencyRow {
+    /// Virtual time of the phase over all guests.
+    pub phase_ns: Nanos,
+    /// The shortest latency of a sample: its way without a section.
+    pub way_ns: Nanos,
+    pub shares: Vec<ShareAbove>,
+    /// From this latency on both are compared.
+    pub compared_from_ns: Nanos,
+    pub distance: Distance,
+}
+
+/// The share of latencies above a limit, in which the way of an undisturbed sample is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ShareAbove {
+    pub above_ns: Nanos,
+    pub by_sections: f64,
+    pub by_probes: f64,
+}
+
+/// What guests add up to for one variant and load.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered {
+    /// Of each guest.
+    pub interrupts: Vec<Instances>,
+    /// Lengths of the stretches in which no other task could run, in ns.
+    pub blocked: Vec<u64>,
+    pub phase_ns: u64,
+    /// Latencies of the probes, in ns.
+    pub samples: Vec<u64>,
+}
+
+/// The bound, where the plugin told the stretches that it is made of.
+pub(crate) fn scheduling_bound(longest: &[LongestRow], gathered: &Gathered, instruction_ns: u64) -> Option<SchedulingBound> {
+    let of = |stretch| longest.iter().find(|row| row.what == Longest::Stretch(stretch)).map(|row| row.length_ns.0.max(0).cast_unsigned());
+    let instructions = |stretch| of(stretch).map_or(0, |ns| ns / instruction_ns.max(1));
+    of(Stretch::ToSchedule)?;
+    let stretches = Stretches {
+        before_scheduler: instructions(Stretch::BeforeScheduler),
+        switch_due: instructions(Stretch::SwitchDue),
+        to_schedule: instructions(Stretch::ToSchedule),
+        switch_tail: instructions(Stretch::SwitchTail),
+    };
+    let observed = of(Stretch::SwitchDelay).filter(|ns| *ns > 0);
+    let nanos = |count: u64| Nanos(i64::try_from(count.saturating_mul(instruction_ns)).unwrap_or(i64::MAX));
+    let assumed = |interrupts| {
+        let bound_ns = bound(stretches, &gathered.interrupts, interrupts).map(nanos);
+        let ratio = bound_ns.zip(observed).map(|(bound, observed)| bound.0 as f64 / observed as f64);
+        AssumedBound { interrupts, bound_ns, ratio }
+    };
+    Some(SchedulingBound {
+        without_interrupts_ns: nanos(stretches.sum()),
+        observed_ns: observed.map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX))),
+        interrupts: gathered.interrupts.iter().map(Instances::count).sum(),
+        bounds: Interrupts::ALL.map(assumed).to_vec(),
+    })
+}
+
+/// abeni2002's distribution, where there are samples to set it beside.
+pub(crate) fn section_latency(gathered: &mut Gathered) -> Option<SectionLatencyRow> {
+    let model = SectionLatency::new(std::mem::take(&mut gathered.blocked), gathered.phase_ns)?;
+    let samples = &mut gathered.samples;
+    samples.sort_unstable();
+    let way = *samples.first()?;
+    let from = way.saturating_add(COMPARED_FROM_NS);
+    let distance = model.distance(samples, way, from)?;
+    let nanos = |ns: u64| Nanos(i64::try_from(ns).unwrap_or(i64::MAX));
+    let share = |micros: i64| {
+        let above_ns = Nanos::from_micros(micros);
+        let above = above_ns.0.cast_unsigned();
+        let behind = samples.partition_point(|sample| *sample <= above);
+        ShareAbove {
+            above_ns,
+            by_sections: if above < way { 1.0 } else { model.exceeds(above - way) },
+            by_probes: (samples.len() - behind) as f64 / samples.len() as f64,
+        }
+    };
+    Some(SectionLatencyRow {
+        phase_ns: nanos(gathered.phase_ns),
+        way_ns: nanos(way),
+        shares: LIMITS_US.map(share).to_vec(),
+        compared_from_ns: nanos(from),
+        distance,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(stretch: Stretch, ns: i64) -> LongestRow {
+        let name = String::new;
+        LongestRow { what: Longest::Stretch(stretch), length_ns: Nanos(ns), begin: name(), end: name(), task: name(), path: Vec::new() }
+    }
+
+    #[test]
+    fn the_bound_stands_beside_what_was_observed_under_each_assumption() {
+        let longest = [row(Stretch::BeforeScheduler, 4000), row(Stretch::ToSchedule, 2000), row(Stretch::SwitchDelay, 3000)];
+        let mut interrupts = Instances::default();
+        interrupts.add(1, 0, 500);
+        let gathered = Gathered { interrupts: vec![interrupts], ..Gathered::default() };
+        let bound = scheduling_bound(&longest, &gathered, 4).unwrap();
+        assert_eq!((bound.without_interrupts_ns, bound.observed_ns, bound.interrupts), (Nanos(6000), Some(Nanos(3000)), 1));
+        let assumed: Vec<_> = bound.bounds.iter().map(|assumed| (assumed.bound_ns, assumed.ratio)).collect();
+        assert_eq!(assumed[0], (Some(Nanos(6000)), Some(2.0)));
+        assert_eq!(assumed[1], (Some(Nanos(8000)), Some(8.0 / 3.0)));
+        assert_eq!(scheduling_bound(&longest[..1], &gathered, 4), None, "no scheduler was seen");
+    }
+
+    #[test]
+    fn the_distribution_begins_behind_the_shortest_way() {
+        let samples = vec![14_000, 14_000, 64_000, 14_000];
+        let mut gathered = Gathered { blocked: vec![100_000, 200_000], phase_ns: 1_000_000, samples, ..Gathered::default() };
+        let row = section_latency(&mut gathered).unwrap();
+        assert_eq!((row.way_ns, row.compared_from_ns, row.distance.samples), (Nanos(14_000), Nanos(24_000), 4));
+        let share = row.shares.iter().find(|share| share.above_ns == Nanos(50_000)).unwrap();
+        // Of both sections, what is longer than 36 us.
+        assert!((share.by_sections - 0.228).abs() < 1e-9 && (share.by_probes - 0.25).abs() < 1e-9, "{share:?}");
+        assert_eq!(section_latency(&mut Gathered::default()), None);
+    }
+}

@@ -137,13 +137,16 @@ pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     ((share * HEAT_LEVELS as f64) as usize).min(HEAT_LEVELS - 1)
 }
 
+/// The least side of a cell in px: one late sample is seen however long the run was.
+const CELL_LEAST: f64 = 2.0;
+
 fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)) -> Vec<Item> {
     let mut levels: Vec<Vec<Step>> = vec![Vec::new(); HEAT_LEVELS];
     for cell in cells {
         let ((left, bottom), (right, top)) = (area.point(chart, cell.x.0, cell.y.0), area.point(chart, cell.x.1, cell.y.1));
         // Rows and columns touch: edges are rounded alike on both sides.
-        let (left, right) = (left.round(), right.round().max(left.round() + 1.0));
-        let (top, bottom) = (top.round(), bottom.round().max(top.round() + 1.0));
+        let (left, right) = (left.round(), right.round().max(left.round() + CELL_LEAST));
+        let (top, bottom) = (top.round(), bottom.round().max(top.round() + CELL_LEAST));
         levels[heat_level(cell.count, least, largest)].extend(rectangle(left, top, right - left, bottom - top));
     }
     let levels = levels.into_iter().enumerate().filter(|(_, steps)| !steps.is_empty());

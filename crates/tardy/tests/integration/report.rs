@@ -343,6 +343,19 @@ fn runs_of_the_lab_are_taken_as_they_are_compared_and_shown_without_cutting() {
 }
 
 #[test]
+fn runs_are_named_by_what_tells_them_apart() {
+    let place = Workplace::new();
+    for (name, kernel) in [("a", "old"), ("b", "new")] {
+        let labels = [("board".to_owned(), "7".to_owned()), ("kernel".to_owned(), kernel.to_owned())].into();
+        MadeRun { labels, ..MadeRun::new(vec![latencies(2_000, &[])]) }.write(&place.path(name));
+    }
+    let page = std::fs::read_to_string(report(&place, "a b")).unwrap();
+    assert!(page.contains("Latency report: a (kernel=old), b (kernel=new)"), "{}", &page[..2_000]);
+    place.tardy("plot a b --kind ccdf -o both.csv").ends_with(0);
+    assert!(std::fs::read_to_string(place.path("both.csv")).unwrap().contains(",b (kernel=new),"));
+}
+
+#[test]
 fn it_prints_with_its_tables_open() {
     let (_place, file) = of_three_phases();
     let mut browser = Browser::open(&file, Screen { is_dark: true, ..Screen::DESK });

@@ -77,7 +77,7 @@ struct Advised {
 }
 
 fn refuse(error: &AdviseError) -> Exit {
-    eprintln!("tardy: {error}");
+    output::complain(&error);
     if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
 }
 

@@ -35,7 +35,7 @@ pub fn run(args: &CompareArgs) -> Exit {
             }
         },
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             Exit::Usage
         }
     }

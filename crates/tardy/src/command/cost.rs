@@ -105,7 +105,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
     let summary = match summarize(folder) {
         Ok(summary) => summary,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return if matches!(error, CostSummaryError::Series(_)) { Exit::Machine } else { Exit::Usage };
         }
     };

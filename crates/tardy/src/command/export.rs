@@ -17,7 +17,7 @@ pub fn run(args: &ExportArgs) -> Exit {
         Ok(()) => Exit::Done,
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             if matches!(error, ExportError::Write(_) | ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
         }
     }

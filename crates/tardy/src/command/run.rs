@@ -25,7 +25,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let request = match args.request() {
         Ok(request) => request,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };
@@ -52,7 +52,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let mut plan = match resolve(&request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
         }
     };
@@ -81,7 +81,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             show::show(&out, &Requirement::default(), format)
         }
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
         }
     }

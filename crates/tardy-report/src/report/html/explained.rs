@@ -64,7 +64,7 @@ fn of_run(explanation: &RunExplanation) -> Markup {
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
         @if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
             h3 { (micro(&explain_run_text::second_opinion_head(opinion))) }
-            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (micro(&what)) ": " (micro(&said)) } } }
+            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (micro(what)) ": " (micro(&said)) } } }
         }
         @for looped in &explanation.loops { (rules(looped)) }
     }
@@ -75,7 +75,7 @@ fn rules(looped: &LoopRow) -> Markup {
         h3 { (micro(&explain_run_text::rules_head(looped))) }
         ul {
             @for rule in broken(&looped.rules) {
-                li { b { (micro(&broken_head(rule))) } br; "remedy: " (sentence(&rule.remedy)) }
+                li { b { (micro(&broken_head(rule))) } br; "remedy: " (sentence(rule.remedy)) }
             }
         }
         @for line in not_broken(&looped.rules) { p class="note" { (micro(&line)) } }

@@ -139,8 +139,8 @@ fn percentiles(kernel: &Kernel) -> Result<Vec<Percentile>, SummaryError> {
 
 fn word(choice: Choice) -> &'static str {
     match choice {
-        Choice::RealTime => "real time",
-        Choice::RealFast => "real fast",
+        Choice::RealTime => "a real-time kernel",
+        Choice::RealFast => "an ordinary kernel, which starts work later and gets more of it done",
     }
 }
 

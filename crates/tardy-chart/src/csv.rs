@@ -112,6 +112,11 @@ fn lines(out: &mut String, name: &str, chart: &Chart, layer: &Layer) {
             for range in ranges {
                 let (low, high) = (Some(range.min), Some(range.max));
                 write("bar", Line { x: Some(range.x), y: Some(range.median), low, high, ..Line::default() });
+                for (shape, value) in [("average", range.average), ("99.9%", range.tail)] {
+                    if value.is_some() {
+                        write(shape, Line { x: Some(range.x), y: value, ..Line::default() });
+                    }
+                }
             }
         }
     }
@@ -157,15 +162,14 @@ mod tests {
 
     #[test]
     fn bars_are_named_and_limits_are_lines_of_their_own() {
-        let range = Range { x: 0.8, width: 0.2, min: 1.0, median: 2.0, max: 3.0, figure: 3.0 };
+        let range = Range { x: 0.8, width: 0.2, min: 1.0, median: 2.0, average: Some(2.25), tail: Some(2.5), max: 3.0, figure: 3.0 };
         let mut chart = chart(Values::Category, Values::Latency, Shape::Ranges(vec![range]));
         chart.x.categories = vec!["idle".to_owned(), "io,disk".to_owned()];
         chart.rules.push(Rule { is_vertical: false, value: 200_000.0, text: "deadline 200 µs".to_owned() });
         let csv = csv(&chart);
-        assert!(
-            csv.contains("a,\"CPU 0, worst\",bar,\"io,disk\",,2,1,3,\n") && csv.ends_with("a,deadline 200 µs,rule,,,200000,,,\n"),
-            "{csv}"
-        );
+        let bar = ["bar,\"io,disk\",,2,1,3,", "average,\"io,disk\",,2.25,,,", "99.9%,\"io,disk\",,2.5,,,"]
+            .map(|line| format!("a,\"CPU 0, worst\",{line}\n"));
+        assert!(csv.contains(&bar.concat()) && csv.ends_with("a,deadline 200 µs,rule,,,200000,,,\n"), "{csv}");
     }
 
     #[test]

@@ -72,7 +72,8 @@ fn layer(layer: &Layer) -> Value {
         }
         Shape::Ranges(ranges) => {
             let range = |range: &super::model::Range| {
-                json!([number(range.x), number(range.width), number(range.min), number(range.median), number(range.max)])
+                let [average, tail] = [range.average, range.tail].map(|value| value.map(number));
+                json!([number(range.x), number(range.width), number(range.min), number(range.median), number(range.max), average, tail])
             };
             json!({"shape": "ranges", "ranges": ranges.iter().map(range).collect::<Vec<_>>()})
         }

@@ -174,7 +174,7 @@ pub struct Cell {
     pub count: u64,
 }
 
-/// Smallest, median and largest value.
+/// From the smallest to the largest value, and what lies between.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
     /// Place on the axis of categories; fractions stand beside each other.
@@ -184,6 +184,10 @@ pub struct Range {
     /// Smallest.
     pub min: f64,
     pub median: f64,
+    /// The average, where it is drawn beside the median.
+    pub average: Option<f64>,
+    /// 99.9 % of the values are at or below it; absent where the bar has no tail of its own.
+    pub tail: Option<f64>,
     /// Largest.
     pub max: f64,
     /// Which of them is the bar's number.

@@ -1,18 +1,82 @@
-//! Names of runs that stand together: what tells their folders apart, and no more.
+//! Names of runs that stand together: what tells their folders apart, and what differs of their labels or else of their kernels.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::data::RunData;
 
 /// Gives each run a name of its own: its folder's, and where those are the same the parts of the paths that differ. The lab's folders are called after their
-/// variant in this way, not after their replica.
+/// variant in this way, not after their replica. What was measured on different kernels says so.
 pub fn tell_apart(runs: &mut [RunData]) {
     let folders: Vec<String> = runs.iter().map(|run| run.folder.clone()).collect();
     let own: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    let names = apart(&folders, &own);
+    let facts: Vec<Facts> = runs.iter().map(Facts::of).collect();
+    let names = told(apart(&folders, &own), &facts);
     for (run, name) in runs.iter_mut().zip(names) {
         run.name = name;
     }
+}
+
+/// What a run was made on, as far as its name may say it.
+#[derive(Debug, Default)]
+struct Facts {
+    labels: BTreeMap<String, String>,
+    release: Option<String>,
+    preemption: Option<String>,
+}
+
+impl Facts {
+    fn of(run: &RunData) -> Self {
+        let kernel = &run.record.machine.kernel;
+        Self {
+            labels: run.record.plan.labels.clone(),
+            release: kernel.release.clone(),
+            preemption: kernel.preemption.as_ref().map(ToString::to_string),
+        }
+    }
+
+    fn kernel(&self) -> Vec<String> {
+        [&self.release, &self.preemption].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Labels that a name holds; more are no name.
+const LABELS_MAX: usize = 2;
+/// Folders of the lab's guests, whose names say nothing about what ran in them; the second is the old name.
+const REPLICAS: [&str; 2] = ["replica-", "pad-"];
+
+/// Adds to each name what tells the runs apart: labels, or else the release and the preemption of the kernel. What all names say already is not said twice.
+fn told(names: Vec<String>, facts: &[Facts]) -> Vec<String> {
+    let mut more: Vec<Vec<String>> = vec![Vec::new(); names.len()];
+    let mut add = |values: Vec<Option<String>>, label: &str| {
+        let is_said = |(name, value): (&String, &Option<String>)| value.as_ref().is_none_or(|value| name.contains(value.as_str()));
+        if values.iter().all(|value| *value == values[0]) || names.iter().zip(&values).all(is_said) {
+            return false;
+        }
+        let written = |value: String| if label.is_empty() { value } else { format!("{label}={value}") };
+        more.iter_mut().zip(values).for_each(|(more, value)| more.extend(value.map(written)));
+        true
+    };
+    let mut labels: Vec<&String> = facts.iter().flat_map(|facts| facts.labels.keys()).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let mut added = 0;
+    for label in labels {
+        if added < LABELS_MAX && add(facts.iter().map(|facts| facts.labels.get(label).cloned()).collect(), label) {
+            added += 1;
+        }
+    }
+    if added == 0 {
+        add(facts.iter().map(|facts| facts.release.clone()).collect(), "");
+        add(facts.iter().map(|facts| facts.preemption.clone()).collect(), "");
+    }
+    let whole = |((name, mut more), facts): ((String, Vec<String>), &Facts)| {
+        if more.is_empty() && REPLICAS.iter().any(|replica| name.starts_with(replica)) {
+            more = facts.kernel();
+        }
+        if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) }
+    };
+    names.into_iter().zip(more).zip(facts).map(whole).collect()
 }
 
 /// The same names, for `folders` whose last parts are `own`.
@@ -50,6 +114,30 @@ mod tests {
     fn named(folders: &[&str]) -> Vec<String> {
         let own: Vec<&str> = folders.iter().map(|folder| folder.rsplit('/').next().unwrap()).collect();
         apart(&folders.iter().map(|&folder| folder.to_owned()).collect::<Vec<_>>(), &own)
+    }
+
+    fn facts(labels: &[(&str, &str)], release: &str, preemption: &str) -> Facts {
+        let labels = labels.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+        Facts { labels, release: Some(release.to_owned()), preemption: Some(preemption.to_owned()) }
+    }
+
+    #[test]
+    fn a_name_says_what_differs_of_labels_or_else_of_kernels() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let labelled =
+            [facts(&[("board", "7"), ("kernel", "old")], "6.1", "PREEMPT"), facts(&[("board", "7"), ("kernel", "new")], "6.12", "PREEMPT")];
+        assert_eq!(told(names(&["board7", "board7-b"]), &labelled), ["board7 (kernel=old)", "board7-b (kernel=new)"]);
+        let one_labelled = [facts(&[], "6.1", "PREEMPT"), facts(&[("kernel", "new")], "6.1", "PREEMPT")];
+        assert_eq!(told(names(&["a", "b"]), &one_labelled), ["a", "b (kernel=new)"]);
+        let kernels = [facts(&[], "6.1", "PREEMPT"), facts(&[], "6.1", "PREEMPT_RT"), facts(&[], "6.12", "PREEMPT_RT")];
+        assert_eq!(told(names(&["a", "b", "c"]), &kernels), ["a (6.1, PREEMPT)", "b (6.1, PREEMPT_RT)", "c (6.12, PREEMPT_RT)"]);
+        // Nothing differs, or the names have it.
+        let alike = [facts(&[("board", "7")], "6.1", "PREEMPT"), facts(&[("board", "7")], "6.1", "PREEMPT")];
+        assert_eq!(told(names(&["a", "b"]), &alike), ["a", "b"]);
+        let said = [facts(&[("kernel", "old")], "6.1", "PREEMPT"), facts(&[("kernel", "new")], "6.1", "PREEMPT")];
+        assert_eq!(told(names(&["board7-old", "board7-new"]), &said), ["board7-old", "board7-new"]);
+        // The name of a guest's folder never stands alone.
+        assert_eq!(told(names(&["pad-000", "replica-001"]), &alike), ["pad-000 (6.1, PREEMPT)", "replica-001 (6.1, PREEMPT)"]);
     }
 
     #[test]

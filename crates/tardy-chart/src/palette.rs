@@ -23,8 +23,8 @@ pub const LIGHT: Palette = Palette {
     shade: "#f4f6f8",
     surface: "#ffffff",
     alarm: "#c1121f",
-    series: ["#0b62b5", "#d1570a", "#0f8a6d", "#a8328f", "#b08900", "#3aa0d8", "#6b4ccf"],
-    heat: ["#e4eef7", "#c6dcef", "#9cc3e2", "#6ba5d2", "#4286bf", "#2567a5", "#124a83", "#072f5c"],
+    series: ["#013bce", "#af5b00", "#008c78", "#8f225e", "#cc8107", "#2794ff", "#8665ba"],
+    heat: ["#b0cee8", "#9ac0e1", "#82b1d9", "#6ba5d2", "#4286bf", "#2567a5", "#124a83", "#072f5c"],
 };
 
 /// On dark screens.
@@ -35,8 +35,8 @@ pub const DARK: Palette = Palette {
     shade: "#1a1f25",
     surface: "#13171c",
     alarm: "#ff6b6b",
-    series: ["#5aa9f0", "#f2944a", "#3fc7a1", "#e07cc8", "#dcbb3c", "#8fd3f7", "#a894ff"],
-    heat: ["#16283a", "#1b3c59", "#225378", "#2b6c99", "#3a89bb", "#5aa8d6", "#8cc8ec", "#cdeafe"],
+    series: ["#66c7fd", "#e67000", "#27ab79", "#b46ebc", "#f8c326", "#bcdcdc", "#9f85ff"],
+    heat: ["#1f4a6e", "#235a84", "#286896", "#2f78a8", "#3a89bb", "#5aa8d6", "#8cc8ec", "#cdeafe"],
 };
 
 impl Palette {
@@ -76,5 +76,92 @@ pub fn variable(tone: Tone) -> String {
         Tone::Shade => "--shade".to_owned(),
         Tone::Surface => "--surface".to_owned(),
         Tone::Alarm => "--alarm".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How eyes without one kind of cones see linear red, green and blue: Machado, Oliveira and Fernandes 2009, table 1, severity 1.0; the first is the eye that
+    /// has all.
+    const EYES: [(&str, [[f64; 3]; 3]); 4] = [
+        ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+        ("protanopia", [[0.152_286, 1.052_583, -0.204_868], [0.114_503, 0.786_281, 0.099_216], [-0.003_882, -0.048_116, 1.051_998]]),
+        ("deuteranopia", [[0.367_322, 0.860_646, -0.227_968], [0.280_085, 0.672_501, 0.047_413], [-0.011_820, 0.042_940, 0.968_881]]),
+        ("tritanopia", [[1.255_528, -0.076_749, -0.178_779], [-0.078_411, 0.930_809, 0.147_602], [0.004_733, 0.691_367, 0.303_900]]),
+    ];
+
+    /// Distance in Oklab at which neighbouring lines are told apart at a glance; a just noticeable one is about 0.02.
+    const APART: f64 = 0.08;
+
+    /// Linear red, green and blue of `#rrggbb`, as sRGB (IEC 61966-2-1) has them.
+    fn linear(color: &str) -> [f64; 3] {
+        [1, 3, 5].map(|at| {
+            let share = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    fn times(matrix: &[[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(share, value)| share * value).sum())
+    }
+
+    /// Contrast of two colours as WCAG 2.2 defines it, from 1 to 21.
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |color: &str| times(&[[0.2126, 0.7152, 0.0722]; 3], linear(color))[0];
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    /// Where an eye sees a colour in Oklab (Ottosson 2020).
+    fn seen(eye: &[[f64; 3]; 3], color: &str) -> [f64; 3] {
+        const CONES: [[f64; 3]; 3] = [
+            [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],
+            [0.211_903_498_2, 0.680_699_545_1, 0.107_396_956_6],
+            [0.088_302_461_9, 0.281_718_837_6, 0.629_978_700_5],
+        ];
+        const LAB: [[f64; 3]; 3] = [
+            [0.210_454_255_3, 0.793_617_785_0, -0.004_072_046_8],
+            [1.977_998_495_1, -2.428_592_205_0, 0.450_593_709_9],
+            [0.025_904_037_1, 0.782_771_766_2, -0.808_675_766_0],
+        ];
+        let shown = times(eye, linear(color)).map(|value| value.clamp(0.0, 1.0));
+        times(&LAB, times(&CONES, shown).map(f64::cbrt))
+    }
+
+    #[test]
+    fn lines_and_single_late_samples_stand_out_from_the_ground() {
+        for (ground, palette) in [("light", LIGHT), ("dark", DARK)] {
+            for color in palette.series {
+                let contrast = contrast(color, palette.surface);
+                assert!(contrast >= 3.0, "series {color} on {ground}: {contrast:.2}, and WCAG 1.4.11 asks for 3");
+            }
+            // Late samples are one of a kind: they have the first colour of a heat map, in shaded phases as well.
+            for (behind, least) in [(palette.surface, 1.6), (palette.shade, 1.4)] {
+                let contrast = contrast(palette.heat[0], behind);
+                assert!(contrast >= least, "{} on {behind} ({ground}): {contrast:.2}", palette.heat[0]);
+            }
+            let steps: Vec<f64> = palette.heat.iter().map(|color| contrast(color, palette.surface)).collect();
+            assert!(
+                steps.windows(2).all(|two| two[1] >= two[0] * 1.15),
+                "{ground}: each count stands out more than a smaller one: {steps:.2?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_two_series_look_alike_to_eyes_without_one_kind_of_cones() {
+        for (ground, palette) in [("light", LIGHT), ("dark", DARK)] {
+            for (eye, matrix) in &EYES {
+                for (index, one) in palette.series.iter().enumerate() {
+                    for other in &palette.series[..index] {
+                        let squares = seen(matrix, one).into_iter().zip(seen(matrix, other)).map(|(one, other)| (one - other).powi(2));
+                        let distance = squares.sum::<f64>().sqrt();
+                        assert!(distance >= APART, "{one} and {other} ({ground}, {eye}): {distance:.3}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -137,13 +137,16 @@ pub fn heat_level(count: u64, least: u64, largest: u64) -> usize {
     ((share * HEAT_LEVELS as f64) as usize).min(HEAT_LEVELS - 1)
 }
 
+/// The least side of a cell in px: one late sample is seen however long the run was.
+const CELL_LEAST: f64 = 2.0;
+
 fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)) -> Vec<Item> {
     let mut levels: Vec<Vec<Step>> = vec![Vec::new(); HEAT_LEVELS];
     for cell in cells {
         let ((left, bottom), (right, top)) = (area.point(chart, cell.x.0, cell.y.0), area.point(chart, cell.x.1, cell.y.1));
         // Rows and columns touch: edges are rounded alike on both sides.
-        let (left, right) = (left.round(), right.round().max(left.round() + 1.0));
-        let (top, bottom) = (top.round(), bottom.round().max(top.round() + 1.0));
+        let (left, right) = (left.round(), right.round().max(left.round() + CELL_LEAST));
+        let (top, bottom) = (top.round(), bottom.round().max(top.round() + CELL_LEAST));
         levels[heat_level(cell.count, least, largest)].extend(rectangle(left, top, right - left, bottom - top));
     }
     let levels = levels.into_iter().enumerate().filter(|(_, steps)| !steps.is_empty());
@@ -154,17 +157,32 @@ fn heat(chart: &Chart, area: &Area, cells: &[Cell], (least, largest): (u64, u64)
 const LABEL_SIZE: f64 = 11.0;
 const CHARACTER_WIDTH: f64 = 0.56;
 
+/// Width of the part of a bar above 99.9 %, as a share of the bar's.
+const TAIL_SHARE: f64 = 0.3;
+/// Radius of the average's circle in px.
+const AVERAGE: f64 = 3.4;
+
 fn range(chart: &Chart, layer: &Layer, area: &Area, range: &Range) -> Vec<Item> {
     let ((left, bottom), (right, top)) =
         (area.point(chart, range.x - range.width / 2.0, range.min), area.point(chart, range.x + range.width / 2.0, range.max));
     let median = area.y(chart, range.median);
     let width = (right - left).max(2.0);
     let stroke = |width| Some(Stroke { tone: layer.tone, width, is_dashed: false, opacity: 1.0 });
-    let body = rectangle(left, top, width, (bottom - top).max(1.0));
-    let mut items = vec![
-        Item::Path { steps: body, fill: Some((layer.tone, 0.22)), stroke: stroke(1.2) },
-        Item::Path { steps: vec![Step::Move(left, median), Step::Line(left + width, median)], fill: None, stroke: stroke(3.0) },
-    ];
+    let body_top = range.tail.map_or(top, |tail| area.y(chart, tail));
+    let body = rectangle(left, body_top, width, (bottom - body_top).max(1.0));
+    let mut items = vec![Item::Path { steps: body, fill: Some((layer.tone, 0.3)), stroke: stroke(1.2) }];
+    if range.tail.is_some() {
+        // The one sample in a thousand: narrow, with its end marked.
+        let narrow = (width * TAIL_SHARE).max(2.0);
+        let tail = rectangle(left + (width - narrow) / 2.0, top, narrow, (body_top - top).max(1.0));
+        items.push(Item::Path { steps: tail, fill: Some((layer.tone, 0.12)), stroke: stroke(1.2) });
+        items.push(Item::Path { steps: vec![Step::Move(left, top), Step::Line(left + width, top)], fill: None, stroke: stroke(1.2) });
+    }
+    items.push(Item::Path { steps: vec![Step::Move(left, median), Step::Line(left + width, median)], fill: None, stroke: stroke(3.0) });
+    if let Some(average) = range.average {
+        let at = (left + width / 2.0, area.y(chart, average));
+        items.push(Item::Circle { at, radius: AVERAGE.min(width / 2.0), fill: Some(Tone::Surface), stroke: stroke(1.6) });
+    }
     // The number that the bar stands for, at its place; one that would run into its neighbour's is in the table and the tip only.
     let words = words::tick(&chart.y, range.figure);
     if words.chars().count() as f64 * LABEL_SIZE * CHARACTER_WIDTH < width {

@@ -5,6 +5,7 @@
 
 pub mod accounting;
 pub mod bytes;
+pub mod cause;
 pub mod chunk;
 pub mod cpu;
 pub mod figures;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::plainly;
 use crate::cpu::{CpuId, CpuList};
 use crate::units::Nanos;
 
@@ -194,6 +195,12 @@ impl fmt::Display for On {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        plainly(f, |text| self.write(text))
+    }
+}
+
+impl Warning {
+    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
         match self {
             Self::SamplesLost { probe, cpu, lost } => {
                 write!(f, "{lost} samples of {probe}{} were lost before they were recorded: the tool got too little CPU time", On(*cpu))

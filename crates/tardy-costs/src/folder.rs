@@ -135,6 +135,11 @@ impl CostFolder {
         });
     }
 
+    /// Keeps a warning with the run.
+    pub fn warn(&mut self, warning: Warning) {
+        self.record.warnings.push(warning);
+    }
+
     /// Ends the round, and brings the record up to date.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use tardy_core::units::Nanos;
+use tardy_core::warning::Warning;
 use tardy_machine::root::Root;
 use tardy_run::cost::{CacheState, CostRecord, CostSet, Group, MetricRecord};
 use tardy_run::record::{RunRecord, State};
@@ -21,6 +22,17 @@ use super::session::unit;
 
 /// How long a program that was asked to end may take, before its group is killed.
 const TERMINATE_LIMIT: Nanos = Nanos::from_secs(5);
+
+/// Elapsed times of trials that differ by more than this factor are told.
+const SPREAD_MAX: f64 = 2.0;
+
+/// How often a program is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Repeats {
+    /// Runs that fill caches before the first trial, and are not counted.
+    pub warm_ups: u32,
+    pub trials: u32,
+}
 
 /// Something whose trials can be repeated.
 pub trait Experiment {
@@ -140,21 +152,21 @@ impl Runner {
     }
 }
 
-/// Runs `trials` trials into a folder of kind `cost`, and tells `progress` what comes next.
+/// Runs all trials into a folder of kind `cost`, and tells `progress` what comes next.
 ///
 /// # Errors
 /// [`CostError`]. A program that fails ends the run; where it was the first trial, nothing stays.
 pub fn run(
     experiment: &mut dyn Experiment,
-    trials: u32,
+    repeats: Repeats,
     out: &Path,
     root: &Root,
     is_quiet: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<RunRecord, CostError> {
     let runner = Runner::new(is_quiet)?;
-    let mut folder = CostFolder::create(out, record(experiment, trials, root), root)?;
-    match all_trials(experiment, trials, &runner, &mut folder, progress) {
+    let mut folder = CostFolder::create(out, record(experiment, repeats.trials, root), root)?;
+    match all_trials(experiment, repeats, &runner, &mut folder, progress) {
         Ok(state) => {
             folder.end_round()?;
             folder.finish(state)
@@ -171,23 +183,27 @@ const TIMES: [(&str, &str); 3] = [("real", "elapsed time"), ("user", "CPU time i
 
 fn all_trials(
     experiment: &mut dyn Experiment,
-    trials: u32,
+    Repeats { warm_ups, trials }: Repeats,
     runner: &Runner,
     folder: &mut CostFolder,
     progress: &mut dyn FnMut(&str),
 ) -> Result<State, CostError> {
     let places = TIMES.iter().map(|(name, operation)| folder.add(metric(name, operation))).collect::<Result<Vec<usize>, _>>()?;
     folder.begin_round(1);
-    for trial in 1..=trials {
-        progress(&format!("trial {trial} of {trials}: preparing"));
+    let mut elapsed = Vec::new();
+    for turn in 1..=warm_ups + trials {
+        let is_counted = turn > warm_ups;
+        let name = if is_counted { format!("trial {} of {trials}", turn - warm_ups) } else { "warm-up, not counted".to_owned() };
+        progress(&format!("{name}: preparing"));
         let Some(mut command) = experiment.prepare(runner)? else { return Ok(State::Interrupted) };
         let words = experiment.words().join(" ");
-        progress(&format!("trial {trial} of {trials}: {words}"));
+        progress(&format!("{name}: {words}"));
         let (took, ended) = runner.timed(&mut command)?;
         match ended {
             ProgramEnd::Interrupted => return Ok(State::Interrupted),
             ProgramEnd::Itself(status) if !status.success() => return Err(failed(&words, status)),
-            ProgramEnd::Itself(_) => {}
+            ProgramEnd::Itself(_) if !is_counted => continue,
+            ProgramEnd::Itself(_) => elapsed.push(took.times[0]),
         }
         for (place, time) in places.iter().zip(took.times) {
             folder.push(*place, took.begin, time.saturating_mul(1000));
@@ -195,7 +211,24 @@ fn all_trials(
         }
         folder.update()?;
     }
+    if let Some(warning) = spread(&elapsed) {
+        folder.warn(warning);
+    }
     Ok(State::Finished)
+}
+
+/// That trials took times which differ by a large factor, so that their average is no trial's; in ns.
+fn spread(elapsed: &[i64]) -> Option<Warning> {
+    let (least, most) = (*elapsed.iter().min()?, *elapsed.iter().max()?);
+    let factor = most as f64 / least.max(1) as f64;
+    (factor > SPREAD_MAX).then(|| {
+        let (least, most) = (Nanos(least), Nanos(most));
+        let text = format!(
+            "trials took from {least} to {most}, a factor of {factor:.1}: the average stands for none of them; keep the machine idle, take more trials \
+             (--trials), or more warm-ups (--warm-up)"
+        );
+        Warning::Note { text }
+    })
 }
 
 /// What a program that failed comes to.
@@ -237,5 +270,18 @@ fn metric(name: &str, operation: &str) -> MetricRecord {
         operations: 1,
         waiting: None,
         file: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_that_differ_by_a_large_factor_are_told() {
+        assert_eq!(spread(&[]), None);
+        assert_eq!(spread(&[10_000_000, 20_000_000]), None);
+        let told = spread(&[52_000_000, 2_000_000, 2_100_000]).unwrap().to_string();
+        assert!(told.contains("from 2.00 ms to 52.0 ms, a factor of 26.0") && told.contains("--warm-up"), "{told}");
     }
 }

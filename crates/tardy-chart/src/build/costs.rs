@@ -86,7 +86,7 @@ fn ranges(runs: &[CostRun], run: &CostRun, index: usize, names: &[&str]) -> Vec<
         let (one, other) = (drawn(metric.min), drawn(metric.max));
         let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
         let figure = drawn(figure(metric));
-        Some(Range { x, width: width * 0.86, min: one.min(other), median: figure, max: one.max(other), figure })
+        Some(Range { x, width: width * 0.86, min: one.min(other), median: figure, average: None, tail: None, max: one.max(other), figure })
     };
     // Of nothing, which is what may be left when something was taken off, there is no place on a logarithmic axis: a least trial of that begins at the axis.
     names.iter().enumerate().filter_map(range).filter(|range| range.median > 0.0 && range.max.is_finite()).collect()

@@ -7,6 +7,7 @@ use super::super::data::{ProbeData, RunData, What};
 use super::super::model::{Axis, Chart, Kind, Layer, Range, Shape, Table, Tone, Values};
 use super::super::scale::Scale;
 use super::super::words;
+use super::bars::BAR_READS;
 
 /// Share of a probe's room that its bars take.
 const FILLED: f64 = 0.76;
@@ -57,7 +58,7 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
         [("without load", false), ("with load", true)].into_iter().filter_map(|side| gather(run, &probes, side)).collect();
     let mut x = Axis::new("probe", Scale::Linear, Values::Category, (-0.5, probes.len() as f64 - 0.5));
     x.categories = probes.iter().map(|probe| probe.probe.clone()).collect();
-    let note = "From the smallest to the largest value; the thick line is the median. With load: all phases that had one.";
+    let note = format!("{BAR_READS} With load: all phases that had one.");
     let mut chart = Chart::new(Kind::Bars, "All probes, without and with load", note, x, y.clone());
     let head =
         ["probe", "value", "load", "samples", "min, µs", "median, µs", "99.9 %, µs", "max, µs", "average, µs", "standard deviation, µs"];
@@ -70,8 +71,10 @@ fn chart(run: &RunData, y: &Axis) -> Option<Chart> {
             let percentiles = percentiles(histogram, &probes[place].all().dependence);
             let quantile = |index: usize| percentiles.get(index).map_or(max, |percentile| percentile.value_ns);
             let x = place as f64 - FILLED / 2.0 + (index as f64 + 0.5) * width;
-            ranges.push(Range { x, width: width * 0.86, min: min as f64, median: quantile(0) as f64, max: max as f64, figure: max as f64 });
             let (average, deviation) = moments(histogram);
+            let [low, median, tail, high] = [min, quantile(0), quantile(2), max].map(|value| value as f64);
+            let (average_drawn, tail) = (Some(average as f64), Some(tail));
+            ranges.push(Range { x, width: width * 0.86, min: low, median, average: average_drawn, tail, max: high, figure: high });
             let names =
                 [probes[place].probe.clone(), probes[place].quantity.clone(), side.name.to_owned(), words::whole(histogram.count())];
             let values = [min, quantile(0), quantile(2), max, average, deviation].map(words::micros);

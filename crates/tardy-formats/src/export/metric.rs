@@ -36,7 +36,7 @@ pub(super) fn metrics(run: &ExportedRun) -> Vec<Metric> {
             }
             push("samples", numbers.samples as f64, "count", false);
             if let Some(misses) = numbers.misses {
-                push("late", misses as f64, "count", false);
+                push("misses", misses as f64, "count", false);
             }
         }
         push("skipped", summary.counts.skipped as f64, "count", false);

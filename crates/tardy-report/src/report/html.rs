@@ -135,12 +135,14 @@ fn charts(runs: &[RunData], lead: Option<Lead<'_>>, figures: &mut Figures) -> Ma
             probes.push(&probe.probe);
         }
     }
-    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, lead, figures)).collect();
+    let is_folded = runs.iter().any(|run| run.probes.len() > 1);
+    let sections: Vec<Markup> = probes.into_iter().map(|probe| probe_section(runs, probe, lead, is_folded, figures)).collect();
     html! { @for section in sections { (section) } }
 }
 
 /// The charts of a kind: all runs in one where they can be read that way, and each run by itself.
 struct Row {
+    kind: Kind,
     together: Option<Markup>,
     each: Vec<Markup>,
 }
@@ -169,8 +171,11 @@ impl Row {
     }
 }
 
-/// Charts of one probe, without the one that stands beside the verdict.
-fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, figures: &mut Figures) -> Markup {
+/// Charts that stand open of each of several probes; the bars do, too.
+const KINDS_OPEN: [Kind; 2] = [Kind::Timeline, Kind::Ccdf];
+
+/// Charts of one probe, without the one that stands beside the verdict. Where others follow, only some are open: a page of three probes is read, not scrolled.
+fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, is_folded: bool, figures: &mut Figures) -> Markup {
     let is_lead = |kind| lead.is_some_and(|lead| lead.is(probe, kind));
     let is_alone = runs.len() == 1;
     let bars = if is_lead(Kind::Bars) { None } else { build::together(runs, probe).map(|chart| figures.add(chart)) };
@@ -182,20 +187,34 @@ fn probe_section(runs: &[RunData], probe: &str, lead: Option<Lead<'_>>, figures:
         let charts = build::each(kind, runs, probe);
         if charts.iter().any(Option::is_some) {
             rows.push(Row {
+                kind,
                 together: together.map(|chart| figures.add(chart)),
                 each: charts.into_iter().map(|chart| chart.map_or_else(absent, |chart| figures.add(chart))).collect(),
             });
         }
     }
+    let (open, more): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| !is_folded || KINDS_OPEN.contains(&row.kind));
     let quantity = runs.iter().find_map(|run| run.probe(probe)).map_or("latency", |probe| probe.quantity.as_str());
     html! {
         section {
             h2 id={ "probe-" (probe) } { "Probe " (probe) ": " (quantity) }
             @if rows.is_empty() && !KINDS.into_iter().chain([Kind::Bars]).any(is_lead) { p { "No sample of this probe." } }
-            @for (index, row) in rows.iter().enumerate() {
+            @if is_folded && is_alone {
+                @for row in open.iter().filter(|row| row.kind == Kind::Timeline) { (row.markup(runs, false)) }
+                div class="pair" {
+                    @if let Some(bars) = &bars { div { (bars) } }
+                    @for row in open.iter().filter(|row| row.kind != Kind::Timeline) { (row.markup(runs, false)) }
+                }
+            } @else { @for (index, row) in open.iter().enumerate() {
                 (row.markup(runs, !is_alone && (index == 0 || row.together.is_some())))
                 // By load, behind the time line that shows when they were.
                 @if index == 0 { @if let Some(bars) = &bars { div class="span" { (bars) } } }
+            } }
+            @if !more.is_empty() {
+                details class="more" {
+                    summary { "More charts of " (probe) ": histogram, percentiles, maximum so far, heat map, distribution" }
+                    @for row in &more { (row.markup(runs, !is_alone)) }
+                }
             }
         }
     }

@@ -26,6 +26,9 @@ pub struct CostArgs {
     /// Trials of each metric in a round, or runs of the command [default: 11; of a command 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub trials: Option<u32>,
+    /// Runs of the command before the first trial, which fill caches and are not counted
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "command", conflicts_with = "metric")]
+    pub warm_up: u32,
     /// Length of a trial; as many operations as fit are timed together
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = trial_length, conflicts_with = "command")]
     pub trial_length: Nanos,

@@ -77,7 +77,7 @@ struct Advised {
 }
 
 fn refuse(error: &AdviseError) -> Exit {
-    eprintln!("tardy: {error}");
+    output::complain(&error);
     if matches!(error, AdviseError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
 }
 
@@ -104,7 +104,11 @@ fn of_runs(args: &AdviseArgs) -> Result<Advised, AdviseError> {
         Some(Outcome::Failed) => Exit::Failed,
         Some(Outcome::Inconclusive) => Exit::Inconclusive,
     };
-    let text = if args.json { Format::ADVISE.document(&advice) } else { report::advise::text::text(&advice, output::is_colored()) };
+    let text = if args.json {
+        Format::ADVISE.document(&advice)
+    } else {
+        output::fitted(&report::advise::text::text(&advice, output::is_colored()))
+    };
     Ok(Advised { text, charts, exit })
 }
 

@@ -14,7 +14,7 @@ pub fn run(args: &BreakdownArgs) -> Exit {
     let breakdown = match breakdown(&args.runs) {
         Ok(breakdown) => breakdown,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };

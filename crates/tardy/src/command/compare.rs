@@ -36,7 +36,7 @@ pub fn run(args: &CompareArgs) -> Exit {
             }
         },
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             Exit::Usage
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use tardy_costs::folder::CostError;
 use tardy_costs::kernel_build::{BuildRequest, KernelBuild};
 use tardy_costs::metrics;
-use tardy_costs::program::{self, UserCommand};
+use tardy_costs::program::{self, Repeats, UserCommand};
 use tardy_costs::session::{self, CostRequest};
 use tardy_machine::root::Root;
 use tardy_report::report::cost_text;
@@ -78,12 +78,12 @@ fn a_build(args: &BuildArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Resu
     let request = BuildRequest { source: args.tree(), config: args.config.clone(), jobs: args.jobs.unwrap_or(2 * processors) };
     let mut build = KernelBuild::resolve(&request)
         .map_err(|absent| Refusal(Exit::Machine, format!("missing: {}: {}", absent.missing, absent.remedy)))?;
-    Ok(program::run(&mut build, args.trials, out, &Root::system(), args.shared.quiet, progress)?)
+    Ok(program::run(&mut build, Repeats { warm_ups: 0, trials: args.trials }, out, &Root::system(), args.shared.quiet, progress)?)
 }
 
 fn a_command(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
-    let trials = args.trials.unwrap_or(COMMAND_TRIALS);
-    Ok(program::run(&mut UserCommand(args.command.clone()), trials, out, &Root::system(), args.shared.quiet, progress)?)
+    let repeats = Repeats { warm_ups: args.warm_up, trials: args.trials.unwrap_or(COMMAND_TRIALS) };
+    Ok(program::run(&mut UserCommand(args.command.clone()), repeats, out, &Root::system(), args.shared.quiet, progress)?)
 }
 
 fn metrics_of(args: &CostArgs, out: &Path, progress: &mut dyn FnMut(&str)) -> Result<RunRecord, Refusal> {
@@ -105,7 +105,7 @@ pub fn show(folder: &Path, reference: Option<Reference>, is_json: bool) -> Exit 
     let summary = match summarize(folder) {
         Ok(summary) => summary,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return if matches!(error, CostSummaryError::Series(_)) { Exit::Machine } else { Exit::Usage };
         }
     };

@@ -31,7 +31,7 @@ pub fn run(args: &CyclictestArgs) -> Exit {
     match measured(args, &root) {
         Ok(exit) => exit,
         Err((exit, error)) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             exit
         }
     }

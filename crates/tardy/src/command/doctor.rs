@@ -42,7 +42,7 @@ pub fn run(args: &DoctorArgs) -> Exit {
     let diagnosis = match diagnose(args) {
         Ok(diagnosis) => diagnosis,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };

@@ -66,7 +66,7 @@ pub fn run(args: &ExplainArgs) -> Exit {
     let text = match if args.path.is_dir() { of_run(args) } else { of_trace(args) } {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return error.exit();
         }
     };

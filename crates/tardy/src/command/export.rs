@@ -18,14 +18,12 @@ pub fn run(args: &ExportArgs) -> Exit {
         Ok(()) => Exit::Done,
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
         Err(error @ ExportError::Write(_)) => {
-            eprintln!(
-                "tardy: {}{error}: give another file with --output",
-                args.file().map(|file| format!("{}: ", file.display())).unwrap_or_default()
-            );
+            let file = args.file().map(|file| format!("{}: ", file.display())).unwrap_or_default();
+            output::complain(&format!("{file}{error}: give another file with --output"));
             Exit::Machine
         }
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             if matches!(error, ExportError::NotBuilt { .. }) { Exit::Machine } else { Exit::Usage }
         }
     }

@@ -21,7 +21,7 @@ pub fn run(args: &HistoryArgs) -> Exit {
     let found = match found(args) {
         Ok(found) => found,
         Err((exit, error)) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return exit;
         }
     };

@@ -21,7 +21,7 @@ pub fn run(args: &ImportArgs) -> Exit {
                 }
             }
             Err(error) => {
-                eprintln!("tardy: {error}");
+                output::complain(&error);
                 return match error {
                     ImportError::Unwritable { .. } => Exit::Machine,
                     _ => Exit::Usage,

@@ -16,6 +16,7 @@ mod shell;
 
 use tardy_results::exit::Exit;
 
+use super::output;
 use crate::cli::lab::{Lab, LabCommand};
 pub(super) use setting::{LabError, Setting};
 
@@ -33,7 +34,7 @@ pub fn run(lab: &Lab) -> Exit {
         LabCommand::Kernels(arguments) => list::list(arguments),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("tardy: {error}");
+        output::complain(&error);
         error.exit_code()
     })
 }

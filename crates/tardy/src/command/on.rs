@@ -395,7 +395,7 @@ pub fn dispatch(words: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     Some(match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             ExitCode::FAILURE
         }
     })

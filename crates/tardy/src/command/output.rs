@@ -1,7 +1,9 @@
 //! Standard output: results and nothing else. A reader that has seen enough is no error.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+use tardy_core::cause::without_numbers;
 use tardy_live::view::Look;
 use tardy_report::report::screen::{self, Screen};
 use tardy_report::report::terminal_histogram::Blocks;
@@ -18,6 +20,11 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Says on standard error why there is no result.
+pub fn complain(error: &dyn Display) {
+    eprintln!("tardy: {}", without_numbers(&error.to_string()));
 }
 
 /// Columns of the terminal that standard output goes to; many where it is no terminal.

@@ -15,6 +15,7 @@ use tardy_results::exit::Exit;
 use tardy_results::statistics::read::Question;
 use tardy_run::folder::folders;
 
+use super::output;
 use crate::cli::plot::PlotArgs;
 
 /// Samples drawn one by one; a picture has no room for more.
@@ -49,7 +50,7 @@ pub fn run(args: &PlotArgs) -> Exit {
     match plot(args) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             if matches!(error, PlotError::Picture(PictureError::Unwritable(..))) { Exit::Machine } else { Exit::Usage }
         }
     }

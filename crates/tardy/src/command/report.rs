@@ -43,7 +43,7 @@ pub fn run(args: &ReportArgs) -> Exit {
     let page = match page(args) {
         Ok(page) => page,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };

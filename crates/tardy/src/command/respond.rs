@@ -104,7 +104,7 @@ pub fn run(args: &RespondArgs) -> Exit {
 }
 
 fn unwritten(error: &SessionError) -> Exit {
-    eprintln!("tardy: {error}");
+    output::complain(&error);
     if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
 }
 

@@ -26,7 +26,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let request = match args.request() {
         Ok(request) => request,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };
@@ -53,7 +53,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
     let mut plan = match resolve(&request, &scenario, &out, &root) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
         }
     };
@@ -89,7 +89,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
             show::show(&out, &Requirement::default(), format)
         }
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             if matches!(error, SessionError::Folder(_)) { Exit::Usage } else { Exit::Machine }
         }
     }

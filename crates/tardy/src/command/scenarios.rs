@@ -25,7 +25,7 @@ pub fn run(args: &ScenariosArgs) -> Exit {
         Some(ScenariosVerb::Check { file }) => match scenario::read(file) {
             Ok(scenario) => format!("{}: {}\n", file.display(), describe(&scenario)),
             Err(error) => {
-                eprintln!("tardy: {error}");
+                output::complain(&error);
                 return Exit::Usage;
             }
         },

@@ -43,7 +43,7 @@ fn printed(text: Result<String, CensusError>) -> Exit {
     let text = match text {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };

@@ -125,7 +125,7 @@ pub(super) fn show_several(runs: &[(String, PathBuf)], requirement: &Requirement
                 eprintln!("tardy: {} holds costs: `tardy show {}` prints them", path.display(), path.display());
             }
             Err(error) => {
-                eprintln!("tardy: {error}");
+                output::complain(&error);
                 exits.push(Exit::Usage);
             }
         }
@@ -142,7 +142,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
     let run = match read(folder, requirement) {
         Ok(run) => run,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };
@@ -154,7 +154,7 @@ fn show_with(folder: &Path, requirement: &Requirement, format: Format, question:
     let statistics = match question.map(|question| statistics(&run, question)).transpose() {
         Ok(statistics) => statistics,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };

@@ -17,7 +17,7 @@ pub fn run(args: &TopArgs) -> Exit {
     let mut folder = match GrowingFolder::open(&path) {
         Ok(folder) => folder,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             return Exit::Usage;
         }
     };
@@ -31,7 +31,7 @@ pub fn run(args: &TopArgs) -> Exit {
     match view::watch(&mut folder, output::look()) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tardy: {error}");
+            output::complain(&error);
             Exit::Machine
         }
     }

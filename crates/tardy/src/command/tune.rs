@@ -37,7 +37,7 @@ pub fn run(args: &TuneArgs) -> ExitCode {
         _ => plan(args).map(ExitCode::from),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("tardy: {error}");
+        output::complain(&error);
         error.exit().into()
     })
 }

@@ -120,10 +120,28 @@ fn a_command_that_fails_or_cannot_be_run_leaves_nothing() {
     }
     // The second trial fails: the first one stays.
     let fails_once_more = "mkdir \"$0\" || exit 3";
-    let words = ["cost", "--out", "c", "--", "sh", "-c", fails_once_more, place.path("made").to_str().unwrap()].map(str::to_owned);
+    let words = ["cost", "--warm-up", "0", "--out", "c", "--", "sh", "-c", fails_once_more, place.path("made").to_str().unwrap()]
+        .map(str::to_owned);
     place.tardy_with(&words.each_ref().map(String::as_str)).ends_with(2);
     let costs = place.tardy("show --json c").json();
     assert_eq!((&costs["state"], numbers(&metric(&costs, "real")["values"]).len()), (&"interrupted".into(), 1));
+}
+
+#[test]
+fn a_command_is_run_once_before_it_is_timed() {
+    let place = Workplace::new();
+    for (flags, runs) in [("", 4), ("--warm-up 0", 3), ("--warm-up 2", 5)] {
+        let log = place.path("log");
+        let mut words: Vec<&str> = "cost --trials 3 --quiet --json --out c".split(' ').chain(flags.split_whitespace()).collect();
+        words.extend(["--", "sh", "-c", "echo x >> \"$0\"", log.to_str().unwrap()]);
+        let costs = place.tardy_with(&words).ends_with(0).json();
+        assert_eq!(numbers(&metric(&costs, "real")["values"]).len(), 3, "{flags}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), runs, "{flags}");
+        std::fs::remove_file(&log).unwrap();
+        std::fs::remove_dir_all(place.path("c")).unwrap();
+    }
+    let refused = place.tardy("cost --metric null-call --warm-up 2 --out c").ends_with(2);
+    assert!(refused.stderr.contains("--warm-up"), "{refused:?}");
 }
 
 #[test]
@@ -131,8 +149,23 @@ fn an_interrupted_command_ends_with_its_children_and_keeps_its_trials() {
     let place = Workplace::new();
     // The first trial is the shell's own doing, without another process; the second lasts until it is ended.
     let waits = "if test -e \"$0\"; then sleep 600; else : > \"$0\"; fi";
-    let words = ["cost", "--trials", "5", "--quiet", "--json", "--out", "c", "--", "sh", "-c", waits, place.path("made").to_str().unwrap()]
-        .map(str::to_owned);
+    let words = [
+        "cost",
+        "--warm-up",
+        "0",
+        "--trials",
+        "5",
+        "--quiet",
+        "--json",
+        "--out",
+        "c",
+        "--",
+        "sh",
+        "-c",
+        waits,
+        place.path("made").to_str().unwrap(),
+    ]
+    .map(str::to_owned);
     let tool = place.command(words).spawn().unwrap();
     let pid = i32::try_from(tool.id()).unwrap();
     let begin = Instant::now();

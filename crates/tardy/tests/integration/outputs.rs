@@ -167,17 +167,46 @@ fn advice() {
     }
 }
 
+/// Lines that print what `explain`, `breakdown`, `advise` and `cost` find.
+fn analyses(place: &Workplace) -> [String; 5] {
+    let made = |machine: Value, samples: Vec<i64>| MadeRun { machine, phases: vec![("io", 0, 1_000_000)], ..MadeRun::new(vec![samples]) };
+    made(machine("6.1.0", "voluntary-or-none"), vec![900_000; 20_000]).write(&place.path("fast"));
+    made(machine("6.1.0-rt", "real-time"), vec![20_000; 20_000]).write(&place.path("rt"));
+    let cost = MadeCost { machine: machine("6.1.0", "voluntary-or-none"), sys: [314.7, 317.3, 317.9] };
+    cost.write(&place.path("fast-build"));
+    let phases = vec![("idle, high-resolution timers", 0, 10), ("forks", 10, 20)];
+    MadeRun { phases, ..MadeRun::new(vec![latencies(1, 20_000, 5_000.0)]) }.write(&place.path("split"));
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tardy-trace/tests/data/application.dat");
+    std::fs::copy(trace, place.path("trace.dat")).unwrap();
+    let work = "--work 100us --deadline 250us --period 1ms --utilisation 40% --memory 1MiB";
+    [
+        "explain trace.dat --task my_loop".to_owned(),
+        "breakdown split".to_owned(),
+        format!("advise fast rt fast-build --kind syscalls {work}"),
+        "show fast-build --paper mckenney2009".to_owned(),
+        "cost --metric null-call --metric bcopy-libc --rounds 1 --trials 2 --trial-length 20us --quiet --out".to_owned(),
+    ]
+}
+
 /// What commands print for people keeps to a narrow terminal; only a word that is longer than a line (a path, to be copied) may pass it.
 #[test]
 fn texts_fit_narrow_terminals() {
     let place = Workplace::new();
     let commands =
         ["list", "list probes", "list probes cyclic", "list loads io", "list checks", "schema", "run --dry-run", "tune --plan --cpus 0"];
+    let commands = commands.map(|line| (line.to_owned(), &[0][..]));
+    let analyses = analyses(&place).map(|line| (line, &[0, 1, 4][..]));
     for columns in [60, 80] {
-        for line in commands {
-            let mut command = place.command(line.split_whitespace());
+        for (line, ends) in commands.iter().chain(&analyses) {
+            let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            if line.ends_with("--out") {
+                words.push(format!("cost-{columns}"));
+            }
+            let mut command = place.command(words);
             command.env("COLUMNS", columns.to_string()).env_remove("LINES");
-            let text = crate::support::workplace::finish(command).ends_with(0).stdout;
+            let outcome = crate::support::workplace::finish(command);
+            assert!(ends.contains(&outcome.code()), "tardy {line}: {outcome:?}");
+            let text = outcome.stdout;
             let is_word = |line: &str| line.split_whitespace().count() == 1;
             let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > columns && !is_word(line)).collect();
             assert!(!text.is_empty() && wide.is_empty(), "tardy {line} at {columns}: {wide:#?}");

@@ -78,6 +78,9 @@ fn every_kind_has_its_numbers_as_csv() {
     assert_eq!(cells.iter().map(|line| field(line, 8)).sum::<f64>(), 60_000.0);
     let bars = csv("bars", "a");
     assert!(bars.contains(",bar,fork+io,,") && bars.contains(",240000,"), "{bars}");
+    // Each bar has its average and its 99.9 %; a run of one load has no second bar that says the same.
+    assert!(bars.contains(",average,fork+io,,") && bars.contains(",99.9%,whole run,,"), "{bars}");
+    assert!(!csv("bars", "b").contains("whole run"));
     place.tardy("plot a --kind hist -o x.jpg").ends_with(2);
 }
 

@@ -276,6 +276,11 @@ fn every_interval_that_the_load_spin_occupied_lies_in_a_gap_that_spin_found() {
     let all = &summary_of(&outcome, "oslat")["gaps"];
     assert!(all["share"].as_f64() > Some(0.0) && all["share"].as_f64() < Some(1.0), "{all}");
     assert_each_gap_has_one_cause(&outcome);
+    // The report tells the same share as a main figure.
+    place.tardy("report run --html report.html").ends_with(0);
+    let page = std::fs::read_to_string(place.path("report.html")).unwrap();
+    let share = format!("<dt>of its CPU time taken away, on the worst CPU</dt><dd>{:.4} %</dd>", all["share"].as_f64().unwrap() * 100.0);
+    assert!(page.contains(&share), "{share}");
 }
 
 /// Each gap is laid to a task, to an interrupt, or to nothing that the kernel counts; where interrupts cannot be counted, that is said.

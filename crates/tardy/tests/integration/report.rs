@@ -342,6 +342,76 @@ fn runs_of_the_lab_are_taken_as_they_are_compared_and_shown_without_cutting() {
     browser.screenshot("lab-runs");
 }
 
+/// A run of three probes, each with three phases.
+fn three_probes() -> MadeRun {
+    let others = |late| latencies(30_000, &[(25_000, late)]);
+    MadeRun { beside: vec![("itimer", "latency", others(150_000)), ("futex", "wake-up", others(70_000))], ..three_phases() }
+}
+
+#[test]
+fn three_probes_are_read_without_scrolling_for_long_and_print_whole() {
+    let place = Workplace::new();
+    three_probes().write(&place.path("three"));
+    let file = report(&place, "three --deadline 200us");
+    let mut browser = Browser::open(&file, Screen { width: 1280, ..Screen::DESK });
+    assert_quiet(&mut browser);
+    let height = browser.evaluate("document.documentElement.scrollHeight").as_f64().unwrap();
+    assert!(height <= 10_000.0, "{height} px");
+    // The time line, the bars and the tail of each are seen; the others are in the page.
+    let seen = "[...document.querySelectorAll('section figure')].filter((f) => f.closest('details.more') === null).map((f) => f.className)";
+    let seen = browser.evaluate(seen);
+    let seen: Vec<&str> = seen.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let count = |kind: &str| seen.iter().filter(|name| name.split(' ').any(|word| word == kind)).count();
+    assert_eq!((count("timeline"), count("bars"), count("ccdf"), count("hist"), count("heatmap")), (3, 4, 3, 0, 0), "{seen:?}");
+    assert_eq!(browser.evaluate("document.querySelectorAll('details.more figure.heatmap').length"), 3);
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(
+        browser.evaluate("[...document.querySelectorAll('figure svg.middle')].filter((s) => s.closest('details:not([open])')).length"),
+        0
+    );
+    browser.screenshot("three-probes");
+}
+
+/// A4 in landscape without its margins of 12 mm, in CSS px.
+const PAPER_WIDTH: u32 = 1031;
+
+#[test]
+fn a_report_of_two_runs_is_printed_without_cutting() {
+    let place = Workplace::new();
+    three_phases().write(&place.path("board7"));
+    let machine = json!({"host_name": "board8", "kernel": {"release": "6.12.0"}});
+    MadeRun { machine, ..three_phases() }.write(&place.path("board8"));
+    let file = report(&place, "board7 board8 --deadline 200us");
+    let mut browser = Browser::open(&file, Screen { width: PAPER_WIDTH, ..Screen::DESK });
+    browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+    // Nothing reaches beyond the paper, and nothing that is seen is wider than what it stands in.
+    let beyond = "[...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && e.closest('svg') === null && \
+        e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 40))";
+    assert_eq!(browser.evaluate(beyond), json!([]));
+    let cut = "[...document.querySelectorAll('table')].filter((t) => t.getClientRects().length && t.offsetWidth > t.parentElement.clientWidth + 1).length";
+    assert_eq!(browser.evaluate(cut), 0);
+    let pdf = browser.call("Page.printToPDF", json!({"preferCSSPageSize": true, "printBackground": false}))["data"].clone();
+    let pdf = pdf.as_str().unwrap();
+    assert!(pdf.starts_with("JVBERi0"), "a PDF, as base64");
+    if let Some(folder) = std::env::var_os("TARDY_TEST_SCREENSHOTS") {
+        std::fs::write(std::path::Path::new(&folder).join("two-runs.pdf.base64"), pdf).unwrap();
+    }
+}
+
+#[test]
+fn runs_are_named_by_what_tells_them_apart() {
+    let place = Workplace::new();
+    for (name, kernel) in [("a", "old"), ("b", "new")] {
+        let labels = [("board".to_owned(), "7".to_owned()), ("kernel".to_owned(), kernel.to_owned())].into();
+        MadeRun { labels, ..MadeRun::new(vec![latencies(2_000, &[])]) }.write(&place.path(name));
+    }
+    let page = std::fs::read_to_string(report(&place, "a b")).unwrap();
+    assert!(page.contains("Latency report: a (kernel=old), b (kernel=new)"), "{}", &page[..2_000]);
+    place.tardy("plot a b --kind ccdf -o both.csv").ends_with(0);
+    assert!(std::fs::read_to_string(place.path("both.csv")).unwrap().contains(",b (kernel=new),"));
+}
+
 #[test]
 fn it_prints_with_its_tables_open() {
     let (_place, file) = of_three_phases();

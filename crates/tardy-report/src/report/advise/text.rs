@@ -165,7 +165,6 @@ fn conditions_text(conditions: &Conditions) -> String {
 
 fn rules(out: &mut String, path: &flow::Path) {
     out.push_str("which kind of kernel, by the rules:\n");
-    let width = path.steps.iter().map(|step| step.question.len()).max().unwrap_or(0);
     for step in &path.steps {
         let answer = if step.is_yes { "yes" } else { "no" };
         let basis = match step.basis {
@@ -173,11 +172,11 @@ fn rules(out: &mut String, path: &flow::Path) {
             flow::Basis::Stated => "stated",
             flow::Basis::Assumed => "assumed",
         };
-        let _ = writeln!(out, "  {:<width$}  {answer:<3}  {basis:<8}  {}", step.question, step.reason);
+        let _ = writeln!(out, "  {} {answer}, {basis}: {}", step.question, step.reason);
     }
     let choice = match path.choice {
-        Choice::RealTime => "real time; measure to confirm",
-        Choice::RealFast => "real fast",
+        Choice::RealTime => "a real-time kernel (\"real time\"); measure to confirm",
+        Choice::RealFast => "an ordinary kernel, which starts work later and gets more of it done (\"real fast\")",
     };
     let source = path.steps.last().map_or("", |step| step.source);
     let _ = writeln!(out, "  so: {choice} ({source})");

@@ -20,12 +20,16 @@ pub(super) fn crossing(crossing: Crossover, slowdown: f64) -> String {
     };
     match crossing {
         Crossover::At { work_ns, interval_ns } => {
-            format!("{percent} % slower: real fast is done sooner where work is longer than {}{}", time(work_ns), interval(interval_ns))
+            format!(
+                "{percent} % slower: the ordinary kernel is done sooner where work is longer than {}{}",
+                time(work_ns),
+                interval(interval_ns)
+            )
         }
-        Crossover::RealTimeAlways => format!("{percent} % slower: real time is done sooner, whatever the length of the work"),
-        Crossover::RealFastAlways => format!("{percent} % slower: real fast is done sooner, whatever the length of the work"),
+        Crossover::RealTimeAlways => format!("{percent} % slower: the real-time kernel is done sooner, whatever the length of the work"),
+        Crossover::RealFastAlways => format!("{percent} % slower: the ordinary kernel is done sooner, whatever the length of the work"),
         Crossover::Reversed { work_ns } => {
-            format!("{percent} % slower: real fast is done sooner where work is shorter than {}", time(work_ns))
+            format!("{percent} % slower: the ordinary kernel is done sooner where work is shorter than {}", time(work_ns))
         }
     }
 }

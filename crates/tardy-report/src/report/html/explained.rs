@@ -7,10 +7,10 @@ use tardy_results::explain::run::{RunExplanation, SampleStory};
 use tardy_results::explain::{LoopRow, StoryPiece, words};
 use tardy_trace::explain::Cause;
 
-use super::unit::sentence;
+use super::unit::{micro, sentence};
 use super::{figure, flames};
 use crate::report::explain_run_text;
-use crate::report::explain_text::{broken, broken_head, not_broken, share, time};
+use crate::report::explain_text::{self, broken, broken_head, not_broken, share};
 use tardy_chart::data::RunData;
 use tardy_chart::model::Table;
 
@@ -21,6 +21,11 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 22.0;
 /// A piece is drawn so wide at least.
 const WIDTH_MIN: f64 = 1.5;
+
+/// A time as pages write it.
+fn time(ns: u64) -> String {
+    micro(&explain_text::time(ns))
+}
 
 /// Nothing where no run was explained.
 pub(super) fn section(runs: &[RunData]) -> Markup {
@@ -58,8 +63,8 @@ fn of_run(explanation: &RunExplanation) -> Markup {
         (legend(&explanation.worst))
         @for (index, story) in explanation.worst.iter().enumerate() { (worst(index + 1, story)) }
         @if let Some(opinion) = explanation.tracing.as_ref().and_then(|tracing| tracing.second_opinion.as_ref()) {
-            h3 { (explain_run_text::second_opinion_head(opinion)) }
-            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (what) ": " (said) } } }
+            h3 { (micro(&explain_run_text::second_opinion_head(opinion))) }
+            ul { @for (what, said) in explain_run_text::second_opinions(opinion) { li { (micro(what)) ": " (micro(&said)) } } }
         }
         @for looped in &explanation.loops { (rules(looped)) }
     }
@@ -67,13 +72,13 @@ fn of_run(explanation: &RunExplanation) -> Markup {
 
 fn rules(looped: &LoopRow) -> Markup {
     html! {
-        h3 { (explain_run_text::rules_head(looped)) }
+        h3 { (micro(&explain_run_text::rules_head(looped))) }
         ul {
             @for rule in broken(&looped.rules) {
-                li { b { (broken_head(rule)) } br; "remedy: " (rule.remedy) }
+                li { b { (micro(&broken_head(rule))) } br; "remedy: " (sentence(rule.remedy)) }
             }
         }
-        @for line in not_broken(&looped.rules) { p class="note" { (line) } }
+        @for line in not_broken(&looped.rules) { p class="note" { (micro(&line)) } }
     }
 }
 

@@ -119,7 +119,7 @@ fn first(run: &RunData, is_named: bool, lead: Option<&Markup>) -> Markup {
         }
         @for note in notes { p class="note" { (sentence(&note.to_string())) } }
         @for probe in &summary.probes {
-            @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, summary.probes.len() > 1)) }
+            @if let Some(numbers) = &probe.numbers { (key_figures(probe, numbers, share_lost(run, &probe.probe), summary.probes.len() > 1)) }
             @if let Some(ladder) = &probe.ladder { (rungs(ladder)) }
         }
         @if let Some(words) = summary_text::blind_spot(summary) { p class="note" { (words) } }
@@ -139,12 +139,19 @@ fn rungs(ladder: &Ladder) -> Markup {
     }
 }
 
-fn key_figures(probe: &ProbeSummary, numbers: &Numbers, is_named: bool) -> Markup {
+/// The share of its time that the worst CPU lost to gaps, where the probe looked for them all the time.
+fn share_lost(run: &RunData, probe: &str) -> Option<f64> {
+    let series = run.summary.series.iter().filter(|series| series.probe == probe);
+    series.filter_map(|series| series.gaps.as_ref()?.share).max_by(f64::total_cmp)
+}
+
+fn key_figures(probe: &ProbeSummary, numbers: &Numbers, share_lost: Option<f64>, is_named: bool) -> Markup {
     let tail = numbers.percentiles.iter().rev().find(|percentile| percentile.is_bounded());
     let figure = |name: String, value: String| html! { div { dt { (name) } dd { (value) } } };
     html! {
         @if is_named { p class="quiet" { (probe.probe) } }
         dl class="key" {
+            @if let Some(share) = share_lost { (figure("of its CPU time taken away, on the worst CPU".to_owned(), format!("{:.4} %", share * 100.0))) }
             (figure("largest".to_owned(), time(numbers.max_ns)))
             @if let Some(tail) = tail {
                 (figure(format!("{} of samples at most, at 95 % confidence", percent(tail.probability)), time(tail.upper_ns.unwrap_or(tail.value_ns))))
@@ -166,6 +173,7 @@ fn tables(run: &RunData) -> Markup {
                 (figure::table(&of_loads(run, &probe.probe), ""))
             }
         }
+        @for line in run.summary.series.iter().filter_map(summary_text::gaps) { p class="note" { (micro(&line)) } }
         @for line in run.summary.loads.iter().filter_map(summary_text::shares_of) { p class="note" { (line) } }
         p class="note" { "≤ is the upper end of a two-sided 95 % interval, whatever the distribution: by itself it holds in 97.5 % of runs. ~ marks a percentile that so few samples cannot bound." }
     }

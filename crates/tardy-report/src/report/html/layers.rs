@@ -14,7 +14,9 @@ pub(super) fn section(runs: &[RunData]) -> Markup {
             div class="columns" { @for run in runs { div {
                 @if runs.len() > 1 { p class="run-name" { (run.name) } }
                 @if let Some(statistics) = &run.statistics {
-                    @for section in sections(statistics) { (layer(&section)) }
+                    @let layers = html! { @for section in sections(statistics) { (layer(&section)) } };
+                    // A page of several probes is long without them.
+                    @if run.probes.len() > 1 { details class="more" { summary { "Statistics of every probe and CPU" } (layers) } } @else { (layers) }
                     @if statistics.groups.is_empty() { p class="quiet" { "No sample, and no histogram." } }
                     @if let Some(words) = without_rule_of_thumb(statistics) { p class="note" { (words) } }
                 }

@@ -201,7 +201,11 @@
           case 'ranges': {
             const range = layer.ranges.find(([at]) => Math.round(at) === Math.round(x));
             title = chart.x.categories[Math.round(x)] || '';
-            if (range) say(`${latency(range[2])} / ${latency(range[3])} / ${latency(range[4])}`, `${layer.name}: min / median / max`);
+            if (range) {
+              const [, , min, median, max, average, tail] = range;
+              const said = [['min', min], ['median', median], ['average', average], ['99.9 %', tail], ['max', max]].filter(([, value]) => value !== null);
+              say(said.map(([, value]) => latency(value)).join(' / '), `${layer.name}: ${said.map(([name]) => name).join(' / ')}`);
+            }
             break;
           }
         }

@@ -56,8 +56,9 @@ pub(super) fn latencies(summary: &Summary, probe: &ProbeSummary, series: &[&Seri
         table.row([format!("{} more in all", series.len() - shown)]);
     }
     if series.len() > 1 {
-        let jitter = series.iter().filter_map(|series| series.jitter_max_ns).max();
-        let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("max {}", time(jitter)));
+        // Of the worst CPU: jitter is between wake-ups of one.
+        let jitter = series.iter().filter_map(|series| series.jitter.get(2)).map(|percentile| percentile.value_ns).max();
+        let jitter = jitter.map_or_else(|| "-".to_owned(), |jitter| format!("up to {}", time(jitter)));
         table.row(row("all".into(), all, probe.is_skipped_unknown, jitter, has_misses.then(|| longest_burst(series))));
     }
     if !all.percentiles.is_empty() {

@@ -122,7 +122,7 @@ fn effective(all: &Numbers) -> Option<String> {
 }
 
 /// The gaps of a series together.
-pub(super) fn gaps(series: &SeriesSummary) -> Option<String> {
+pub(crate) fn gaps(series: &SeriesSummary) -> Option<String> {
     let gaps = series.gaps.as_ref()?;
     let share = match (gaps.share, gaps.observed_ns) {
         (Some(share), Some(observed)) => format!(", {:.4} % of the {observed} observed", share * 100.0),

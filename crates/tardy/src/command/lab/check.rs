@@ -24,7 +24,7 @@ use crate::command::output;
 /// What this machine cannot do stops a bisection: `git bisect run` would take 3 for a bad kernel.
 pub(super) fn check(arguments: &CheckArguments) -> Exit {
     run(arguments).unwrap_or_else(|error| {
-        eprintln!("tardy: {error}");
+        output::complain(&error);
         match (error.exit_code(), &error) {
             // It depends on the kernel, and 2 would be a bad one.
             (Exit::Machine, _) | (_, LabError::Kernel(KernelError::NoModule { .. })) => Exit::StopBisect,

@@ -39,7 +39,7 @@ const fn writer(line: &'static str, writes: Writes, short: usize, full: usize) -
 }
 
 const WRITERS: &[Writer] = &[
-    writer("run --for 1500ms --load none --quiet --out run", Writes::Run, 6, 30),
+    writer("run --for 1500ms --load none --quiet --out run", Writes::Run, 6, 40),
     writer("run --for 1500ms --load io --load fork --quiet --out run", Writes::Run, 3, 20),
     writer("run --for 1500ms --load none --quiet --spool spool --out run", Writes::Run, 3, 15),
     writer("run --for 1500ms --load hackbench --explain --quiet --out run", Writes::Run, 2, 10),

@@ -349,6 +349,7 @@ fn the_loop_of_a_program_is_explained_and_judged_by_the_rules_for_loops() {
     assert!(page.contains("What a loop that must be on time does not do, and bad_loop"));
     for rule in bad.iter().filter(|rule| !rule["count"].is_null() && rule["count"] != 0) {
         let (count, [what, detail, remedy]) = (&rule["count"], ["what", "detail", "remedy"].map(|key| rule[key].as_str().unwrap()));
+        let detail = detail.replace(" us", " µs");
         for words in [format!("{what}: {count} ({detail})"), format!("remedy: {remedy}")] {
             let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
             assert!(page.contains(&words), "no {words:?} in the report");

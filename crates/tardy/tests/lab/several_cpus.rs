@@ -13,7 +13,7 @@ use crate::{STOCK, kernel, lab_is_there};
 fn run_in_guest(words: &str, arguments: &[&str]) -> (GuestResult, Value) {
     let kernel = kernel(STOCK).unwrap();
     let tardy = Path::new(env!("CARGO_BIN_EXE_tardy"));
-    let guest = Guest { cpus: 2, memory_mib: 512, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(120) };
+    let guest = Guest { cpus: 2, memory_mib: 1024, kernel: &kernel.image, words, tardy, time_limit: Nanos::from_secs(120) };
     let left = several_cpus::run(guest, arguments).unwrap();
     let said = || format!("{}{}", left.text("stdout.log"), left.text("stderr.log"));
     assert!(matches!(left.report.ending, Ending::Exited(0 | 4)), "{:?}: {}", left.report.ending, said());

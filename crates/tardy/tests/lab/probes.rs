@@ -205,7 +205,7 @@ impl AnsweringGuest {
         Qemu::find(Architecture::Amd64).unwrap();
         // No counted instructions: the guest's clock is the host's, as its serial port is.
         let options =
-            "-accel tcg -m 512 -smp 1 -nodefaults -nic none -display none -monitor none -no-reboot -serial file:console -serial pty";
+            "-accel tcg -m 1024 -smp 1 -nodefaults -nic none -display none -monitor none -no-reboot -serial file:console -serial pty";
         let mut qemu = Command::new(Architecture::Amd64.qemu_program());
         qemu.args(options.split(' ')).arg("-kernel").arg(kernel(REAL_TIME).unwrap().image).arg("-initrd").arg(&initial);
         qemu.args(["-append", "console=ttyS0 quiet panic=-1 cryptomgr.notests tardy.lab=1"]);

@@ -103,6 +103,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("--tune", "it changes the machine"),
     ("search/best.toml", "there was no search"),
     ("words/best.toml", "there was no search"),
+    (".parquet", "the binary that is handed out has no Parquet; `cargo xtask fleet tables` runs these lines"),
     ("tardy lab shell", "it needs a terminal"),
     ("tardy doctor --pid 4711", "there is no such process"),
     ("--plot own.png", "it takes two kernels"),

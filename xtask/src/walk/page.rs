@@ -51,6 +51,9 @@ fn commands(line: &str) -> Vec<Example> {
 /// Commands that take a name at least: without one they are only spoken of.
 const NAMED: [&str; 3] = ["tardy explain", "tardy plot", "tardy respond"];
 
+/// Scenarios whose phases are counted in cycles.
+const COUNTED: [&str; 3] = ["williams2002", "mckenney2009-sweep", "koolwal2009-gtod"];
+
 /// Whether a command is only spoken of, or words in capitals stand for what the reader has to name.
 fn is_form(command: &str) -> bool {
     let is_placeholder = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
@@ -66,7 +69,7 @@ impl Example {
     pub(super) fn needs_qemu(&self) -> bool {
         self.command.starts_with("tardy lab ")
             || self.command.contains("--on lab")
-            || self.command.contains("why/")
+            || ["why/", " w/"].iter().any(|guests| self.command.contains(guests))
             || self.command == "tardy breakdown timers"
     }
 
@@ -85,7 +88,7 @@ impl Example {
             }
         }
         let has = |word: &str| self.command.split(' ').any(|found| found == word);
-        if self.command.contains("--scenario williams2002") && !has("--cycles") {
+        if COUNTED.iter().any(|scenario| self.command.contains(&format!("--scenario {scenario}"))) && !has("--cycles") {
             words.extend(["--cycles", "20"].map(str::to_owned));
         } else if words.get(1).is_some_and(|verb| verb == "run") && !["--for", "--cycles", "--dry-run"].iter().any(|word| has(word)) {
             words.splice(2..2, ["--for".to_owned(), "2s".to_owned()]);

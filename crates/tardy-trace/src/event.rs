@@ -238,10 +238,10 @@ pub enum Kind {
 }
 
 /// How an event is made of its fields.
-type Make = fn(&Values<'_>) -> Option<Kind>;
+type EventMaker = fn(&Values<'_>) -> Option<Kind>;
 
 /// Events by name, the fields that they need, and what is made of these.
-const KINDS: &[(&str, &[&str], Make)] = &[
+const KINDS: &[(&str, &[&str], EventMaker)] = &[
     ("sched_switch", &["prev_pid", "prev_prio", "prev_comm", "next_pid", "next_prio", "next_comm", "prev_state"], |values| {
         Some(Kind::Switch { previous: values.thread(0)?, next: values.thread(3)?, previous_state: values.number(6)? })
     }),
@@ -291,7 +291,7 @@ const IPI: &str = "ipi";
 /// What an event's data are read by.
 #[derive(Debug, Clone)]
 enum Reading {
-    Fields(Make, Vec<Place>),
+    Fields(EventMaker, Vec<Place>),
     Entry(Text),
     Exit(Text),
     Stack,

@@ -180,7 +180,7 @@ impl Cause {
 /// How a cause is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Known {
+pub enum Certainty {
     /// Events say it.
     Seen,
     /// Events leave nothing else that is likely.
@@ -212,7 +212,7 @@ pub struct Piece {
     /// Who.
     pub holder: Holder,
     /// How that is known.
-    pub known: Known,
+    pub known: Certainty,
     /// The CPU.
     pub cpu: u32,
     /// When it begins, in ns of the trace's clock.

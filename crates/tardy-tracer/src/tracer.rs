@@ -25,7 +25,7 @@ use tardy_trace::symbols::Symbols;
 use crate::calibration::{calibrate, kernel_symbols};
 use crate::delays::{DelayFile, Holders};
 use crate::evidence::Evidence;
-use crate::explaining::{Explaining, Followed, FollowedLoop, MARK};
+use crate::explaining::{FollowedLoop, MARK, SampleExplainer, SeriesFollower};
 use crate::follower::Follower;
 use crate::instance::{Instance, InstanceError};
 use crate::kept::KeptPages;
@@ -134,15 +134,15 @@ pub struct Tracer {
     marker: Marker,
     is_ending: Arc<AtomicBool>,
     batches: SyncSender<Batch>,
-    new_series: SyncSender<(Vec<Followed>, Vec<FollowedLoop>)>,
+    new_series: SyncSender<(Vec<SeriesFollower>, Vec<FollowedLoop>)>,
     are_numbers_shared: bool,
-    handle: JoinHandle<Ended>,
+    handle: JoinHandle<TracerEnd>,
     record: TracingRecord,
     folder: PathBuf,
 }
 
 /// What the thread ends with.
-struct Ended {
+struct TracerEnd {
     follower: Follower,
     cpu_time: Nanos,
 }
@@ -203,7 +203,7 @@ impl Tracer {
         let kept = kept.map_err(failed("cannot keep the trace's pages"))?;
         let (batches, batches_end) = mpsc::sync_channel(BATCHES_MAX);
         let (new_series, new_series_end) = mpsc::sync_channel(1);
-        let explaining = Explaining {
+        let explaining = SampleExplainer {
             live: Live::new(Decoder::new(&instance.formats), instance.layout, reader.cpus().iter().copied()),
             samples: Samples::new(facts, &HashMap::new()),
             threads: HashMap::new(),
@@ -228,7 +228,7 @@ impl Tracer {
             let _ = affinity::set(0, &tool_cpus);
             let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
             follower.run(&ending);
-            Ended { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
+            TracerEnd { follower, cpu_time: Nanos(clock::thread_cpu_time()) }
         });
         let handle = thread.map_err(failed("cannot start the reader of the trace"))?;
         let are_numbers_shared = calibrated.are_numbers_shared;
@@ -275,7 +275,7 @@ impl Tracer {
             };
             let home = series.cpu.map_or(0, |cpu| cpu.0);
             let file = DelayFile::create(&delays::path(&self.folder, &series.file), counts)?;
-            followed.push(Followed { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
+            followed.push(SeriesFollower { place: series.place, home, file, left_out, waiting: Default::default(), explained_until: 0 });
         }
         // A thread that is gone is found when it is joined.
         let _ = self.new_series.send((followed, loops));
@@ -290,7 +290,7 @@ impl Tracer {
         self.is_ending.store(true, Ordering::Release);
         self.handle.thread().unpark();
         let ended = self.handle.join().map_err(|_| io::Error::other("the reader of the trace ended unexpectedly"))?;
-        let Ended { follower, cpu_time } = ended;
+        let TracerEnd { follower, cpu_time } = ended;
         if follower.kept.is_some() {
             KeptPages::write_head(&self.folder.join("trace"), &follower.head(), follower.reader.cpus())?;
         }

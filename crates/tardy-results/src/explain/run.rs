@@ -14,7 +14,7 @@ use tardy_run::read_series::{SeriesError, SeriesFile};
 use tardy_run::record::RunRecord;
 use tardy_run::tracing::{ExplainedSeries, TracingRecord};
 use tardy_sys::regular_file;
-use tardy_trace::explain::{Cause, Known, Target};
+use tardy_trace::explain::{Cause, Certainty, Target};
 use tardy_trace::text::Text;
 
 use super::executed::{Executed, OutsideFacts};
@@ -321,7 +321,7 @@ impl<'a> Reading<'a> {
         };
         let others = reading.holders.place(&DelayHolder {
             cause: Cause::Unknown,
-            known: Known::Seen,
+            known: Certainty::Seen,
             name: "too many names".into(),
             priority: None,
             work: None,

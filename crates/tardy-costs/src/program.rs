@@ -15,7 +15,7 @@ use tardy_sys::child::kill_with_parent;
 use tardy_sys::clock;
 use tardy_sys::process::{self, WaitResult};
 use tardy_sys::signal::{self, SignalFd};
-use tardy_sys::usage::{Usage, Who, usage};
+use tardy_sys::usage::{Usage, UsageScope, usage};
 
 use super::folder::{CostError, CostFolder};
 use super::session::unit;
@@ -141,7 +141,7 @@ impl Runner {
     }
 
     fn timed(&self, command: &mut Command) -> Result<(Took, ProgramEnd), CostError> {
-        let used = || usage(Who::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
+        let used = || usage(UsageScope::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
         let before: Usage = used()?;
         let begin = clock::monotonic();
         let ended = self.run(command)?;

@@ -6,7 +6,7 @@ use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use tardy_machine::journal::{Journal, JournalError, Undone};
+use tardy_machine::journal::{Journal, JournalError, UndoResult};
 use tardy_machine::root::Root;
 use tardy_machine::undo::Undo;
 use tardy_sys::{child, process, signal};
@@ -102,7 +102,7 @@ impl Applied {
     }
 
     /// Puts everything back, and tells what became of it.
-    pub fn undo(mut self) -> Vec<Undone> {
+    pub fn undo(mut self) -> Vec<UndoResult> {
         self.programs.clear();
         self.journal.take().map_or_else(Vec::new, Journal::undo)
     }

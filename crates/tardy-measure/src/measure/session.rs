@@ -93,7 +93,7 @@ pub fn run(plan: Plan, out: &Path, shown: Shown, metrics: Option<TcpListener>, r
         let _ = std::fs::remove_dir_all(out);
         error
     })?;
-    let ahead = sched::Ahead::of_ordinary();
+    let ahead = sched::AheadGuard::of_ordinary();
     let ran = follow::follow(armed, shown, root)?;
     drop(ahead);
     closing::close(ran, root)

@@ -17,7 +17,7 @@ use tardy_run::plan::{PolicyName, ThreadPlan, WaitsFor};
 use tardy_sys::clock;
 use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
-use tardy_sys::usage::{Who, usage};
+use tardy_sys::usage::{UsageScope, usage};
 
 use super::info::ProbeInfo;
 use super::interrupt_counter;
@@ -234,5 +234,5 @@ fn measure(
 
 /// How often the kernel took the CPU from this thread to give it to another one.
 fn count_switches() -> u64 {
-    usage(Who::Thread).map_or(0, |usage| usage.switches_involuntary)
+    usage(UsageScope::Thread).map_or(0, |usage| usage.switches_involuntary)
 }

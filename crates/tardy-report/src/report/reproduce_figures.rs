@@ -10,7 +10,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_papers::claim::Paper;
 use tardy_papers::figure::{Figure, FigureKind};
 use tardy_papers::quantity::Quantity;
-use tardy_results::reproduce::measured::Measured;
+use tardy_results::reproduce::measured::PaperRuns;
 
 use super::history_html::drawn as chart_drawn;
 
@@ -61,7 +61,7 @@ fn charts(paper: &Paper, figure: &Figure, folder: &Path) -> Vec<Chart> {
 /// The first run of each kernel of the figure, under its kernel's name; of samples those under the figure's load.
 fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
     let Some(experiment) = figure.experiments.first() else { return Vec::new() };
-    let found = Measured::first_runs(experiment, folder);
+    let found = PaperRuns::first_runs(experiment, folder);
     let detail = Detail { columns: COLUMNS, points: 0, statistics: None };
     let run = |kernel: &String| {
         let (_, path) = found.iter().find(|(name, _)| name == kernel)?;
@@ -81,7 +81,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
 
 /// Each curve from the first replica of each experiment.
 fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
-    let measured = Measured::read(paper, folder);
+    let measured = PaperRuns::read(paper, folder);
     let kernel = figure.kernels.first()?;
     let curve = |(name, rest): &(String, String)| {
         let quantity: Option<Quantity> = format!("{kernel} {rest}").parse().ok();

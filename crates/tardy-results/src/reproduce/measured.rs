@@ -32,7 +32,7 @@ pub fn why_file(folder: &Path, experiment: &str) -> PathBuf {
 pub struct Refusal(pub String);
 
 /// All runs of a paper.
-pub struct Measured {
+pub struct PaperRuns {
     /// By experiment and kernel, in the order of replicas.
     runs: BTreeMap<(String, String), Vec<Run>>,
     /// Why runs are missing, by experiment.
@@ -44,7 +44,7 @@ enum Run {
     Costs(Box<CostSummary>),
 }
 
-impl Measured {
+impl PaperRuns {
     /// Reads what there is below `folder`: a folder an experiment, in it a run, or a folder of runs a kernel.
     #[must_use]
     pub fn read(paper: &Paper, folder: &Path) -> Self {

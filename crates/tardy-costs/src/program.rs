@@ -71,7 +71,7 @@ impl Experiment for UserCommand {
 
 /// What a trial took, in ns.
 #[derive(Debug, Clone, Copy)]
-struct Took {
+struct TrialTimes {
     begin: Nanos,
     /// Elapsed, in user mode, and in the kernel.
     times: [i64; 3],
@@ -140,7 +140,7 @@ impl Runner {
         }
     }
 
-    fn timed(&self, command: &mut Command) -> Result<(Took, ProgramEnd), CostError> {
+    fn timed(&self, command: &mut Command) -> Result<(TrialTimes, ProgramEnd), CostError> {
         let used = || usage(UsageScope::Children).map_err(|error| CostError::System { doing: "ask for CPU time", error });
         let before: Usage = used()?;
         let begin = clock::monotonic();
@@ -148,7 +148,7 @@ impl Runner {
         let elapsed = clock::monotonic() - begin;
         let after = used()?;
         let times = [elapsed, after.user - before.user, after.system - before.system];
-        Ok((Took { begin: Nanos(begin), times }, ended))
+        Ok((TrialTimes { begin: Nanos(begin), times }, ended))
     }
 }
 

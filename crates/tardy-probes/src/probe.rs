@@ -8,7 +8,7 @@
 //! - `open` takes hold of what one place needs. It runs on the main thread before any thread of the run exists, and returns [`ProbeInstance`]: the [`Member`]s,
 //!   notes for the reader, and the error of the probe's clock.
 //!
-//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`Ready::wait`] separates preparation from the loop and hands over the start
+//! **Threads.** A [`Member`] is one thread: its CPUs, its policy, its closure. [`StartGate::wait`] separates preparation from the loop and hands over the start
 //! time and the stop signal. One thread and one series is the usual case ([`member::one_thread`]; start from `cyclic.rs`). A pair of threads is two members of
 //! one `open`. They share what `open` made, such as an `Arc` or two ends of a pipe. `role` names the second one in reports.
 //!
@@ -58,7 +58,7 @@ pub mod usleep;
 pub mod work;
 
 pub use info::{Cycles, Placement, ProbeInfo, Refusal};
-pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, Ready};
+pub use member::{DetectedGrid, Member, OpenContext, ProbeInstance, StartGate};
 pub use request::ProbeSpec;
 pub use series_info::{SeriesInfo, SeriesKind};
 

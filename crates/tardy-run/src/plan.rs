@@ -16,11 +16,11 @@ use tardy_machine::undo::Undo;
 use tardy_sys::sched;
 
 use crate::device_writes::{self, DeviceWrites};
-use crate::keep::Keep;
+use crate::keep::KeptSamples;
 use crate::parameter::Values;
 use crate::system_clock::{ProbeClocks, ThreadClocks};
 use crate::threshold::ThresholdAction;
-use crate::tracing::Explain;
+use crate::tracing::ExplainLevel;
 
 /// Name of a responder's probe and series, and of its run's scenario.
 pub const RESPOND: &str = "respond";
@@ -77,7 +77,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped_allowed: Option<u64>,
     /// Samples to store.
-    pub keep: Keep,
+    pub keep: KeptSamples,
     /// Folder in memory to write to while measuring.
     pub spool: Option<PathBuf>,
     /// Wake-up latency in us to ask the power management for; absent to leave it.
@@ -104,8 +104,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_threshold: Vec<ThresholdAction>,
     /// What of the kernel's trace is recorded to explain samples.
-    #[serde(default, skip_serializing_if = "Explain::is_off")]
-    pub explain: Explain,
+    #[serde(default, skip_serializing_if = "ExplainLevel::is_off")]
+    pub explain: ExplainLevel,
     /// Whether all of that is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_trace: bool,
@@ -168,7 +168,7 @@ impl Plan {
             window: None,
             misses_allowed: None,
             skipped_allowed: None,
-            keep: Keep::All,
+            keep: KeptSamples::All,
             spool: None,
             cpu_dma_latency_us: None,
             resume_latency_us: None,
@@ -179,7 +179,7 @@ impl Plan {
             stop_above: None,
             tracing_off: false,
             on_threshold: Vec::new(),
-            explain: Explain::Off,
+            explain: ExplainLevel::Off,
             keep_trace: false,
             changes: Vec::new(),
             wake_up_cost: None,

@@ -166,12 +166,12 @@ pub struct SeriesRecord {
     pub failure: Option<StoreFailure>,
     /// Which of its samples another CPU took, where the kernel tells; stretch by stretch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<MovedStretch>,
 }
 
 /// Samples in a row that a bound probe took on another CPU than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Elsewhere {
+pub struct MovedStretch {
     /// The CPU; of the last stretch that there is room for, the first of those after it.
     pub cpu: CpuId,
     /// When the first of them was due.

@@ -10,7 +10,7 @@ use tardy_trace::text::Text;
 /// How much is recorded to explain samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Explain {
+pub enum ExplainLevel {
     /// Nothing.
     #[default]
     Off,
@@ -22,7 +22,7 @@ pub enum Explain {
     Timerlat,
 }
 
-impl Explain {
+impl ExplainLevel {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Off, Self::Events, Self::Stacks, Self::Timerlat];
 

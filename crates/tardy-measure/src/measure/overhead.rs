@@ -8,12 +8,12 @@ use tardy_sys::usage::{Usage, UsageScope, usage};
 
 /// Counts at the start of a loop.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
+pub(super) struct StartCounts {
     cpu_time: i64,
     usage: Usage,
 }
 
-impl Before {
+impl StartCounts {
     /// Call it on the measuring thread, as the last thing before the loop.
     pub(super) fn now() -> Self {
         // The first call pays for what the second one measures: the page that `usage` lives in, the clock's code.

@@ -13,7 +13,7 @@ use tardy_probes::link::answer_log::AnswerLog;
 use tardy_probes::record::ring::ring;
 use tardy_probes::record::series::SeriesRecorder;
 use tardy_run::folder::RunFolder;
-use tardy_run::keep::Keep;
+use tardy_run::keep::KeptSamples;
 use tardy_run::parameter::Value;
 use tardy_run::plan::{Origin, Plan, PolicyName, ProbePlan, RESPOND, ThreadEntry, ThreadPlan, WaitsFor};
 use tardy_run::record::{PhaseRecord, RunRecord, State};
@@ -39,7 +39,7 @@ pub struct ResponderRequest<'a> {
     /// Real-time priority; none for an ordinary task.
     pub priority: Option<u32>,
     /// Samples to store.
-    pub keep: Keep,
+    pub keep: KeptSamples,
 }
 
 /// The run under way.

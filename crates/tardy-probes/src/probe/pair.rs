@@ -332,7 +332,7 @@ fn stop_after(start: &Start<'_>, result: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::probe::Ready;
+    use crate::probe::StartGate;
     use crate::record::control::Control;
     use crate::record::ring::{Consumer, ring};
     use proptest::prelude::*;
@@ -409,7 +409,7 @@ pub(super) mod tests {
             let line = Arc::clone(&line);
             std::thread::spawn(move || {
                 let control = Control::new(None, None);
-                run(Ready::new(&control, move || {
+                run(StartGate::new(&control, move || {
                     line.wait();
                     Nanos(clock::monotonic() + 1_000_000)
                 }))

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tardy_core::sample::{Gap, Record, Sample};
 use tardy_core::units::Nanos;
-use tardy_run::record::Elsewhere;
+use tardy_run::record::MovedStretch;
 use tardy_sys::{post, watched};
 
 use super::elsewhere::Stretches;
@@ -260,7 +260,7 @@ impl Consumer {
 
     /// Samples that another CPU took than the one that the measuring thread was put on.
     #[must_use]
-    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub fn elsewhere(&self) -> Vec<MovedStretch> {
         self.ring.elsewhere.read()
     }
 

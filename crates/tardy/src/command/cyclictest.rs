@@ -15,7 +15,7 @@ use tardy_live::view;
 use tardy_machine::journal::Scratch;
 use tardy_machine::processors::Processors;
 use tardy_machine::root::Root;
-use tardy_measure::measure::live::Shown;
+use tardy_measure::measure::live::ProgressDisplay;
 use tardy_measure::measure::session;
 use tardy_measure::plan::resolve::resolve;
 use tardy_measure::request;
@@ -53,7 +53,7 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
         .map_err(|error| (if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
     announce(args, &setup, &plan.warnings, &processors)?;
     let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
-    let shown = if is_watched { Shown::Screen(output::look()) } else { Shown::Nothing };
+    let shown = if is_watched { ProgressDisplay::Screen(output::look()) } else { ProgressDisplay::Nothing };
     session::run(plan, &out, shown, None, root).map_err(|error| machine(&error))?;
     show(args, &setup, &out).map_err(|error| machine(&error))?;
     Ok(Exit::Done)

@@ -17,7 +17,7 @@ use super::loads::Loads;
 use super::threshold::Threshold;
 use super::{SessionError, system};
 use crate::measure::cycles::CycleCount;
-use crate::measure::live::{Live, Shown};
+use crate::measure::live::{Live, ProgressDisplay};
 use crate::measure::phases::{STUCK, Step, Timeline};
 use crate::measure::state_log::StateLog;
 
@@ -60,7 +60,7 @@ struct Follower {
     overruns: u64,
 }
 
-pub(super) fn follow(mut armed: ActiveRun, shown: Shown, root: &Root) -> Result<StoppedRun, SessionError> {
+pub(super) fn follow(mut armed: ActiveRun, shown: ProgressDisplay, root: &Root) -> Result<StoppedRun, SessionError> {
     let state_log = StateLog::create(&armed.folder, &armed.record.measured_cpus, &armed.record.plan.tool_cpus, root, armed.keeper.keeper());
     let live = Live::new(shown, armed.screen.take(), armed.start, armed.record.plan.length());
     let plan = &armed.record.plan;

@@ -9,7 +9,7 @@ use tardy_machine::tracefs::{self, Tracefs};
 use tardy_machine::undo::Undo;
 use tardy_run::plan::Plan;
 use tardy_run::record::RunRecord;
-use tardy_run::tracing::Explain;
+use tardy_run::tracing::ExplainLevel;
 use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 
 use tardy_probes::probe::{self, Cycles};
@@ -23,7 +23,7 @@ pub(super) struct Recording {
 
 /// Finds what is needed to record, if the plan asks for it. What is missing is a warning.
 pub(super) fn prepare(plan: &Plan, root: &Root, warnings: &mut Vec<Warning>) -> Option<Recording> {
-    if plan.explain == Explain::Off {
+    if plan.explain == ExplainLevel::Off {
         return None;
     }
     match Tracefs::open(root) {
@@ -57,8 +57,8 @@ impl Recording {
             cpus: &cpus,
             tool_cpus: &record.plan.tool_cpus,
             keep_all: record.plan.keep_trace,
-            has_stacks: record.plan.explain == Explain::Stacks,
-            has_timerlat: record.plan.explain == Explain::Timerlat,
+            has_stacks: record.plan.explain == ExplainLevel::Stacks,
+            has_timerlat: record.plan.explain == ExplainLevel::Timerlat,
             has_loops,
         };
         match Tracer::start(self.tracefs, &options) {

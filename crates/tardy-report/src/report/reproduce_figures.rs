@@ -4,7 +4,7 @@ use std::path::Path;
 
 use maud::{Markup, html};
 use tardy_chart::build::{self, curves};
-use tardy_chart::data::{Detail, RunData, What};
+use tardy_chart::data::{Detail, GroupKind, RunData};
 use tardy_chart::model::{Chart, Kind};
 use tardy_core::verdict::requirement::Requirement;
 use tardy_papers::claim::Paper;
@@ -18,7 +18,7 @@ use super::history_html::drawn as chart_drawn;
 const COLUMNS: usize = 1000;
 
 /// A figure with ours.
-pub struct Drawn {
+pub struct FigureCharts {
     /// By the name that the project uses.
     pub paper: &'static str,
     place: String,
@@ -29,9 +29,9 @@ pub struct Drawn {
 
 /// The figures of `papers` from the folders of their experiments below `folder`.
 #[must_use]
-pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<Drawn> {
-    let of_paper = |paper: &Paper| -> Vec<Drawn> {
-        let draw = |figure: &Figure| Drawn {
+pub fn drawn(papers: &[Paper], folder: &Path) -> Vec<FigureCharts> {
+    let of_paper = |paper: &Paper| -> Vec<FigureCharts> {
+        let draw = |figure: &Figure| FigureCharts {
             paper: paper.name,
             place: figure.place.clone(),
             about: figure.about.clone(),
@@ -69,7 +69,7 @@ fn runs(figure: &Figure, folder: &Path) -> Vec<RunData> {
         run.name.clone_from(kernel);
         if let Some(load) = &figure.load {
             for probe in &mut run.probes {
-                if let Some(place) = probe.groups.iter().position(|group| group.what == What::Load && group.name == *load) {
+                if let Some(place) = probe.groups.iter().position(|group| group.what == GroupKind::Load && group.name == *load) {
                     probe.groups.swap(0, place);
                 }
             }
@@ -94,7 +94,7 @@ fn sweep(paper: &Paper, figure: &Figure, folder: &Path) -> Option<Chart> {
 }
 
 /// The figure in the page; `index` tells its drawings apart.
-pub(super) fn of_figure(figure: &Drawn, index: usize) -> Markup {
+pub(super) fn of_figure(figure: &FigureCharts, index: usize) -> Markup {
     html! {
         h3 { (figure.place) }
         p.note { (figure.about) }

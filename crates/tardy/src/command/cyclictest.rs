@@ -9,7 +9,7 @@ use tardy_core::verdict::requirement::Requirement;
 use tardy_core::warning::{Severity, Warning};
 use tardy_formats::export::ExportError;
 use tardy_formats::export::cyclictest::{CyclictestRun, Thread};
-use tardy_formats::export::rt_tests_json::{self, Whole};
+use tardy_formats::export::rt_tests_json::{self, DocumentHead};
 use tardy_formats::export::run::{ExportedRun, ExportedSeries};
 use tardy_live::view;
 use tardy_machine::journal::Scratch;
@@ -112,7 +112,7 @@ fn show(args: &CyclictestArgs, setup: &Setup, out: &Path) -> Result<(), ExportEr
     text.extend(args.break_above.and_then(|limit| taken.broken(Nanos::from_micros(limit))));
     output::print(&text)?;
     if let Some(file) = &args.json {
-        let whole = Whole {
+        let whole = DocumentHead {
             command_line: std::env::args().collect::<Vec<_>>().join(" "),
             return_code: 0,
             has_histogram: args.shape().is_some(),

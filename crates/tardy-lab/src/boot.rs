@@ -21,7 +21,7 @@ use super::qemu::{
 use super::record::{self, Inputs, RECORD_NAME, Record};
 use super::snapshot::{SnapshotError, Snapshots};
 use super::variant::Variant;
-use super::watch::{self, WatchError, Watching};
+use super::watch::{self, WatchError, WatchSetup};
 
 /// Name of the report in the archive that the guest hands out.
 pub(super) const REPORT_NAME: &str = "guest.json";
@@ -54,7 +54,7 @@ pub struct Guest<'a> {
     /// Where it begins from a snapshot in place of booting: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// Where it is watched from outside: what that needs.
-    pub watching: Option<&'a Watching>,
+    pub watching: Option<&'a WatchSetup>,
 }
 
 impl Guest<'_> {
@@ -106,7 +106,7 @@ impl Guest<'_> {
     }
 
     /// Puts what the plugin needs into the folder; a kernel whose symbols are not known yet is booted for them.
-    fn watch(&self, watching: &Watching, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
+    fn watch(&self, watching: &WatchSetup, qemu: &Qemu, folder: &Path) -> Result<KernelSymbols, WatchError> {
         let boot = |plan: &GuestPlan, folder: &Path| {
             let guest = Guest { plan, snapshots: None, watching: None, ..self.clone() };
             guest.run(qemu, folder).map(drop).map_err(|failure| failure.cause.to_string())

@@ -18,7 +18,7 @@ use super::qemu::Qemu;
 use super::record::Record;
 use super::snapshot::Snapshots;
 use super::variant::Variant;
-use super::watch::Watching;
+use super::watch::WatchSetup;
 
 /// One of several equal parts of an experiment, which other machines do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub struct Experiment<'a> {
     /// Where every guest begins from a snapshot: where those are.
     pub snapshots: Option<&'a Snapshots>,
     /// Where every guest is watched from outside: what that needs. A second run is not watched, so that it shows whether watching changed the first.
-    pub watching: Option<&'a Watching>,
+    pub watching: Option<&'a WatchSetup>,
     /// Where the run folders come to be: `VARIANT/replica-NNN`.
     pub out: &'a Path,
     /// Whether no further guest is needed after this one; those under way end.

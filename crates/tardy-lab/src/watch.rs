@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tardy_core::units::Nanos;
-use tardy_outside::kernel_symbols::{Asked, KernelSymbols, SymbolsError};
+use tardy_outside::kernel_symbols::{KernelSymbols, PluginOptions, SymbolsError};
 use tardy_outside::plugin;
 use tardy_outside::store::{self, StoreError};
 
@@ -79,14 +79,14 @@ pub fn check(machine: &Machine) -> Result<(), WatchError> {
 
 /// What watching needs beside the guest.
 #[derive(Debug, Clone)]
-pub struct Watching {
+pub struct WatchSetup {
     library: PathBuf,
     cache: Cache,
     /// Of how many samples of each phase, the worst ones, what was executed before them is kept.
     worst: u32,
 }
 
-impl Watching {
+impl WatchSetup {
     /// With the plugin at `library`, or else with the tool's own, which is put into the cache.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Watching {
         let known = folder.join(KNOWN_NAME);
         fs::write(
             &known,
-            symbols.known(machine.memory_mib, Asked { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
+            symbols.known(machine.memory_mib, PluginOptions { instruction_ns: instruction_ns(machine), worst: self.worst, paths: true })?,
         )
         .map_err(file_error(&known))?;
         let library = folder.join(LIBRARY_NAME);
@@ -243,7 +243,7 @@ mod tests {
         };
         let refused = |machine: &Machine, version: &str| {
             let qemu = Qemu { program: "qemu", version: version.to_owned() };
-            Watching::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
+            WatchSetup::new(machine, &qemu, None, &cache).map(drop).map_err(|error| error.to_string())
         };
         let old = "QEMU emulator version 7.2.22";
         assert_eq!(refused(&usual, old), Ok(()));

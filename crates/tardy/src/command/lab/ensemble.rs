@@ -16,7 +16,7 @@ use tardy_lab::plan::{self, GuestPlan, OUTPUT_FOLDER, Program, Task};
 use tardy_lab::record::meaning;
 use tardy_lab::snapshot::Snapshots;
 use tardy_lab::variant::Variant;
-use tardy_lab::watch::Watching;
+use tardy_lab::watch::WatchSetup;
 use tardy_results::exit::Exit;
 use tardy_results::summary::summarize::summarize;
 
@@ -131,7 +131,7 @@ pub(super) fn run_programs(
     let snapshots = if measure.snapshots { Some(Snapshots::at(setting.cache.folder("snapshots")?)) } else { None };
     let watching = match measure.watch {
         true => {
-            let watching = Watching::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
+            let watching = WatchSetup::new(&setting.machine, &setting.qemu, measure.plugin.as_deref(), &setting.cache)?;
             Some(watching.with_worst(measure.watch_worst.unwrap_or(WATCH_WORST)))
         }
         false => None,

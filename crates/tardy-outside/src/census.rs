@@ -375,7 +375,7 @@ fn add_place(kind: &mut KindCensus, begin: String, end: String, tally: &Tally, t
 
 /// The variant's name in the lab's record, or the folder's.
 fn variant_of(run: &Path) -> String {
-    let record = std::fs::read(run.join(tardy_run::guest_start::LAB_RECORD_NAME)).ok();
+    let record = std::fs::read(run.join(tardy_run::guest_start::PROVENANCE_NAME)).ok();
     let record: Option<serde_json::Value> = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let name = record.as_ref().and_then(|record| record["inputs"]["variant"]["name"].as_str());
     name.map_or_else(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned(), str::to_owned)

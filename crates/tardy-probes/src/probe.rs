@@ -17,7 +17,7 @@
 //! `is_outside_verdict` keeps values that are not lateness out of verdicts. On a grid the clock tells how many samples to expect; elsewhere `begin_cycle`
 //! counts them.
 //!
-//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`counts_small`,
+//! **Gaps.** A probe of gaps has the parameter `least`. Shorter gaps come too often to hand over one by one, so the ring counts them in bins (`bins_below_least`,
 //! `Producer::count`): recorded, not stored, in the histogram. `Producer::observed` says how long the probe looked for gaps. The share of time in the summary
 //! rests on it.
 //!
@@ -25,6 +25,7 @@
 //! its description does not name. Tests of one probe's own behaviour go into `tests/integration/probes.rs`.
 
 pub mod app;
+mod busy_loop;
 pub mod cyclic;
 pub mod epoll;
 pub mod eventfd;
@@ -39,7 +40,6 @@ pub mod media;
 pub mod member;
 pub mod mqueue;
 pub mod nanosleep;
-mod occupying;
 pub mod oslat;
 mod pair;
 pub mod parallel;

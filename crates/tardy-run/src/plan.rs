@@ -64,7 +64,8 @@ pub struct Plan {
     /// CPUs to measure.
     pub measured_cpus: CpuList,
     /// CPUs for the tool's own threads; the measured ones where none is left.
-    pub tool_cpus: CpuList,
+    #[serde(rename = "tool_cpus")]
+    pub housekeeping_cpus: CpuList,
     /// Phases in their order.
     pub phases: Vec<PhasePlan>,
     /// Cycles after which each thread ends by itself: where the only phase is counted in them, and has no load.
@@ -162,7 +163,7 @@ impl Plan {
             probes: Vec::new(),
             threads: Vec::new(),
             measured_cpus: measured.clone(),
-            tool_cpus: tool.clone(),
+            housekeeping_cpus: tool.clone(),
             phases: Vec::new(),
             cycles: None,
             window: None,

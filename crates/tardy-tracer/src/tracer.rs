@@ -94,7 +94,7 @@ pub struct Options<'a> {
     /// CPUs whose events are recorded.
     pub cpus: &'a CpuList,
     /// CPUs that the reader may use.
-    pub tool_cpus: &'a CpuList,
+    pub housekeeping_cpus: &'a CpuList,
     /// Whether all pages are kept.
     pub keep_all: bool,
     /// Whether the kernel records stacks too.
@@ -163,9 +163,9 @@ impl Tracer {
         let has_timerlat = options.has_timerlat && no_second_opinion.is_none();
         let mut reader = PageReader::open(&instance, options.cpus).map_err(failed("cannot read the trace's pages"))?;
         let facts = facts(options);
-        let tool_cpus: Vec<u32> = options.tool_cpus.iter().map(|cpu| cpu.0).collect();
+        let housekeeping_cpus: Vec<u32> = options.housekeeping_cpus.iter().map(|cpu| cpu.0).collect();
         let first = options.cpus.iter().next().unwrap_or(CpuId(0));
-        let calibrated = calibrate(&instance, &mut reader, facts, first, &tool_cpus).map_err(failed("cannot calibrate"))?;
+        let calibrated = calibrate(&instance, &mut reader, facts, first, &housekeeping_cpus).map_err(failed("cannot calibrate"))?;
         let calibration = calibrated.found;
         if (calibration.wake_ups as f64) < calibration.sleeps as f64 * WAKE_UPS_MIN {
             return Err(NotTraced::Calibration(calibration));
@@ -225,7 +225,7 @@ impl Tracer {
         let is_ending = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&is_ending);
         let thread = std::thread::Builder::new().name("tardy-tracer".into()).stack_size(STACK_BYTES).spawn(move || {
-            let _ = affinity::set(0, &tool_cpus);
+            let _ = affinity::set(0, &housekeeping_cpus);
             let _ = sched::set_policy(0, sched::Policy::Other { nice: NICE });
             follower.run(&ending);
             TracerEnd { follower, cpu_time: Nanos(clock::thread_cpu_time()) }

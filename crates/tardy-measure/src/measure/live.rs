@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use tardy_core::accounting::Counts;
     use tardy_core::cpu::CpuId;
-    use tardy_probes::record::series::WorstSample;
+    use tardy_probes::recording::series::WorstSample;
 
     #[test]
     fn the_worst_cpu_comes_first_and_losses_are_loud() {

@@ -75,7 +75,11 @@ pub fn run(plan: Plan, out: &Path, shown: ProgressDisplay, metrics: Option<TcpLi
     let has_loads = plan.phases.iter().any(|phase| !phase.loads.is_empty());
     let guardian = has_loads
         .then(|| {
-            Guardian::start(GuardianOptions { cpus: plan.tool_cpus.clone(), group: plan.load_cgroup.clone(), ..GuardianOptions::default() })
+            Guardian::start(GuardianOptions {
+                cpus: plan.housekeeping_cpus.clone(),
+                group: plan.load_cgroup.clone(),
+                ..GuardianOptions::default()
+            })
         })
         .transpose()?;
     let signals =

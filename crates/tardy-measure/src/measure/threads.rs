@@ -11,7 +11,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_machine::groups;
 use tardy_probes::probe::{Member, StartGate};
-use tardy_probes::record::control::Control;
+use tardy_probes::recording::control::Control;
 use tardy_run::overhead::ThreadOverhead;
 use tardy_run::plan::ThreadEntry;
 use tardy_run::system_clock::SystemClock;

@@ -83,7 +83,7 @@ pub fn resolve(request: &Request, scenario: &Scenario, out: &Path, root: &Root) 
         warm_up: scenario.warm_up,
         probes: probes.iter().map(|(_, plan)| plan.clone()).collect(),
         threads,
-        tool_cpus: if left.is_empty() { measured.clone() } else { left },
+        housekeeping_cpus: if left.is_empty() { measured.clone() } else { left },
         measured_cpus: measured,
         phases,
         cycles: scenario.only_cycles(),

@@ -8,8 +8,8 @@ use tardy_run::plan::{ProbePlan, ThreadPlan};
 use tardy_sys::sched::Policy;
 
 use super::series_info::SeriesInfo;
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 /// What one place of a probe is opened with.
 #[derive(Debug)]

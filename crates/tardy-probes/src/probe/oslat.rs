@@ -19,14 +19,14 @@ use tardy_sys::cycle_counter::{self, Calibration};
 use tardy_sys::tracepoint_counter::TracepointCounter;
 use tardy_sys::usage::{UsageScope, usage};
 
+use super::busy_loop::{Anchor, Share};
 use super::info::ProbeInfo;
 use super::interrupt_counter;
 use super::member::{Member, Run};
-use super::occupying::{Anchor, Share};
 use super::series_info::SeriesInfo;
 use super::{OpenContext, ProbeInstance};
-use crate::record::control::Control;
-use crate::record::ring::Producer;
+use crate::recording::control::Control;
+use crate::recording::ring::Producer;
 
 pub(super) const INFO: ProbeInfo = ProbeInfo {
     name: "oslat",

@@ -50,7 +50,7 @@ fn measured(args: &CyclictestArgs, root: &Root) -> Result<Exit, Refusal> {
     let out = args.tardy_out.clone().or_else(|| scratch.as_ref().map(|scratch| scratch.path().join("run"))).unwrap_or_default();
     let scenario = request::scenario(&setup.request).map_err(|error| (Exit::Usage, error.to_string()))?;
     let plan = resolve(&setup.request, &scenario, &out, root)
-        .map_err(|error| (if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
+        .map_err(|error| (if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage }, error.to_string()))?;
     announce(args, &setup, &plan.warnings, &processors)?;
     let is_watched = !args.quiet && !args.verbose && std::io::stdout().is_terminal() && view::is_possible();
     let shown = if is_watched { ProgressDisplay::Screen(output::look()) } else { ProgressDisplay::Nothing };

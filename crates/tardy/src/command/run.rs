@@ -54,7 +54,7 @@ pub fn run(args: &RunArgs, configuration: &Configuration) -> Exit {
         Ok(plan) => plan,
         Err(error) => {
             output::complain(&error);
-            return if error.is_of_the_machine() { Exit::Machine } else { Exit::Usage };
+            return if error.is_unsupported_here() { Exit::Machine } else { Exit::Usage };
         }
     };
     plan.defaults = configuration::sentences(configuration.flags.iter().map(|(flag, default)| (*flag, default)));

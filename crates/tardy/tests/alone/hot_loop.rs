@@ -11,8 +11,8 @@ use tardy_core::units::Nanos;
 use tardy_machine::host::Host;
 use tardy_measure::scenario::ProbeRequest;
 use tardy_probes::probe::{Cycles, Member, OpenContext, ProbeInfo, ProbeSpec, StartGate};
-use tardy_probes::record::control::Control;
-use tardy_probes::record::ring::ring;
+use tardy_probes::recording::control::Control;
+use tardy_probes::recording::ring::ring;
 use tardy_run::plan::ThreadPlan;
 use tardy_run::system_clock::ThreadClocks;
 

@@ -4,7 +4,7 @@ use tardy_core::units::Nanos;
 use tardy_core::warning::Warning;
 use tardy_loads::guardian::Guardian;
 use tardy_machine::root::Root;
-use tardy_probes::record::series::SeriesRecorder;
+use tardy_probes::recording::series::SeriesRecorder;
 use tardy_run::overhead::{Overhead, ThreadOverhead};
 use tardy_run::record::{RunRecord, SeriesRecord, State};
 use tardy_sys::clock;

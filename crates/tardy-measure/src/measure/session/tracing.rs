@@ -13,7 +13,7 @@ use tardy_run::tracing::ExplainLevel;
 use tardy_tracer::{FollowedLoop, FollowedSeries, NotTraced, Options, Tracer};
 
 use tardy_probes::probe::{self, Cycles};
-use tardy_probes::record::series::PreparedSeries;
+use tardy_probes::recording::series::PreparedSeries;
 
 /// A recording that can be made.
 pub(super) struct Recording {
@@ -47,7 +47,7 @@ impl Recording {
             record.plan.probes.iter().any(|probe| probe::find(probe.kind()).is_some_and(|info| info.cycles == Cycles::OfAProgram));
         // A program may use the tool's CPUs too.
         let measured = record.plan.measured_cpus.iter();
-        let cpus = measured.chain(record.plan.tool_cpus.iter().filter(|_| has_loops)).collect();
+        let cpus = measured.chain(record.plan.housekeeping_cpus.iter().filter(|_| has_loops)).collect();
         let options = Options {
             root,
             machine: &record.machine,
@@ -55,7 +55,7 @@ impl Recording {
             folder,
             instance: &self.instance,
             cpus: &cpus,
-            tool_cpus: &record.plan.tool_cpus,
+            housekeeping_cpus: &record.plan.housekeeping_cpus,
             keep_all: record.plan.keep_trace,
             has_stacks: record.plan.explain == ExplainLevel::Stacks,
             has_timerlat: record.plan.explain == ExplainLevel::Timerlat,

@@ -360,7 +360,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ring::{Producer, ring};
+    use crate::recording::ring::{Producer, ring};
     use tardy_core::series::ClockKind;
 
     fn recorder(folder: &std::path::Path, capacity: usize, keep: KeptSamples) -> (Producer, SeriesRecorder) {
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn what_the_ring_only_counts_is_recorded_and_stands_in_the_histogram() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut producer, consumer) = crate::record::ring::ring_with_bins(64, 100);
+        let (mut producer, consumer) = crate::recording::ring::ring_with_bins(64, 100);
         let schedule = Schedule::Event { request: Nanos(1) };
         let descriptor = Descriptor::latency("gaps", None, ClockKind::Hardware, schedule);
         let mut recorder = SeriesRecorder::create(folder.path(), descriptor, consumer, KeptSamples::All).unwrap();

@@ -143,7 +143,7 @@ impl Producer {
             self.note_elsewhere(cpu, due);
         }
         if self.head == self.free_until {
-            self.push_slowly(due, latency, skipped);
+            self.push_or_lose(due, latency, skipped);
         } else {
             self.store(due.get(), latency.get(), u64::from(skipped));
         }
@@ -172,7 +172,7 @@ impl Producer {
     /// Its arguments are words, because a sample that is passed by its address lies in memory in the fast way too, at a dozen instructions a sample.
     #[cold]
     #[inline(never)]
-    fn push_slowly(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
+    fn push_or_lose(&mut self, due: Nanos, latency: Nanos, skipped: u32) {
         let free_until = self.ring.tail.0.load(Ordering::Acquire) + self.ring.slots.len() as u64;
         let wanted = if self.gap.is_empty() { 1 } else { 2 };
         if free_until - self.head < wanted {

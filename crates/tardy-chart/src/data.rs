@@ -58,7 +58,7 @@ pub struct RunData {
     pub folder: String,
     /// Its `run.json`.
     pub record: RunRecord,
-    /// Its numbers.
+    /// What `tardy show` says of it.
     pub summary: Summary,
     pub probes: Vec<ProbeData>,
     /// Its statistics, where they were asked for.
@@ -90,14 +90,14 @@ pub enum GroupKind {
     /// The probe only.
     All,
     Load,
-    /// The CPU.
+    /// Taken on one CPU.
     Processor,
 }
 
 /// One series over time, or several put together.
 #[derive(Debug, Clone)]
 pub struct Lane {
-    /// Its CPU.
+    /// As axes name it: its CPU.
     pub name: String,
     /// What was found.
     pub swept: SeriesExtract,
@@ -106,7 +106,7 @@ pub struct Lane {
 /// One probe of a run.
 #[derive(Debug)]
 pub struct ProbeData {
-    /// Its name.
+    /// As the run calls it.
     pub probe: String,
     /// What a value is.
     pub quantity: String,

@@ -68,9 +68,9 @@ pub enum DelayWaker {
     Nobody,
     /// A timer, by its function.
     Timer(Arc<str>),
-    /// An interrupt.
+    /// A hard interrupt; its name is not kept.
     Interrupt,
-    /// A softirq.
+    /// A softirq; its name is not kept.
     Softirq,
     /// A thread, by its name.
     Thread(Arc<str>),

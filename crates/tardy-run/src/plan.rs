@@ -272,7 +272,7 @@ pub enum WaitsFor {
 /// One place of a probe: a measuring thread, or the threads that measure together there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadEntry {
-    /// Its probe.
+    /// The probe that it belongs to.
     pub probe: String,
     /// What it will do.
     #[serde(flatten)]
@@ -282,7 +282,7 @@ pub struct ThreadEntry {
 /// One phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlan {
-    /// Its name.
+    /// As tables name it.
     pub name: String,
     /// How long it lasts; where it is counted in cycles, about how long these take.
     #[serde(rename = "length_ns")]
@@ -305,7 +305,7 @@ pub enum Change {
     },
     /// The wake-up latency that the power management may take on one CPU (`pm_qos_resume_latency_us`); put back at the end, or by `tardy restore`.
     ResumeLatency {
-        /// The file.
+        /// The CPU's file below /sys.
         path: PathBuf,
         /// What it contains.
         old: String,

@@ -69,7 +69,7 @@ pub struct Tool {
 /// A phase as it happened, never as planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
-    /// Its name.
+    /// That of the planned phase.
     pub name: String,
     /// Loads that ran in it.
     pub loads: Vec<String>,
@@ -89,7 +89,7 @@ pub struct PhaseRecord {
 pub struct LoadWork {
     /// Place of the phase in the list of phases.
     pub phase: usize,
-    /// The load.
+    /// The label that the plan gives it.
     pub load: String,
     /// CPU that this part of it ran on.
     pub cpu: Option<CpuId>,
@@ -245,7 +245,7 @@ pub struct RunRecord {
     /// Where the series are while they are not yet in `samples/`: see `--spool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_folder: Option<PathBuf>,
-    /// The series.
+    /// One for each file of samples.
     pub series: Vec<SeriesRecord>,
     /// Measuring threads whose policy, priority or CPUs somebody else changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -72,7 +72,7 @@ pub struct Thread {
     pub pid: i32,
     /// The kernel's priority, the smaller the more urgent: -1 deadline, 0 to 98 real-time (99 - priority), 100 to 139 all others.
     pub priority: i32,
-    /// Its name.
+    /// As the kernel has it.
     pub name: Text,
 }
 
@@ -165,7 +165,7 @@ pub enum Kind {
     TimerExpireEntry {
         /// Its address.
         timer: u64,
-        /// The function.
+        /// The function that is called.
         function: u64,
         /// The time by the timer's own clock that the interrupt read, in ns.
         now: i64,
@@ -230,7 +230,7 @@ pub enum Kind {
     },
     /// Text written to `trace_marker`, its beginning.
     Marker {
-        /// The text.
+        /// What was written.
         text: Text,
     },
     /// Something else.

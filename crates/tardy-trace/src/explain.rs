@@ -306,7 +306,7 @@ impl Waker {
 /// A wake-up of the thread, explained.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WakeUp {
-    /// The thread.
+    /// The thread that was woken.
     pub thread: Thread,
     /// When it was due, in ns of the trace's clock.
     pub due: u64,
@@ -318,7 +318,7 @@ pub struct WakeUp {
     pub interrupt: Option<u64>,
     /// The call of the timer's function.
     pub expiry: Option<u64>,
-    /// The waking.
+    /// When it was made runnable.
     pub waking: u64,
     /// The CPU that it was woken from.
     pub waking_cpu: u32,

@@ -12,11 +12,11 @@ use crate::page::{LostEvents, Page, PageError};
 /// What a stream of a trace consists of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item {
-    /// An event.
+    /// An event of any CPU.
     Event(Event),
     /// Events of this CPU were lost before `time`.
     Lost {
-        /// The CPU.
+        /// The CPU whose events are missing.
         cpu: u32,
         /// When it goes on.
         time: u64,
